@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// A draft distribution's entries above 0 with the target's probabilities, sorted by RanksBefore.
+// A draft distribution's positive entries with the target's probabilities, sorted by RanksBefore.
 template <class Real>
 std::vector<RatioEntry> RankEntries(const Real* target, const SparseRow<double>& draft) {
   std::vector<RatioEntry> entries;
@@ -34,7 +34,7 @@ struct OwnedRow {
   }
 };
 
-// The entries of `row` above 0.
+// The positive entries of `row`.
 inline OwnedRow RowOf(const SparseRow<double>& row) {
   OwnedRow owned;
   for (int i = 0; i < row.size; ++i) {
@@ -45,7 +45,7 @@ inline OwnedRow RowOf(const SparseRow<double>& row) {
   return owned;
 }
 
-// Over the tokens of `entries`; weights still to be set.
+// Over the tokens of `entries`, with weights still to be set.
 inline OwnedRow RowOver(const std::vector<RatioEntry>& entries) {
   OwnedRow row;
   row.ids.reserve(entries.size());

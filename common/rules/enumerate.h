@@ -1,5 +1,6 @@
-// Integrates a round's draws and coins out: the exact distribution of what it emits, through the
-// same rule code that production runs. For `outrider simulate --exact` and for the exactness tests.
+// Integrates over a round's draft tokens and random numbers: the exact distribution of its
+// emissions, through the same rule code as in production. For `outrider simulate --exact` and for
+// exactness tests.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,13 @@
 
 namespace outrider {
 
-// Runs something random once for every way in which its choices can fall: each run replays the
-// choices of the one before up to the last that can still fall otherwise.
+// Runs a random procedure once for every combination of its choices: each run replays the choices
+// of the previous one up to the last that can still change.
 //   Enumeration all;
 //   do { .. all.Choose(..) .. use all.probability() } while (all.Advance());
 class Enumeration {
  public:
-  // One of the outcomes 0, 1, ..; only those of positive probability are met.
+  // Returns an outcome 0, 1, ..; only those with positive probability occur.
   size_t Choose(std::span<const double> distribution) {
     if (step_ == choices_.size()) {
       choices_.push_back({{distribution.begin(), distribution.end()}, 0});
@@ -37,10 +38,10 @@ class Enumeration {
     return choice.outcome;
   }
 
-  // Of this run's choices.
+  // The probability of this run's choices.
   double probability() const { return probability_; }
 
-  // Makes ready for the next run; false when there is none.
+  // Prepares the next run; returns false if there is none.
   bool Advance() {
     while (!choices_.empty() && !ToNext(choices_.back())) choices_.pop_back();
     step_ = 0;
@@ -66,18 +67,18 @@ class Enumeration {
   double probability_ = 1;
 };
 
-// Coins of one run. A coin that is asked twice answers from one number in [0, 1), so that a rule
-// which reuses a coin gets the distribution that it would have in production.
+// The random numbers of one run. Asking twice for the same one uses one number in [0, 1), so that a
+// rule which reuses it gets the distribution that it would have in production.
 class EnumeratingCoins {
  public:
-  // branch_next: the next token is a choice like any other and Next returns it. Without (cheaper),
-  // Next returns -1 and next_distribution() is its whole distribution.
+  // branch_next: the next token is a choice like any other, and Next returns it. Without it
+  // (cheaper), Next returns -1 and next_distribution() is its whole distribution.
   explicit EnumeratingCoins(Enumeration* enumeration, bool branch_next = false)
       : enumeration_(enumeration), branch_next_(branch_next) {}
 
   bool Flip(Purpose purpose, int depth, int trial, double probability) {
     auto [at, is_new] = known_.try_emplace({purpose, depth, trial}, 0.0, 1.0);
-    auto& [low, high] = at->second;  // where the coin lies, as far as this run knows
+    auto& [low, high] = at->second;  // bounds of the number that this run has established
     if (probability >= high) return true;
     if (probability <= low) return false;
     const double share = (probability - low) / (high - low);
@@ -93,7 +94,7 @@ class EnumeratingCoins {
     return branch_next_ ? static_cast<TokenId>(enumeration_->Choose(next_distribution_)) : -1;
   }
 
-  // Of the next token, given this run's choices.
+  // Distribution of the next token, given this run's choices.
   const std::vector<double>& next_distribution() const { return next_distribution_; }
 
  private:
@@ -103,7 +104,7 @@ class EnumeratingCoins {
   std::vector<double> next_distribution_;
 };
 
-// A pair of models over a small vocabulary: the distribution of the token after a context.
+// A pair of models over a small vocabulary: the distributions of the token after a context.
 struct EnumeratedPair {
   using Row = std::vector<double>;  // [vocab]
   int vocab = 0;
@@ -111,11 +112,11 @@ struct EnumeratedPair {
   std::function<Row(std::span<const TokenId>)> draft;
 };
 
-// Whether a draft ends behind these tokens (its own, all of them) before its planned length.
+// Whether a draft ends after these tokens (all of its own) before its planned length.
 using StopFn = std::function<bool(std::span<const TokenId>)>;
 
-// A round behind `context` whose draws are made when a rule asks for them, each a choice of the
-// enumeration: prefixes that the rule does not come by cost nothing.
+// A round after `context` whose draft tokens are sampled when a rule asks for them, each as a
+// choice of the enumeration, so prefixes that the rule does not reach cost nothing.
 class EnumeratedRound {
  public:
   using Real = double;
@@ -197,12 +198,12 @@ class EnumeratedRound {
   Enumeration* enumeration_;
   StopFn stop_;
   DraftTree tree_;
-  std::deque<Rows> rows_;  // addresses stay
+  std::deque<Rows> rows_;  // addresses are stable
 };
 
-// What one round emits, with its probability: the accepted tokens and the one behind them.
-// Calls emit(tokens, accepted, probability), possibly several times for the same tokens.
-// Rules of Verify(); greedy-block carries a state and is enumerated by its own tests.
+// The emissions of one round with their probabilities: the accepted tokens and the one after them.
+// Calls emit(tokens, accepted, probability), possibly several times for the same tokens. For rules
+// of Verify(); greedy-block carries a state, and its own tests enumerate it.
 inline void ForEachEmission(
     Rule rule, const EnumeratedPair& pair, std::span<const TokenId> context,
     const DraftShape& shape, const StopFn& stop,

@@ -1,10 +1,10 @@
-// Greedy block verification: Sun et al. 2025, Appendix C, Algorithms 4 to 6. Accepts more than
+// Greedy block verification: Sun et al. 2025, Appendix C, Algorithms 4 to 6. It accepts more than
 // block verification in one round, but is lossless only if the target of the next tokens is
 // modified by what the round has taken in advance; over several rounds it accepts less (the authors
-// advise against it, their Table 4). Kept because it is in the paper.
+// advise against it, their Table 4). It is kept as a reference.
 //
-// The modified target needs the drafter's rows of the tokens behind the round: a drafter that is
-// lost then would cost exactness or the request. The services do not offer it for that reason.
+// The modified target needs the draft distributions after the round, so losing the drafter would
+// cost exactness or the request. Therefore the services do not offer it.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,12 @@
 
 namespace outrider {
 
-// DISTRIBUTIONMODIFY (Algorithm 5, Eq. 31) by carried scalars: one level a round whose modification
-// is not used up. Levels nest, oldest first: each modifies what the ones before have left.
+// DISTRIBUTIONMODIFY (Algorithm 5, Eq. 31) by carried scalars: one level for each round whose
+// modification is not used up. Levels nest, oldest first: each modifies what the previous ones have
+// left.
 struct GreedyCarry {
   struct Level {
-    double ratio = 1;  // joint probability of target over draft, since the level's round began
+    double ratio = 1;  // joint probability of target over draft since the level's round began
     int left = 0;      // tokens still to be modified
   };
   std::vector<Level> levels;
@@ -28,13 +29,13 @@ struct GreedyCarry {
 
 namespace greedy_block {
 
-// One row of the modified target along a path, and how the levels move over the token after it.
+// One row of the modified target along a path, and how the token after it changes the levels.
 class CarriedRow {
  public:
   template <DraftRound Round>
   CarriedRow(Round& round, int node, std::span<const GreedyCarry::Level> levels)
       : target_(round.target(node), round.target(node) + round.vocab()) {
-    // Rows after the last draft token are never modified: levels end before them.
+    // Rows after the last draft token are never modified, because levels end before them.
     if (levels.empty() || round.draws(node).size() == 0) return;
     const auto draft = round.draft(node);
     for (const GreedyCarry::Level& level : levels) {
@@ -48,7 +49,7 @@ class CarriedRow {
       }
       double sum = 0;
       for (const double x : next) sum += x;
-      if (!(sum > 0)) continue;  // the target cannot have come here
+      if (!(sum > 0)) continue;  // the target cannot have produced this path
       for (double& x : next) x /= sum;
       target_ = std::move(next);
     }
@@ -65,8 +66,8 @@ class CarriedRow {
 
 inline double Quotient(double a, double b) { return b > 0 ? a / b : INFINITY; }
 
-// Along the draft, from the root: the rows that this round really verifies against, and each
-// level's ratio before each of them.
+// Along the draft, from the root: the rows that this round verifies against, and each level's ratio
+// before each of them.
 struct Path {
   std::vector<int> nodes = {DraftTree::kRoot};
   std::vector<CarriedRow> rows;
@@ -100,11 +101,12 @@ Path Follow(Round& round, const GreedyCarry& carry) {
   return path;
 }
 
-// The probability of accepting up to node i < path.length(), given that nothing longer was.
+// The probability of accepting up to node i < path.length(), given that nothing longer was
+// accepted.
 template <DraftRound Round>
 double Acceptance(Round& round, const Path& path, size_t i) {
-  // Both sums over the vocabulary: this ratio is not clipped, so S and R differ by more than
-  // 1 - p.
+  // Both sums run over the vocabulary: this ratio is not clipped, so S and R differ by more than 1
+  // - p.
   const SparseRow<double> draft = round.draft(path.nodes[i]);
   double overlap = 0, drawn = 0;
   for (int x = 0; x < draft.size; ++x) {
@@ -116,8 +118,8 @@ double Acceptance(Round& round, const Path& path, size_t i) {
   return r > 0 ? std::clamp(s / r, 0.0, 1.0) : 1.0;
 }
 
-// What the next round needs, `accepted` draft tokens and `next` having been emitted. `minus`: the
-// draft distribution after them; empty at a leaf.
+// Updates the state for the next round, after `accepted` draft tokens and `next` were emitted.
+// `minus`: the draft distribution after them; empty at a leaf.
 inline void Advance(const Path& path, size_t accepted, TokenId next, const SparseRow<double>& minus,
                     GreedyCarry& carry) {
   carry.levels.clear();
@@ -135,7 +137,7 @@ inline void Advance(const Path& path, size_t accepted, TokenId next, const Spars
   if (accepted + 1 >= path.length()) return;
   const double joint =
       path.ratio[accepted] * Quotient(path.rows[accepted].data()[next], minus.Of(next));
-  // An infinite ratio modifies nothing: the drafter cannot have come here.
+  // An infinite ratio modifies nothing, as the drafter cannot have produced this path.
   if (std::isfinite(joint)) {
     carry.levels.push_back({.ratio = joint, .left = static_cast<int>(path.length()) - depth - 1});
   }
@@ -143,8 +145,9 @@ inline void Advance(const Path& path, size_t accepted, TokenId next, const Spars
 
 }  // namespace greedy_block
 
-// One sequence: of a node's draft tokens, the first. `carry`: of the rounds before, empty at first;
-// becomes what the next round needs. REQUIRES: the draft is at least as long as any level has left.
+// With one sequence, a node has one draft token. `carry`: the state of the rounds before, empty at
+// first; updated for the next round. REQUIRES: the draft is at least as long as any level's
+// remaining tokens.
 template <DraftRound Round, RoundCoins Coins>
 Verdict VerifyGreedyBlock(Round& round, GreedyCarry& carry, Coins& coins) {
   const greedy_block::Path path = greedy_block::Follow(round, carry);

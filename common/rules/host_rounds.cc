@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// A round with target distributions that target_at(node) gives.
+// A round with the target distributions target_at(node).
 template <class TargetAt>
 class TargetedRound : public BatchedRound {
  public:
@@ -27,7 +27,7 @@ class TargetedRound : public BatchedRound {
   TargetAt target_at_;
 };
 
-// The logits rows of one round, each read when it is first asked for.
+// The logits rows of one round, each processed when first needed.
 class RoundRows {
  public:
   RoundRows(const BatchedRound& round, const RoundArrays& arrays, const LogitRows& rows)
@@ -47,7 +47,7 @@ class RoundRows {
     }
     return Row(node).data();
   }
-  // The token that the target itself chooses after `node`. Asked once.
+  // The token that the target itself chooses after `node`. Call once per node.
   TokenId OwnToken(int node) {
     const RoundHeader& header = round_.header();
     const std::vector<TokenId> path = Path(node);
@@ -95,7 +95,7 @@ class RoundRows {
   std::vector<bool> is_broken_, is_distribution_;
 };
 
-// By a rule over distributions. Without a draft: one token of the target.
+// Decides by a rule over distributions. Without a draft: one token of the target.
 template <class Round>
 Verdict VerdictOf(Round& round, HostScratch& scratch) {
   const RoundSpec& spec = round.header().spec;
@@ -109,7 +109,7 @@ Verdict VerdictOf(Round& round, HostScratch& scratch) {
   return {.node = DraftTree::kRoot, .accepted = 0, .next = SampleRow(target, coin)};
 }
 
-// By the tokens that the target itself chooses: own_token(node).
+// Decides by the tokens that the target itself chooses: own_token(node).
 template <class OwnToken>
 Verdict MatchVerdict(const BatchedRound& round, OwnToken own_token) {
   TokenId next = -1;

@@ -1,12 +1,12 @@
-// Rules are written once for a group of lanes that run them together: on the host one lane, on a
-// GPU the threads of a warp. Every lane takes the same path and sees the same values; only loops
-// over the entries of a distribution are shared out, lane l taking entries l, l + count(), and so
-// on, and Sync() follows before another lane's results are read.
+// Rules are written once for a group of lanes that run them together: one lane on the host, the
+// threads of a warp on a GPU. All lanes take the same path and see the same values; only loops over
+// the entries of a distribution are divided: lane l takes entries l, l + count(), and so on, and
+// Sync() follows before another lane's results are read.
 //
 // A group L has
-//   int lane(), int count()       which lane this is, and how many there are
+//   int lane(), int count()       this lane's index, and the number of lanes
 //   void Sync()                   waits until all lanes are here
-//   double Sum(double mine)       of all lanes' values, the same in every lane
+//   double Sum(double mine)       the sum of all lanes' values, the same in every lane
 //   int First(int n, is)          the first i below n for which is(i); -1: none
 //   void Rank(unsorted, n, sorted)  copies n RatioEntry in the order of RanksBefore
 // The host's is OneLane below; the GPU's is WarpLanes (common/backend/cuda/kernels/warp_lanes.h).
@@ -16,7 +16,7 @@
 
 #include "common/math/kseq.h"
 
-// Marks a function that a group of lanes runs. nvcc compiles it for the device alone.
+// Marks a function that a group of lanes runs. nvcc compiles it only for the device.
 #if defined(__CUDACC__)
 #define OUTRIDER_LANES __device__
 #else

@@ -1,7 +1,7 @@
-// Verification by equality: a draft token is accepted if it is the token that the target itself
-// chooses there. Temperature 0 (the argmax), and sample-and-match (the winner of the race keyed by
-// seed and position, common/spec/race.h; Daliri et al. 2024). The output is a function of the
-// target alone: a draft, honest or not, changes only how fast it comes.
+// Verification by equality: a draft token is accepted if the target itself chooses it. At
+// temperature 0 that is the argmax; in sample-and-match it is the winner of the race keyed by seed
+// and position (common/spec/race.h; Daliri et al. 2024). The output is a function of the target
+// alone: a draft, honest or not, only affects the speed.
 #pragma once
 
 #include "common/rules/lanes.h"
@@ -11,8 +11,8 @@
 namespace outrider {
 
 // The node at which the round ends: the end of the path of draft tokens that equal
-// token_after(node), the target's own token after `node`, which is asked for along that path and
-// follows its end.
+// token_after(node), the target's own token after `node`. It is called along that path and once at
+// its end.
 template <class Round, class TokenAfter, class Lanes>
 OUTRIDER_LANES int MatchingPath(const Round& round, TokenAfter token_after, const Lanes& lanes) {
   int node = DraftTree::kRoot;

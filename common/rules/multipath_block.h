@@ -1,17 +1,16 @@
-// Multi-path block verification: of k sequences one path is chosen depth by depth, by a choice that
-// sees the tokens of that depth alone, so that the chosen path has a known distribution at every
-// prefix (the skewed one); then the path is verified as one block with the skewed distributions in
-// place of the draft's.
+// Multi-path block verification: chooses one path of k sequences depth by depth, by a choice that
+// only sees the tokens of that depth, so that the chosen path has a known distribution at every
+// prefix (the skewed one). Then it verifies the path as one block, with the skewed distributions
+// instead of the draft's.
 //
-// Lossless because the draft tokens deeper down are still i.i.d. from the drafter given the chosen
-// prefix: the choice has not looked at them. The number of live draft tokens is part of the prefix:
-// its distribution is the same whether the drafter's or the target's tokens led here, so it leaves
-// block verification's ratios and residuals alone. With one sequence it is block verification, coin
-// by coin.
+// It is lossless because the deeper draft tokens are still i.i.d. from the drafter given the chosen
+// prefix, which was chosen without them. The number of live draft tokens is part of the prefix: its
+// distribution is the same whether the drafter's or the target's tokens led here, so it does not
+// affect block verification's ratios and residuals. With one sequence it equals block verification,
+// random number by random number.
 //
-// Sequences that share block verification's joint acceptance were left open by Sun et al. 2025 and
-// treated by arXiv 2602.16961 and 2604.25925; the choice here (k-SEQ mixed with the highest ratio)
-// is ours.
+// Sun et al. 2025 left block verification of several sequences open; arXiv 2602.16961 and
+// 2604.25925 treat it. The choice here (k-SEQ mixed with the highest ratio) is ours.
 #pragma once
 
 #include "common/rules/block.h"
@@ -19,7 +18,7 @@
 
 namespace outrider {
 
-// How one of k draft tokens is chosen at a prefix.
+// How to choose one of k draft tokens at a prefix.
 struct PathChoice {
   KSeq kseq;
   double kseq_share = 1;  // lambda: choose by k-SEQ with this probability, else by ratio
@@ -30,9 +29,9 @@ struct PathChoice {
   }
 };
 
-// Of k tokens drawn from a distribution whose ranked entries these are. lambda: on the grid 0, 0.1,
-// .., 1, the one with the largest overlap of the target and the choice's distribution, the least on
-// ties. It depends on p, q and k alone.
+// For k tokens sampled from a distribution with these ranked entries. lambda: of 0, 0.1, .., 1 the
+// one with the largest overlap of the target and the choice's distribution, the smallest among
+// equals. It depends on p, q and k alone.
 template <class Lanes>
 OUTRIDER_LANES PathChoice ChooseMix(const RuleScratch& scratch, const Lanes& lanes,
                                     const RatioEntry* entries, int n, int k) {

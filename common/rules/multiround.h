@@ -1,6 +1,6 @@
 // Multi-round rejection: Miao et al. 2023 ("SpecInfer"), also EAGLE's and Sequoia's rule with
 // independent draft tokens. Each draft token after the accepted prefix is tried against what the
-// ones before it have left of the target. The baseline that people know; k-SEQ and the multi-path
+// previous ones have left of the target. It is the well-known baseline; k-SEQ and the multi-path
 // block rule accept more.
 #pragma once
 

@@ -1,4 +1,5 @@
-// The coins of a round as production tosses them: keyed by (seed, round, depth, purpose, trial).
+// The uniform random numbers of a round in production, keyed by (seed, round, depth, purpose,
+// trial).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ class PhiloxCoins {
  public:
   OUTRIDER_HD PhiloxCoins(uint64_t seed, uint32_t round) : seed_(seed), round_(round) {}
 
-  // Coins are in [0, 1), hence "<": probability 0 never passes and probability 1 always does.
+  // Random numbers are in [0, 1), so with "<" probability 0 never passes and probability 1 always
+  // does.
   OUTRIDER_HD bool Flip(Purpose purpose, int depth, int trial, double probability) const {
     return Coin(seed_, round_, static_cast<uint32_t>(depth), purpose,
                 static_cast<uint32_t>(trial)) < probability;

@@ -1,4 +1,4 @@
-// The rounds that one step decides, as flat arrays that the host and a GPU read alike.
+// The rounds that one step decides, as flat arrays for the host and a GPU.
 #pragma once
 
 #include <cstddef>
@@ -17,39 +17,39 @@
 
 namespace outrider {
 
-// What a sequence's round is decided by, beside its draft and how it samples.
+// What decides a sequence's round, apart from its draft and its sampling.
 struct RoundSpec {
   Rule rule = Rule::kToken;
   uint64_t seed = 0;
-  uint32_t round = 0;             // keys the coins
-  uint32_t position = 0;          // of the round's first token in the sequence; keys the race
-  bool wants_acceptance = false;  // Decisions::acceptance is to be filled
+  uint32_t round = 0;             // keys the random numbers
+  uint32_t position = 0;          // index of the round's first token in the sequence; keys the race
+  bool wants_acceptance = false;  // fill Decisions::acceptance
 };
 
-// One round of a batch, with where its parts are in the batch's arrays.
+// One round of a batch, with the positions of its parts in the batch's arrays.
 struct RoundHeader {
   RoundSpec spec;
   RowSampling sampling;
-  int32_t first_node = 0, nodes = 0;  // the root included; its row of logits has the same number
+  int32_t first_node = 0, nodes = 0;  // including the root; its logits row has the same number
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
   int32_t first_suppressed = 0, suppressed = 0;
-  int32_t suppressed_rows = 0;  // as SamplingState has it
+  int32_t suppressed_rows = 0;  // see SamplingState
   int32_t first_mask = 0, mask = 0;
-  int32_t mask_step = 0;  // from a node's mask to the next node's; 0: all have the same
+  int32_t mask_step = 0;  // from a node's mask to the next node's; 0: all share one
   int32_t first_bad_word = 0, bad_words = 0;
   int32_t first_bad_token = 0, bad_tokens = 0;
   int32_t first_recent = 0, recent = 0;
   int32_t max_depth = 0, max_entries = 1;  // of its draft and of one of its draft distributions
-  int64_t scratch = 0;  // where a GPU's scratch memory for the round begins, in bytes
+  int64_t scratch = 0;  // offset of the round's scratch memory on a GPU, in bytes
 
-  // How the round's tokens come about. kSampled: a rule decides over distributions.
+  // How the round's tokens are chosen. kSampled: a rule decides over distributions.
   OUTRIDER_HD DraftKind kind() const { return DraftKindOf(spec.rule, sampling.greedy()); }
-  // Where the mask of the row after `node` begins. REQUIRES: mask > 0.
+  // Offset of the mask of the row after `node`. REQUIRES: mask > 0.
   OUTRIDER_HD int32_t mask_of(int node) const { return first_mask + node * mask_step; }
 };
 
-// A batch's arrays, in the memory of whoever decides it.
+// A batch's arrays, in host or device memory.
 struct RoundArrays {
   const RoundHeader* rounds = nullptr;
   const SeenToken* seen = nullptr;
@@ -71,7 +71,7 @@ struct RoundArrays {
   const uint32_t* draft_weights = nullptr;
 };
 
-// The children that a node's draft tokens gave, in the order in which they were drawn.
+// The children of a node's draft tokens, in the order of sampling.
 struct Draws {
   const int32_t* first = nullptr;
   int count = 0;
@@ -103,7 +103,7 @@ class BatchedRound {
   }
 
  protected:
-  // Among the batch's nodes.
+  // Index among the batch's nodes.
   OUTRIDER_HD int at(int node) const { return header_.first_node + node; }
 
  private:
@@ -111,36 +111,36 @@ class BatchedRound {
   const RoundHeader& header_;
 };
 
-// Built round by round. The nodes of all rounds are numbered one after another, as are the rows of
-// logits that they are decided over: those of the last forward pass, in its order.
+// A batch, built round by round. The nodes of all rounds are numbered one after another, and so are
+// the logits rows: those of the last forward pass, in its order.
 //
 // Thread: the owner.
 class RoundBatch {
  public:
   RoundBatch() { Clear(); }
 
-  // Keeps the memory.
+  // Keeps the allocated memory.
   void Clear();
 
-  // REQUIRES: `draft` is valid (Validate of draft_tree.h). A node without a distribution was
-  // drafted from point masses. `node_masks`: a mask for each node, the root's first, in place of
-  // `sampling`'s; empty: that is every node's. `ends`: nodes at which the draft ends, as if nothing
-  // had been drawn after them.
+  // REQUIRES: `draft` is valid (Validate of draft_tree.h). The tokens after a node without a
+  // distribution came from point masses. `node_masks`: a mask for each node, the root's first,
+  // instead of `sampling`'s; empty: that one applies to every node. `ends`: nodes at which the
+  // draft ends, as if no tokens followed.
   void Add(const RoundSpec& spec, const DraftTree& draft, const SamplingState& sampling,
            std::span<const uint32_t> node_masks = {}, std::span<const int32_t> ends = {});
 
   int size() const { return static_cast<int>(rounds_.size()); }
   bool empty() const { return rounds_.empty(); }
-  // Of all rounds, roots included: rows of logits.
+  // Number of nodes of all rounds, including roots: the number of logits rows.
   int nodes() const { return static_cast<int>(tokens_.size()); }
   const RoundHeader& round(int i) const { return rounds_[static_cast<size_t>(i)]; }
   std::span<const RoundHeader> rounds() const { return rounds_; }
-  // Of scratch memory for all rounds at once (RoundHeader::scratch).
+  // Scratch memory for all rounds at once (RoundHeader::scratch).
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
   // Points into this object, until it changes.
   RoundArrays arrays() const;
-  // The same, where send(vector) copies each array to and says where it is then.
+  // The same; send(vector) copies each array and returns its new address.
   template <class Send>
   RoundArrays Copy(Send send) const {
     return {.rounds = send(rounds_),
@@ -177,23 +177,23 @@ class RoundBatch {
   std::vector<TokenId> bad_tokens_, recent_;
   std::vector<int32_t> round_of_, parents_, depths_;
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> draws_begin_, draft_begin_;  // [nodes + 1]: where the node's begin
+  std::vector<int32_t> draws_begin_, draft_begin_;  // [nodes + 1]: offsets by node
   std::vector<int32_t> draws_;
   std::vector<TokenId> draft_ids_;
   std::vector<uint32_t> draft_weights_;
 };
 
-// The rows of logits that a batch is decided over, one after another; ids from `allowed` on are
-// never sampled. REQUIRES: 0 < allowed <= vocab <= kMaxVocabulary.
+// The logits rows by which a batch is decided, one after another; ids from `allowed` on are never
+// sampled. REQUIRES: 0 < allowed <= vocab <= kMaxVocabulary.
 struct LogitRows {
   float* data = nullptr;
   int vocab = 0;
   int allowed = 0;
 };
 
-// How likely the first token of a round is to be accepted: by k-SEQ over the draft tokens at the
-// root, and at most, by any rule that picks one of them or another token (SpecTr's alpha_k). Both
-// 1 - d_TV for one draft token; both 0 without any.
+// The acceptance probability of a round's first token: by k-SEQ over the draft tokens at the root,
+// and the maximum of any rule that picks one of them or another token (SpecTr's alpha_k). Both are
+// 1 - d_TV for one draft token, and 0 without any.
 struct FirstTokenAcceptance {
   double kseq = 0;
   double optimum = 0;
@@ -201,21 +201,21 @@ struct FirstTokenAcceptance {
 
 struct DecidedRound {
   Verdict verdict;
-  FirstTokenAcceptance first_token;  // of several sampled draft tokens at the root; else 0
-  // The depth of the first row of logits that the verdict rests on and that is NaN or infinite; -1:
-  // none. Only rows that plain decoding would have read count. A rule takes a broken row as the
-  // distribution that the logits processors make of it, so a draft cannot end a request by leading
-  // elsewhere, and does not change the text's distribution either.
+  FirstTokenAcceptance first_token;  // with several sampled draft tokens at the root; else 0
+  // Depth of the first NaN or infinite logits row on which the verdict depends; -1: none. Only rows
+  // that plain decoding would have read count. A rule uses the distribution that the logits
+  // processors make of a broken row, so a draft cannot end a request by leading elsewhere, and does
+  // not change the text's distribution.
   int32_t broken_depth = -1;
-  // Nodes of the draft, from 1 on, whose acceptance is known: on a GPU all of them, on the host
-  // those before the first one whose target distribution the rule has not asked for.
+  // Draft nodes, from 1 on, whose acceptance is known: on a GPU all, on the host those before the
+  // first one whose target distribution the rule has not needed.
   int32_t known_nodes = 0;
 };
 
 struct Decisions {
   std::span<const DecidedRound> rounds;  // of the batch
-  // By node of the batch, roots included: AcceptanceByte (common/math/accept.h) of each known node
-  // of rounds that want it.
+  // By node of the batch, including roots: AcceptanceByte (common/math/accept.h) of each known
+  // node, for rounds that want it.
   std::span<const uint8_t> acceptance;
 };
 
@@ -227,7 +227,8 @@ OUTRIDER_HD uint8_t AcceptanceAt(const Round& round, int node, const float* targ
                         round.draft(round.parent(node)).Of(token));
 }
 
-// DecidedRound::broken_depth of a round that ends at `node`. is_broken(n): of node n's row.
+// DecidedRound::broken_depth of a round that ends at `node`. is_broken(n): whether node n's row is
+// broken.
 template <class IsBroken>
 OUTRIDER_HD int BrokenDepth(const BatchedRound& round, int node, IsBroken is_broken) {
   int first = -1;

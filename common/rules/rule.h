@@ -1,5 +1,5 @@
-// What every verification rule takes: one round's draft tree with the distributions of both models,
-// and uniform random numbers ("coins"); and what a rule says of it.
+// The inputs of every verification rule: one round's draft tree with the distributions of both
+// models, and uniform random numbers ("coins"); and its result.
 #pragma once
 
 #include <concepts>
@@ -16,12 +16,12 @@
 
 namespace outrider {
 
-// A round's draft as a tree (draft_tree.h says how nodes are numbered and draft tokens ordered) and
-// the distributions at its nodes. target(u) is the target distribution of the token that follows
-// node u, draft(u) the one that the draft tokens after u were drawn from; both as they are sampled
-// from, after temperature, truncation and rounding. draft(u) has no entry of probability 0. A rule
-// asks for draft tokens, then distributions, of the nodes that it comes to, so that they may be
-// made when asked for. Real: float in production, double in `simulate` and tests.
+// A round's draft as a tree (draft_tree.h defines the order of nodes and draft tokens) and the
+// distributions at its nodes. target(u) is the target distribution of the token after node u;
+// draft(u) is the one from which the draft tokens after u were sampled; both are the ones actually
+// sampled from, after temperature, truncation and rounding. draft(u) has no entry of probability 0.
+// A rule asks for the draft tokens and then the distributions of the nodes that it reaches, so they
+// may be computed on demand. Real: float in production, double in `simulate` and tests.
 // Production: BatchedRound (round_batch.h). Exact distributions: EnumeratedRound (enumerate.h).
 template <class R>
 concept DraftRound = requires(R& round, int node) {
@@ -37,30 +37,30 @@ concept DraftRound = requires(R& round, int node) {
   { round.target(node) } -> std::convertible_to<const typename R::Real*>;
 };
 
-// The randomness of a round, keyed by depth (accepted tokens before a decision), purpose and trial;
-// each coin is asked for at most once and is independent of all others.
+// The random numbers of a round, keyed by depth (accepted tokens before a decision), purpose and
+// trial. Each is used at most once and is independent of all others.
 // Production: PhiloxCoins (philox_coins.h). Exact distributions: EnumeratingCoins (enumerate.h).
 template <class C>
 concept RoundCoins = requires(C& coins, const ResidualRow<double>& distribution) {
-  // True with the given probability; never at 0, always at 1.
+  // True with the given probability: never at 0, always at 1.
   { coins.Flip(Purpose::kAccept, 0, 0, 0.5) } -> std::same_as<bool>;
   // The recovered or bonus token after `depth` accepted ones.
   { coins.Next(0, distribution) } -> std::same_as<TokenId>;
 };
 
-// How a round ends: the path to `node` is accepted, and the next token is drawn from
-// max(scale P - Q, 0), P the target distribution at `node` and Q `minus`.
+// The end of a round: the path to `node` is accepted, and the next token is sampled from max(scale
+// P - Q, 0), where P is the target distribution at `node` and Q is `minus`.
 struct Stop {
   int node;
   double scale;
   SparseRow<double> minus;
 };
 
-// Ends a round at a leaf: everything drafted on the way is accepted, the bonus token is drawn from
-// the target distribution.
+// Ends a round at a leaf: the whole path is accepted, and the bonus token is sampled from the
+// target distribution.
 OUTRIDER_LANES inline Stop StopAtLeaf(int node) { return {node, 1, {nullptr, nullptr, 0, 1}}; }
 
-// A round as a group of lanes sees it. Every call is one of all lanes together.
+// A round as a group of lanes sees it. All lanes make every call together.
 template <class Round, class Lanes>
 class RuleView {
  public:
@@ -90,7 +90,7 @@ class RuleView {
     return Store(
         slot, n, [&](int i) { return entries[i].id; }, of);
   }
-  // What `slot` holds: a distribution over the tokens of the one at `node`.
+  // The distribution in `slot`, over the tokens of the one at `node`.
   OUTRIDER_LANES SparseRow<double> Stored(int slot, int node) const {
     return {scratch.ids + slot * scratch.max_entries, scratch.weights + slot * scratch.max_entries,
             round_.draft(node).size, 1};
@@ -119,7 +119,7 @@ class RuleView {
     lanes.Sync();
     return scratch.ranked;
   }
-  // The entry of a token; -1 if the distribution cannot have produced it.
+  // The index of a token's entry; -1 if the distribution cannot have produced it.
   OUTRIDER_LANES int Find(const RatioEntry* entries, int n, TokenId token) const {
     return lanes.First(n, [&](int i) { return entries[i].id == token; });
   }
@@ -130,7 +130,7 @@ class RuleView {
   }
   template <class Id, class Of>
   OUTRIDER_LANES SparseRow<double> Store(int slot, int n, Id id, Of of) const {
-    lanes.Sync();  // others may still read what was there
+    lanes.Sync();  // others may still read the previous contents
     TokenId* ids = scratch.ids + slot * scratch.max_entries;
     double* weights = scratch.weights + slot * scratch.max_entries;
     for (int i = lanes.lane(); i < n; i += lanes.count()) {
@@ -144,7 +144,7 @@ class RuleView {
   Round& round_;
 };
 
-// The verdict of a round that a rule has stopped. Of the host; a GPU's block draws together.
+// The verdict of a round that a rule has stopped. For the host; on a GPU the lanes sample together.
 template <DraftRound Round, RoundCoins Coins>
 Verdict EndRound(Round& round, const Stop& stop, Coins& coins) {
   const int depth = round.depth(stop.node);

@@ -1,4 +1,4 @@
-// The memory that a rule works in, of one round: laid out in one piece, on the host or on a GPU.
+// A rule's working memory for one round, allocated as a single block on the host or on a GPU.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace outrider {
 
-// D = the draft's depth, at least 1; M = entries of the largest of its draft distributions.
+// D = depth of the draft, at least 1; M = entries of its largest draft distribution.
 struct RuleScratch {
   double* p;                 // [D + 1] along a path
   double* overlap;           // [kShareSteps + 1]
@@ -20,7 +20,7 @@ struct RuleScratch {
   double* by_ratio;          // [M]
   RatioEntry* entries;       // [M]
   RatioEntry* ranked;        // [M]
-  float* target_at_entries;  // [M] for the draw of the next token on a GPU
+  float* target_at_entries;  // [M] for sampling the next token on a GPU
   TokenId* ids;              // [D, M] of `weights`
   int32_t* nodes;            // [D + 1] along a path
   int64_t max_entries;       // M
@@ -46,7 +46,7 @@ struct RuleScratch {
   }
 };
 
-// Host memory for it, kept from round to round.
+// Host memory for it, reused from round to round.
 class HostScratch {
  public:
   // Valid until the next call.

@@ -1,9 +1,9 @@
 // SpecTr with k-SEQ: Sun et al. 2023 ("SpecTr: Fast Speculative Decoding via Optimal Transport"),
 // Algorithms 2 and 3. At each depth the draft tokens after the accepted prefix are tried one by
-// one; those that agree with the chosen token go on, and their number is the k of the next depth.
+// one; those equal to the chosen token continue, and their number is the k of the next depth.
 //
-// Trees (Algorithm 4) are selected over child nodes: the candidates at a prefix are all draft
-// tokens after it. Over the leaves of a branching tree the first tokens would be repeats, not
+// In trees (Algorithm 4) the selection is over child nodes: the candidates at a prefix are all
+// draft tokens after it. Over the leaves of a branching tree, first tokens would be repeated, not
 // i.i.d.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace outrider {
 
-// The child that k-SEQ takes, trying the draft tokens in the order in which they were drawn; -1 if
-// every trial fails.
+// The child that k-SEQ takes, trying the draft tokens in the order of sampling; -1 if every trial
+// fails.
 template <class View, class Coins>
 OUTRIDER_LANES int TryCandidates(const View& round, int node, const KSeq& kseq,
                                  const RatioEntry* entries, int n, Coins& coins) {
@@ -34,8 +34,8 @@ OUTRIDER_LANES Stop VerifySpecTr(const View& round, Coins& coins) {
     const KSeq kseq = SolveKSeq(entries, draft.size, round.draws(node));
     const int child = TryCandidates(round, node, kseq, entries, draft.size, coins);
     if (child < 0) {
-      // A recovered token that some draft token carries too ends the round all the same: at rho* it
-      // has probability 0.
+      // A recovered token that equals a draft token also ends the round: at rho* it has probability
+      // 0.
       return {node, 1, round.Over(entries, draft.size, 0, [&](int i) {
                 return kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
               })};

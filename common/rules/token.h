@@ -1,13 +1,13 @@
 // Token verification: Leviathan et al. 2023 ("Fast Inference from Transformers via Speculative
-// Decoding"), Algorithm 1. Each draft token is accepted or rejected by itself; the first rejection
-// ends the round.
+// Decoding"), Algorithm 1. Each draft token is accepted or rejected individually; the first
+// rejection ends the round.
 #pragma once
 
 #include "common/rules/rule.h"
 
 namespace outrider {
 
-// One sequence: of a node's draft tokens, the first.
+// With one sequence, a node has one draft token.
 template <class View, class Coins>
 OUTRIDER_LANES Stop VerifyToken(const View& round, Coins& coins) {
   int node = DraftTree::kRoot;

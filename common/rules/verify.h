@@ -1,7 +1,7 @@
-// The rules by name, for a group of lanes that decides a round over target distributions.
+// Calls the rule of a name, for a group of lanes that decides a round over target distributions.
 //
-// Cost: the target distributions that the rule asks for, and O(entries of the draft distribution)
-// for each of them.
+// Cost: the target distributions that the rule needs, and O(entries of the draft distribution) for
+// each of them.
 #pragma once
 
 #include "common/rules/block.h"
@@ -14,8 +14,9 @@
 
 namespace outrider {
 
-// The rules that need nothing but a round and coins; greedy-block, which carries a state from round
-// to round, is in greedy_block.h. Any other ignores the draft: the next token is the target's.
+// For rules that only need a round and random numbers; greedy-block, which carries a state from
+// round to round, is in greedy_block.h. Any other rule ignores the draft: the next token is the
+// target's.
 template <class View, class Coins>
 OUTRIDER_LANES Stop Decide(Rule rule, const View& round, Coins& coins) {
   switch (rule) {
@@ -24,7 +25,7 @@ OUTRIDER_LANES Stop Decide(Rule rule, const View& round, Coins& coins) {
     case Rule::kSpecTr: return VerifySpecTr(round, coins);
     case Rule::kMultiRound: return VerifyMultiRound(round, coins);
     case Rule::kMultiPathBlock: return VerifyMultiPathBlock(round, coins);
-    case Rule::kGumbel: break;  // has no coins: match.h
+    case Rule::kGumbel: break;  // needs no random numbers: match.h
   }
   return StopAtLeaf(DraftTree::kRoot);
 }
@@ -39,7 +40,7 @@ OUTRIDER_LANES FirstTokenAcceptance WeighFirstToken(const View& round) {
   return {kseq.gain * kseq.beta, OptimalAcceptance(entries, draft.size, k)};
 }
 
-// A whole round on the host.
+// Decides a whole round on the host.
 template <DraftRound Round, RoundCoins Coins>
 Verdict Verify(Rule rule, Round& round, Coins& coins, HostScratch& scratch) {
   const RuleView view(round, scratch.For(round.max_depth(), round.max_entries()), OneLane());

@@ -1,4 +1,4 @@
-// The verification rules by name, and what a rule decides.
+// The names of the verification rules, and their verdict.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// What each accepts and who published it: the rule's header in common/rules. The values are the
+// The header of each rule in common/rules describes it and names its source. The values are the
 // wire's (proto/outrider/v1/generation.proto); 3 was greedy-block's.
 enum class Rule {
   kToken = 1,
@@ -38,10 +38,10 @@ bool TakesManyPaths(Rule rule);
 // kInvalidArgument lists the names.
 Result<Rule> ParseRule(std::string_view name);
 
-// How draft tokens come about; which one a request needs follows from its rule and temperature.
+// How draft tokens are chosen. A request's rule and temperature determine it.
 enum class DraftKind {
-  kSampled,  // drawn from distributions that travel with them
-  kArgmax,   // the most likely ones, distinct (temperature 0)
+  kSampled,  // sampled from distributions that travel with them
+  kArgmax,   // the most likely tokens, distinct (temperature 0)
   kRace,     // the winners of the race, distinct (kGumbel)
 };
 OUTRIDER_HD inline DraftKind DraftKindOf(Rule rule, bool greedy) {
@@ -49,8 +49,8 @@ OUTRIDER_HD inline DraftKind DraftKindOf(Rule rule, bool greedy) {
   return rule == Rule::kGumbel ? DraftKind::kRace : DraftKind::kSampled;
 }
 
-// How a rule decided a round: the path to `node` of the draft's tree is accepted (the root: no
-// token is), then `next` follows, the recovered or bonus token.
+// A rule's decision on a round: the path to `node` of the draft tree is accepted (the root: no
+// token is), and `next` follows, the recovered or bonus token.
 struct Verdict {
   int node = 0;
   int accepted = 0;  // its depth: accepted draft tokens

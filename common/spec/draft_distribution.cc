@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// `entries`: in falling order.
+// `entries`: in descending order.
 DraftDistribution Rounded(std::vector<RowEntry> entries, const DraftDistributionLimits& limits) {
   double mass = 0;
   const auto kept =
@@ -16,8 +16,8 @@ DraftDistribution Rounded(std::vector<RowEntry> entries, const DraftDistribution
                                       static_cast<int>(entries.size()), limits.mass, &mass));
   entries.resize(kept);
 
-  // Largest remainders: round down, then give what is left over to the largest fractions. Weights
-  // keep the falling order: of two equal floors the larger entry has the larger fraction.
+  // Largest remainders: rounds down, then gives the rest to the largest fractions. Weights keep the
+  // descending order, because of two equal floors the larger entry has the larger fraction.
   DraftDistribution q;
   std::vector<double> fractions(kept);
   uint32_t given = 0;

@@ -1,7 +1,6 @@
-// The distribution that a draft token is drawn from, as it travels: "what you sample is what you
-// send". The drafter truncates its model's distribution to the top entries, rounds it to integer
-// weights that sum to kDraftWeightTotal and samples from those integers; the verifier rebuilds the
-// very same distribution.
+// The distribution from which a draft token is sampled, exactly as it is sent. The drafter
+// truncates its model's distribution to the top entries, rounds it to integer weights that sum to
+// kDraftWeightTotal and samples from those integers; the verifier rebuilds the same distribution.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +14,24 @@
 
 namespace outrider {
 
-// Entries in falling order of weight as the drafter made them; every weight >= 1, ids distinct.
-// Empty: a point mass on the drafted token (greedy drafts carry no rows).
+// Entries in the drafter's descending order of weight; every weight >= 1, ids distinct. Empty: a
+// point mass on the draft token (greedy drafts have no distributions).
 struct DraftDistribution {
   std::vector<TokenId> ids;
   std::vector<uint32_t> weights;  // sum: kDraftWeightTotal
 };
 
 struct DraftDistributionLimits {
-  float mass = 0.9995f;  // stop once the entries hold this much
+  float mass = 0.9995f;  // stop once the entries have this much
   int max_entries = 64;  // M
   friend bool operator==(const DraftDistributionLimits&, const DraftDistributionLimits&) = default;
 };
 
-// The top entries of `probs` [vocab] until limits, rounded by largest remainders. Deterministic;
-// ties go to the lower id.
+// The top entries of `probs` [vocab] within the limits, rounded by largest remainders.
+// Deterministic; ties go to the lower id.
 DraftDistribution MakeDraftDistribution(std::span<const float> probs,
                                         const DraftDistributionLimits& limits);
-// The same from the limits.max_entries largest of them, in any order.
+// The same from the limits.max_entries largest entries, in any order.
 DraftDistribution MakeDraftDistribution(std::vector<RowEntry> entries,
                                         const DraftDistributionLimits& limits);
 
@@ -43,7 +42,7 @@ TokenId SampleDraftDistribution(const DraftDistribution& q, double coin);
 // weights >= 1 that sum to kDraftWeightTotal, and each of `tokens` among the ids.
 Status Validate(const DraftDistribution& q, std::span<const TokenId> tokens, int vocab_size);
 
-// q(token): 0 outside of the support.
+// q(token); 0 outside the support.
 double Probability(const DraftDistribution& q, TokenId token);
 
 }  // namespace outrider

@@ -8,14 +8,14 @@
 namespace outrider {
 namespace {
 
-// Times any int: no overflow.
+// Its product with any int does not overflow.
 constexpr int64_t kMany = int64_t{1} << 31;
 
 Status Reject(int node, const std::string& what) {
   return InvalidArgument("draft node " + std::to_string(node) + ": " + what);
 }
 
-// `times`: how often the node itself was drawn.
+// `times`: how often the node itself was sampled.
 Status ValidateDraws(const DraftTree& tree, int node, int64_t times, const DraftShape& shape,
                      bool with_distributions, int vocab_size) {
   const std::span<const int32_t> draws = tree.draws(node);
@@ -143,7 +143,7 @@ std::vector<TokenId> DraftTree::Path(int node) const {
 
 Status Validate(const DraftTree& tree, const DraftShape& shape, bool with_distributions,
                 int vocab_size) {
-  // Drawn trees are at most a few hundred nodes: one count a node, parents first.
+  // Sampled trees have at most a few hundred nodes, so one count per node, parents first, is cheap.
   std::vector<int64_t> times(static_cast<size_t>(tree.size()) + 1, 0);
   times[DraftTree::kRoot] = 1;
   for (int node = 0; node <= tree.size(); ++node) {

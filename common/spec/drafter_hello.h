@@ -1,5 +1,5 @@
-// What a verifier and a drafter tell each other of themselves: the first message of each side, and
-// the drafter's load.
+// How a verifier and a drafter introduce themselves: the first message of each side, and the
+// drafter's load.
 #pragma once
 
 #include <optional>
@@ -10,43 +10,43 @@
 
 namespace outrider {
 
-// Of proto/outrider/v1/drafting.proto. Both sides must speak the same.
+// Of proto/outrider/v1/drafting.proto. Both sides must have the same.
 inline constexpr int kDraftingProtocolVersion = 3;
 
-// What a drafter says of itself.
+// A drafter's first message.
 struct DrafterHello {
   int protocol_version = kDraftingProtocolVersion;
   std::string name;  // for people and metrics
   std::string model;
   TokenizerFingerprint tokenizer;
-  int vocab_size = 0;  // entries of a row of its logits, padding included
+  int vocab_size = 0;  // length of its logits rows, with padding
   int max_sessions = 0;
   int max_draft_length = 0;
-  int max_draft_tokens = 0;  // of one plan
+  int max_draft_tokens = 0;  // per plan
   int max_context = 0;
-  bool acceptance_head = false;  // that a plan's stop rule may name
-  bool translates = false;       // drafts for a verifier of another vocabulary, too
+  bool acceptance_head = false;  // it has one, which a plan's stop rule may name
+  bool translates = false;       // it also drafts for verifiers with another vocabulary
 };
 
-// How far a drafter's vocabulary is the verifier's, where the two differ.
+// How well a drafter's vocabulary matches the verifier's, if they differ.
 struct VocabularyMatch {
-  int shared = 0;  // the drafter's tokens that the verifier has too
-  int tokens = 0;  // the drafter's
+  int shared = 0;  // tokens of the drafter that the verifier has, too
+  int tokens = 0;  // all tokens of the drafter
   friend bool operator==(const VocabularyMatch&, const VocabularyMatch&) = default;
 };
 
-// What the verifier answers to a drafter that fits.
+// The verifier's answer to a drafter that fits.
 struct DrafterWelcome {
   std::string model;    // the verifier's
-  int vocab_limit = 0;  // draft only ids below
+  int vocab_limit = 0;  // ids in drafts are below this
   DraftDistributionLimits distribution_limits;
 };
 
 struct DrafterLoad {
-  int sessions = 0;  // that it holds, of all its verifiers
+  int sessions = 0;  // over all its verifiers
   int free_pages = 0;
-  // Sessions that the verifier who is told may hold at most, as things are. Unset: as many as the
-  // hello says, less those of others.
+  // The most sessions that the receiving verifier may have at present. Unset: as many as the hello
+  // says, less those of others.
   std::optional<int> session_limit;
   friend bool operator==(const DrafterLoad&, const DrafterLoad&) = default;
 };

@@ -22,13 +22,13 @@ bool Earlier(const Arrival& a, const Arrival& b) {
   return a.time != b.time ? a.time < b.time : a.token < b.token;
 }
 
-// The best so far, at most `count`, sorted.
+// The first arrivals so far, at most `count`, sorted.
 class Podium {
  public:
   explicit Podium(int count) : count_(static_cast<size_t>(count)) {}
-  // No later arrival can enter.
+  // Later arrivals cannot enter.
   double limit() const { return best_.size() < count_ ? INFINITY : best_.back().time; }
-  // Once a token: another time changes nothing.
+  // Entering a token again changes nothing.
   void Enter(const Arrival& arrival) {
     for (const Arrival& a : best_) {
       if (a.token == arrival.token) return;
@@ -47,10 +47,10 @@ class Podium {
   std::vector<Arrival> best_;
 };
 
-// Likely tokens that run first: they make the limit that most tiles then fail.
+// Likely tokens that run first: most tiles then exceed the limit that they set.
 constexpr int kFavourites = 8;
 
-// What a row's entries are: weights themselves, or logits.
+// The entries of a row: either weights or logits.
 struct Weights {
   double Weight(float entry) const { return static_cast<double>(entry); }
   // Entries of at least this weight are above it.
@@ -95,7 +95,7 @@ std::vector<TokenId> Race(std::span<const float> row, std::vector<float> largest
     if (!(best > 0)) continue;
     const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
     if (noise.bound() > best * (1 + 1e-6) * podium.limit()) continue;
-    // E is at least `least`: only a token above least / limit can still enter.
+    // E is at least `least`, so only a token above least / limit can still enter.
     const double least = noise.least();
     runners.clear();
     AppendAbove(row.subspan(tile * kTile, std::min(kTile, row.size() - tile * kTile)),

@@ -15,11 +15,11 @@ namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 
-// Where top-p cuts: the last entry of the row's shortest prefix, in falling order (ties by rising
-// id), that holds `goal` of the row's mass. Linear: one histogram over the leading bits of the
-// floats (of the same order as the floats, which are not negative) finds the bucket where the sum
-// crosses the goal, and only that bucket is sorted. (0, 0), nothing to cut, if rounding lets the
-// whole row fall short.
+// Where top-p cuts: the last entry of the row's shortest prefix, in descending order (ties by
+// ascending id), that has `goal` of the row's mass. Linear: a histogram over the leading bits of
+// the floats (which order them, as they are not negative) finds the bucket where the sum crosses
+// the goal, and only that bucket is sorted. (0, 0), nothing to cut, if the whole row falls short
+// because of rounding.
 RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
   constexpr int kDroppedBits = 20;  // leaves sign, exponent and 3 bits of mantissa
   constexpr int kBuckets = 1 << (31 - kDroppedBits);
@@ -53,7 +53,7 @@ RowEntry ShortestPrefix(std::span<const float> probs, double goal) {
   return cut;
 }
 
-// Zeroes everything after `cut`; returns the mass that stays.
+// Zeroes everything after `cut`; returns the remaining mass.
 double KeepPrefix(std::span<float> probs, const RowEntry& cut) {
   for (size_t i = static_cast<size_t>(cut.id) + 1; i < probs.size(); ++i) {
     if (probs[i] == cut.value) probs[i] = 0.f;
@@ -61,7 +61,8 @@ double KeepPrefix(std::span<float> probs, const RowEntry& cut) {
   return ZeroBelow(probs, cut.value);
 }
 
-// f(token, how often the output and `path` hold it) for every token of `seen` or `path`, rising.
+// Calls f(token, its count in the output and `path`) for every token of `seen` or `path`,
+// ascending.
 template <class F>
 void ForSeen(std::span<const SeenToken> seen, std::span<const TokenId> path, const F& f) {
   std::vector<TokenId> drafted(path.begin(), path.end());
@@ -85,7 +86,7 @@ void ForSeen(std::span<const SeenToken> seen, std::span<const TokenId> path, con
   }
 }
 
-// Gives probability 0 to what the mask leaves out and to the ends of bad words.
+// Gives probability 0 to tokens outside the mask and to the ends of bad words.
 void MaskLogits(const SamplingState& state, std::span<const TokenId> path,
                 std::span<float> logits) {
   if (!state.mask.empty()) {
@@ -108,7 +109,7 @@ void MaskLogits(const SamplingState& state, std::span<const TokenId> path,
   }
 }
 
-// Penalties, bias and masks, in place on the allowed part of a row.
+// Applies penalties, bias and masks in place to the allowed part of a row.
 void AdjustLogits(const SamplingState& state, std::span<const TokenId> path,
                   std::span<float> logits) {
   const auto holds = [&](TokenId token) {
@@ -192,7 +193,7 @@ std::vector<TokenId> RaceOrder(const SamplingState& state, int allowed,
     std::vector<TokenId> winners =
         RaceWinnersOfLogits(logits, sampling.temperature, count, seed, position);
     if (!winners.empty()) return winners;
-    // A broken row, adjusted already: as MakeDistribution has it.
+    // A broken row, already adjusted: see MakeDistribution.
     Softmax(logits, sampling.temperature);
     std::fill(row.begin() + allowed, row.end(), 0.f);
   } else {

@@ -12,7 +12,7 @@ namespace {
 
 Status Refuse(const char* field, float value, const char* range) {
   char text[40];
-  // As many digits as tell this float from its neighbours: 1.0000001 is not shown as 1.
+  // With enough digits to distinguish this float from its neighbours: 1.0000001 is not shown as 1.
   const std::to_chars_result end = std::to_chars(std::begin(text), std::end(text), value);
   return InvalidArgument(std::string(field) + " is " + std::string(text, end.ptr) + ", must be " +
                          range);
@@ -83,7 +83,7 @@ std::vector<uint32_t> MaskOf(const SamplingParams& params, int vocab_size) {
 }
 
 Status Validate(const SamplingParams& p, int vocab_size) {
-  // Comparisons are written so that NaN fails them.
+  // Comparisons are written so that they fail for NaN.
   if (!(p.temperature >= 0.f) || !std::isfinite(p.temperature)) {
     return Refuse("temperature", p.temperature, "finite and at least 0");
   }

@@ -1,4 +1,4 @@
-// How a request samples: the field's usual transforms, in the order in which they are applied.
+// A request's sampling parameters, in the order in which they are applied.
 #pragma once
 
 #include <utility>
@@ -12,16 +12,16 @@
 
 namespace outrider {
 
-// Entries of `logit_bias` at most: each is added to every row of logits.
+// The most entries of `logit_bias`, each of which is added to every logits row.
 inline constexpr int kMaxLogitBias = 1024;
 inline constexpr int kMaxAllowedTokens = 1 << 16;
-// Each is compared with the tokens before every row.
+// The most bad words, each of which is compared with the tokens before every row.
 inline constexpr int kMaxBadWords = 512;
-inline constexpr int kMaxBadWordTokens = 64;  // of one
+inline constexpr int kMaxBadWordTokens = 64;  // per word
 
 // Applied in this order: repetition, frequency and presence penalty, logit bias, temperature,
-// top-k, top-p, min-p (the order of vLLM and Hugging Face's samplers). Tokens that are not allowed
-// or would complete a bad word have probability 0 from the bias on.
+// top-k, top-p, min-p (the order of vLLM's and Hugging Face's samplers). From the bias on, tokens
+// that are not allowed or would complete a bad word have probability 0.
 struct SamplingParams {
   float temperature = 1.f;         // 0: greedy (the argmax, lowest id on ties)
   int top_k = 0;                   // 0: off
@@ -31,10 +31,10 @@ struct SamplingParams {
   float presence_penalty = 0.f;    // over the output, as OpenAI's API defines it
   float frequency_penalty = 0.f;   // over the output
   std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to the logit
-  SharedList<TokenId> allowed_tokens = {};  // no others are sampled; empty: all are allowed
-  // Token sequences that the output never completes; of the output alone, not of the prompt.
+  SharedList<TokenId> allowed_tokens = {};  // only these are sampled; empty: all are allowed
+  // Token sequences that the output must not complete; the prompt does not count.
   SharedList<std::vector<TokenId>> bad_words = {};
-  // What the output must follow: tokens after which no text of it goes on have probability 0 too.
+  // The grammar of the output: tokens after which no valid text can follow have probability 0, too.
   SharedValue<GrammarSource> grammar = {};
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 
@@ -45,13 +45,14 @@ struct SamplingParams {
 };
 
 RowSampling RowSamplingOf(const SamplingParams& params);
-// By rising token, each once: a request may name a token twice, a GPU adds its biases in parallel.
+// In ascending order of tokens, each once: a request may repeat a token, but a GPU adds biases in
+// parallel.
 std::vector<TokenBias> BiasesOf(const SamplingParams& params);
-// What allowed_tokens and the bad words of one token leave of `vocab_size` tokens (MaskHolds).
-// Empty where they leave all.
+// The mask (MaskHolds) of `vocab_size` tokens without those that allowed_tokens and single-token
+// bad words exclude. Empty if none is excluded.
 std::vector<uint32_t> MaskOf(const SamplingParams& params, int vocab_size);
 
-// kInvalidArgument with the field named.
+// kInvalidArgument names the field.
 Status Validate(const SamplingParams& params, int vocab_size);
 
 }  // namespace outrider

@@ -42,7 +42,7 @@ void SequenceSampling::ObservePrompt(std::span<const TokenId> tokens) {
   for (const TokenId token : tokens) {
     if (token >= 0 && token < vocab_size_) seen_.push_back({.token = token});
   }
-  // What the output holds of a token comes first, so that it is the one that stays.
+  // Entries with output counts come first, so that they are the ones kept.
   std::sort(seen_.begin(), seen_.end(), [](const SeenToken& a, const SeenToken& b) {
     return a.token != b.token ? a.token < b.token : a.in_output > b.in_output;
   });

@@ -48,7 +48,7 @@ Status Validate(const StopRule& rule) {
                            ", but it takes none; choose confidence, entropy or head");
   }
   const float most = rule.kind == StopRule::Kind::kEntropy ? kMaxEntropyThreshold : 1.f;
-  if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for a NaN
+  if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for NaN
   return InvalidArgument("stop rule " + std::string(StopRuleName(rule.kind)) + ": threshold " +
                          std::to_string(rule.threshold) + ", from 0 to " + std::to_string(most));
 }
@@ -58,7 +58,7 @@ bool Stops(const StopRule& rule, const DraftDistribution& distribution) {
   const std::vector<uint32_t>& weights = distribution.weights;
   if (rule.kind == StopRule::Kind::kConfidence) {
     const auto largest = std::ranges::max_element(weights);
-    // An empty distribution has nothing to be sure of.
+    // An empty distribution is a point mass, which is certain.
     return largest == weights.end() || *largest < static_cast<double>(rule.threshold) * kTotal;
   }
   if (rule.kind != StopRule::Kind::kEntropy) return false;

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// "<0x41>": what a byte fallback makes of a byte that no other token holds.
+// "<0x41>": a byte fallback's name for a byte that no other token has.
 bool IsByteToken(std::string_view name, std::string_view bytes) {
   return bytes.size() == 1 && name.size() == 6 && name.starts_with("<0x") && name.ends_with(">");
 }
@@ -21,7 +21,7 @@ Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int 
     return ResourceExhausted("vocabulary: " + std::to_string(size) + " tokens, at most " +
                              std::to_string(kMaxEntries) + " can be translated");
   }
-  // The token of some bytes is the first id that has them, before any byte token.
+  // The first id with certain bytes is their token; byte tokens come last.
   std::unordered_map<std::string_view, TokenId> of_bytes;
   const auto is_byte = [&](TokenId id) {
     return IsByteToken(tokenizer.IdToToken(id), tokenizer.TokenBytes(id));

@@ -1,4 +1,4 @@
-// The tokens of a vocabulary, as a verifier tells them to a drafter whose own vocabulary differs.
+// The tokens of a vocabulary, which a verifier sends to a drafter with another vocabulary.
 //
 // Thread: any (a value).
 #pragma once
@@ -20,14 +20,14 @@ namespace outrider {
 enum class TokenKind : uint8_t {
   kNone = 0,     // no token has this id
   kText = 1,     // the token of its bytes
-  kAlias = 2,    // its bytes are another id's, as those of a byte fallback often are
-  kSpecial = 3,  // a special token, known by its name
+  kAlias = 2,    // has the same bytes as another id, as byte fallbacks often have
+  kSpecial = 3,  // a special token, identified by its name
 };
 
 class VocabularyEntries {
  public:
   static constexpr int kMaxEntries = 1 << 19;
-  static constexpr size_t kMaxTextBytes = 4 << 20;  // of all tokens
+  static constexpr size_t kMaxTextBytes = 4 << 20;  // over all tokens
   static constexpr size_t kMaxTokenBytes = 1024;
   static constexpr int kMaxEndTokens = 64;
 
@@ -40,7 +40,7 @@ class VocabularyEntries {
   static Result<VocabularyEntries> Of(const Tokenizer& tokenizer, int limit,
                                       std::span<const TokenId> ends);
 
-  // Gives the next id its token. kInvalidArgument: the token's length does not fit its kind, or a
+  // Adds the token of the next id. kInvalidArgument: the token's length does not fit its kind, or a
   // limit is exceeded.
   Status Add(TokenKind kind, std::string_view bytes);
   // Says that a token ends texts. kInvalidArgument: `id` is no token here, or is said twice, or
@@ -50,9 +50,9 @@ class VocabularyEntries {
   // token.
   Status CheckDistinct() const;
 
-  // Ids are below.
+  // Number of ids.
   int size() const { return static_cast<int>(kinds_.size()); }
-  // Ids that have a token.
+  // Number of ids with a token.
   int tokens() const;
   TokenKind kind(TokenId id) const { return kinds_[static_cast<size_t>(id)]; }
   std::string_view bytes(TokenId id) const {
@@ -67,7 +67,7 @@ class VocabularyEntries {
 
  private:
   std::vector<TokenKind> kinds_;
-  std::vector<uint32_t> ends_;  // in text_
+  std::vector<uint32_t> ends_;  // offsets in text_
   std::string text_;
   std::vector<TokenId> end_tokens_;
 };

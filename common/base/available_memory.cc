@@ -14,15 +14,15 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kMostBytes = size_t{1} << 20;  // of a file of the kernel's
+constexpr size_t kMostBytes = size_t{1} << 20;  // for one of the kernel's files
 
-// Empty where there is none.
+// Empty if there is none.
 std::string Read(const std::filesystem::path& file) {
   Result<std::string> text = ReadFile(file, kMostBytes);
   return text.ok() ? *std::move(text) : std::string();
 }
 
-// The number after `key`, the beginning of one of the text's lines.
+// The number after `key` at the start of one of the text's lines.
 std::optional<int64_t> Field(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -37,7 +37,7 @@ std::optional<int64_t> Field(std::string_view text, std::string_view key) {
   return std::nullopt;
 }
 
-// What a version of control groups calls its files, and in memory.stat the page cache.
+// The file names of a version of control groups, and the page cache's key in memory.stat.
 struct GroupFiles {
   const char *limit, *used, *active, *inactive;
 };
@@ -46,7 +46,7 @@ constexpr GroupFiles kFirstVersion = {"memory.limit_in_bytes", "memory.usage_in_
 constexpr GroupFiles kSecondVersion = {"memory.max", "memory.current", "active_file ",
                                        "inactive_file "};
 
-// No value where there is no limit.
+// nullopt: there is no limit.
 std::optional<int64_t> LeftOfGroup(const std::filesystem::path& group, const GroupFiles& files) {
   const std::optional<int64_t> limit = Field(Read(group / files.limit), "");
   const std::optional<int64_t> used = Field(Read(group / files.used), "");
@@ -65,7 +65,7 @@ int64_t AvailableMemory(const std::filesystem::path& root) {
   if (const auto kilobytes = Field(machine, "MemAvailable:"); kilobytes.has_value()) {
     left = (*kilobytes + Field(machine, "SwapFree:").value_or(0)) << 10;
   }
-  // Its own group and those that it is in, up to the root of what this process sees. A line is
+  // Its own group and the enclosing ones, up to the root that this process sees. A line is
   // "number:controllers:/path"; version 2 names no controllers.
   std::istringstream groups(Read(root / "proc/self/cgroup"));
   std::string line;

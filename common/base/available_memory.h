@@ -1,4 +1,4 @@
-// How much memory this process may still take before something is killed for it.
+// How much memory this process may still take before the kernel kills something for it.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace outrider {
 
-// In bytes: what the machine has left (swap included), or what the process's control group has, if
-// that is less. Page cache counts as left, as the kernel gives it up. INT64_MAX where neither is
-// known. `root`: in front of /proc and /sys, for tests.
+// In bytes: what the machine has left (including swap), or the process's control group, if that is
+// less. Page cache counts as left, because the kernel can reclaim it. INT64_MAX if neither is
+// known. `root`: a prefix for /proc and /sys, for tests.
 int64_t AvailableMemory(const std::filesystem::path& root = "/");
 
 }  // namespace outrider

@@ -1,5 +1,6 @@
-// OUTRIDER_CHECK(condition): for what only a bug can break, in release builds too. Prints the
-// condition and its place, then aborts. Never for input, files or peers: those get a Status.
+// OUTRIDER_CHECK(condition): for conditions that only a bug can violate, in release builds, too.
+// Prints the condition and its position, then aborts. Never for input, files or peers: those get a
+// Status.
 #pragma once
 
 namespace outrider {

@@ -1,8 +1,8 @@
-// Tasks of many clients that wait for a few workers: clients take turns, each client's tasks in the
-// order in which they came. Knows no thread: its owner holds a lock.
+// Tasks of many clients that wait for a few workers. Clients take turns; each client's tasks run in
+// order of arrival. Not synchronised: its owner holds a lock.
 //
-// When full, or when its client holds its share of it, a task is refused at once: nothing here
-// waits. A share is half of the whole, so that one client alone never fills the queue.
+// When the queue or the client's share of it is full, a task is refused at once; nothing here
+// blocks. A share is half of the queue, so that one client alone never fills it.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 
 namespace outrider {
 
-// Of one queue, whatever waits in it.
+// Limits of a queue.
 struct FairQueueLimits {
   size_t max_tasks = 0;
-  size_t max_bytes = 0;        // sum of what Push was told
+  size_t max_bytes = 0;        // sum of the sizes passed to Push
   int running_per_client = 1;  // tasks of one client between Pop and Done
 };
 
@@ -29,8 +29,8 @@ class FairQueue {
  public:
   explicit FairQueue(const FairQueueLimits& limits) : limits_(limits) {}
 
-  // A ticket, never 0; nullopt: the queue is full, or its client's share. `bytes`: what the task
-  // holds. A task that is larger than a share is taken where nothing of its client waits.
+  // Returns a ticket, never 0; nullopt: the queue is full, or its client's share. `bytes`: the size
+  // of the task. A task larger than a share is accepted if nothing of its client waits.
   std::optional<uint64_t> Push(const std::string& client, size_t bytes, Task task) {
     if (size() >= limits_.max_tasks || bytes_ + bytes > limits_.max_bytes) return std::nullopt;
     const auto known = clients_.find(client);
@@ -49,7 +49,7 @@ class FairQueue {
     std::string client;  // for Done
     Task task;
   };
-  // The next task; nullopt: none waits, or only those of clients that run as many as they may.
+  // The next task; nullopt: none waits, or only those of clients at their running limit.
   std::optional<Turn> Pop() {
     const auto next = std::find_if(turns_.begin(), turns_.end(), [&](const Client& client) {
       return !client.waiting.empty() && client.running < limits_.running_per_client;
@@ -60,14 +60,14 @@ class FairQueue {
     turns_.splice(turns_.end(), turns_, next);
     return turn;
   }
-  // A task of this client that Pop gave has ended.
+  // A task of this client, returned by Pop, has ended.
   void Done(const std::string& client) {
     const auto known = clients_.find(client);
     --known->second->running;
     ForgetIfIdle(known->second);
   }
 
-  // Takes a waiting task out; nullopt: it is not here any more.
+  // Removes a waiting task; nullopt: it is no longer here.
   std::optional<Task> Remove(uint64_t ticket) {
     const auto found = places_.find(ticket);
     if (found == places_.end()) return std::nullopt;
@@ -76,7 +76,7 @@ class FairQueue {
     ForgetIfIdle(client);
     return task;
   }
-  // Takes all waiting tasks out, in the order in which they came.
+  // Removes all waiting tasks, in order of arrival.
   std::vector<Task> Clear() {
     std::vector<Task> tasks;
     while (!places_.empty()) tasks.push_back(*Remove(places_.begin()->first));
@@ -95,7 +95,7 @@ class FairQueue {
   struct Client {
     std::string name;
     std::list<Entry> waiting = {};
-    size_t bytes = 0;  // of what waits
+    size_t bytes = 0;  // of waiting tasks
     int running = 0;
   };
   using ClientPlace = typename std::list<Client>::iterator;
@@ -126,7 +126,7 @@ class FairQueue {
   }
 
   const FairQueueLimits limits_;
-  std::list<Client> turns_;  // those that wait or run; whose turn is next in front
+  std::list<Client> turns_;  // clients with waiting or running tasks; the next turn is in front
   std::map<std::string, ClientPlace> clients_;
   std::map<uint64_t, std::pair<ClientPlace, EntryPlace>> places_;  // of waiting tasks, by ticket
   size_t bytes_ = 0;

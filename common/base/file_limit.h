@@ -1,4 +1,4 @@
-// How many files, connections among them, the process may have open.
+// How many files, including connections, the process may have open.
 //
 // Thread: main, before others start.
 #pragma once
@@ -7,7 +7,7 @@
 
 namespace outrider {
 
-// Raises the soft limit, often 1,024, to the hard one. Without effect where the system refuses.
+// Raises the soft limit, often 1,024, to the hard one. No effect if the system refuses.
 void RaiseFileLimit();
 
 // How many may be open now.

@@ -1,4 +1,4 @@
-// Tells cheaply whether a file has been written or replaced: its inode, size and time of change.
+// Detects cheaply whether a file has been written or replaced, by its inode, size and change time.
 //
 // Thread: any.
 #pragma once
@@ -10,13 +10,13 @@ namespace outrider {
 
 struct FileStamp {
   uint64_t inode = 0;
-  int64_t size = -1;  // -1: it cannot be looked at
+  int64_t size = -1;  // -1: it cannot be accessed
   int64_t modified_ns = 0;
 
   bool operator==(const FileStamp&) const = default;
 };
 
-// Follows links, so that a swapped link (as Kubernetes updates secrets) is a change too.
+// Follows links, so that a replaced link (as in Kubernetes secrets) counts as a change.
 FileStamp StampOf(const std::string& path);
 
 }  // namespace outrider

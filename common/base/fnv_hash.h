@@ -1,5 +1,5 @@
-// FNV-1a, 64 bit, with numbers as eight little-endian bytes on every machine: tells mistakes apart,
-// not forgeries.
+// FNV-1a, 64 bit, with numbers as eight little-endian bytes on every machine. Detects mistakes, not
+// forgeries.
 //
 // Thread: one owner.
 #pragma once

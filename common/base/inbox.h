@@ -1,5 +1,5 @@
-// A bounded mailbox: many threads push, one owner thread drains. Pushing never waits: a full inbox
-// is the pusher's answer to its peer (Busy, RESOURCE_EXHAUSTED).
+// A bounded mailbox: many threads push, one owner thread drains. Pushing never blocks; if the inbox
+// is full, the pusher tells its peer (Busy, RESOURCE_EXHAUSTED).
 //
 // Thread: any for TryPush and PushUrgent; the owner for the rest.
 #pragma once
@@ -20,15 +20,15 @@ class Inbox {
  public:
   explicit Inbox(size_t capacity) : capacity_(capacity) {}
 
-  // False when full or closed; the event is dropped.
+  // Returns false if full or closed; the event is then dropped.
   [[nodiscard]] bool TryPush(Event event) { return Push(std::move(event), capacity_); }
 
-  // For events that must arrive (a peer left, a request was cancelled): ignores the bound. Callers
-  // push a bounded number of them per object they own.
+  // For events that must arrive (a peer left, a request was cancelled); ignores the bound. Callers
+  // push a bounded number of these per object that they own.
   void PushUrgent(Event event) { (void)Push(std::move(event), static_cast<size_t>(-1)); }
 
-  // Takes everything there is. Waits until `until` for the first event if there is none; nullopt
-  // waits without bound. Returns at once when closed.
+  // Takes all events. If there are none, waits for the first one until `until`; nullopt waits
+  // without limit. Returns at once when closed.
   std::vector<Event> Drain(std::optional<Time> until) {
     MutexLock lock(mu_);
     while (events_.empty() && !closed_) {
@@ -41,7 +41,7 @@ class Inbox {
     return std::exchange(events_, {});
   }
 
-  // Takes what there is without waiting.
+  // Takes all events without waiting.
   std::vector<Event> Take() {
     MutexLock lock(mu_);
     return std::exchange(events_, {});

@@ -11,7 +11,7 @@
 namespace outrider {
 
 Result<InputFile> InputFile::Open(const std::filesystem::path& path, InputKind kind) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files do not know the flag.
+  // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore the flag.
   const int wait = kind == InputKind::kAny ? 0 : O_NONBLOCK;
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait);
   if (descriptor < 0) {
@@ -73,7 +73,7 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
     return InvalidArgument(path.string() + ": " + std::to_string(file.size()) + " bytes, at most " +
                            std::to_string(max_bytes) + " are read");
   }
-  // One byte more shows whether it has grown meanwhile; files of /proc say that they have none.
+  // One byte more shows whether it has grown meanwhile; files in /proc report no size.
   std::string text(max_bytes < file.size() + 1 ? max_bytes : file.size() + 1, '\0');
   size_t size = 0;
   while (true) {

@@ -1,6 +1,6 @@
-// Reads files that somebody else wrote: weights, configuration, tokens, certificates, prompts. By
-// default only regular files are opened, and never waited for: a FIFO, a terminal or a device under
-// the name would stop the reader until somebody writes to it.
+// Reads files written by others: weights, configuration, tokens, certificates, prompts. By default
+// only regular files are opened: a FIFO, a terminal or a device of that name would block the reader
+// until somebody writes to it.
 //
 // Thread: the owner.
 #pragma once
@@ -15,13 +15,13 @@ namespace outrider {
 
 enum class InputKind {
   kRegular,
-  kAny,  // pipes and terminals too: whoever names them on a command line waits for them
+  kAny,  // also pipes and terminals, for which a user on the command line is willing to wait
 };
 
 class InputFile {
  public:
-  // kNotFound when there is no such file, kPermissionDenied or kUnavailable when it cannot be
-  // opened, kInvalidArgument when it is not of the kind, or a directory.
+  // kNotFound: there is no such file. kPermissionDenied or kUnavailable: it cannot be opened.
+  // kInvalidArgument: it is a directory or not of this kind.
   static Result<InputFile> Open(const std::filesystem::path& path,
                                 InputKind kind = InputKind::kRegular);
 
@@ -32,8 +32,8 @@ class InputFile {
   int descriptor() const { return descriptor_; }
   // In bytes, when it was opened.
   size_t size() const { return size_; }
-  // Reads the next `count` bytes, fewer only at the file's end; returns how many there were.
-  // kDataLoss when reading fails.
+  // Reads the next `count` bytes, fewer only at the end of the file, and returns their number.
+  // kDataLoss: reading failed.
   Result<size_t> Read(char* out, size_t count);
 
  private:
@@ -44,12 +44,11 @@ class InputFile {
   std::string path_;
 };
 
-// The whole file. kInvalidArgument for one of more than `max_bytes`, besides the errors of
-// InputFile.
+// The whole file. kInvalidArgument: it has more than `max_bytes`; also the errors of InputFile.
 Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes,
                              InputKind kind = InputKind::kRegular);
 
-// Limits for files whose readers have no closer one.
+// Limits for files whose readers have no tighter one.
 inline constexpr size_t kMaxTextFileBytes = size_t{16} << 20;   // tokens, certificates, addresses
 inline constexpr size_t kMaxPromptFileBytes = size_t{1} << 30;  // prompts and data of the client
 

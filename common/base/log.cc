@@ -18,7 +18,7 @@ std::atomic<bool> g_json{false};
 
 constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 
-// Lives for ever: threads of libraries may log while static objects go.
+// Never destroyed, because library threads may log while static objects are destroyed.
 struct Limited {
   Mutex mu;
   LineLimiter lines OUTRIDER_GUARDED_BY(mu);
@@ -43,12 +43,12 @@ std::string Timestamp() {
 }
 
 struct CodePoint {
-  uint32_t value = 0xFFFD;  // stands for a byte that is no UTF-8
+  uint32_t value = 0xFFFD;  // replaces a byte of invalid UTF-8
   size_t bytes = 1;
   bool valid = false;
 };
 
-// The code point at the start of `text`, which is not empty.
+// The first code point of `text`, which is not empty.
 CodePoint FirstOf(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {.value = lead, .valid = true};
@@ -66,13 +66,14 @@ CodePoint FirstOf(std::string_view text) {
   return {.value = value, .bytes = bytes, .valid = true};
 }
 
-// Whether a terminal or a reader of lines would take it for more than a character: C0, DEL, C1, and
-// Unicode's ends of lines and paragraphs.
+// Whether a terminal or a line reader would treat it specially: C0, DEL, C1, and Unicode's line and
+// paragraph separators.
 bool IsControl(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029;
 }
 
-// Escapes: a log line stays one line of valid UTF-8, whatever a peer put into a name.
+// Escapes control characters, so that a log line stays one line of valid UTF-8 whatever a peer
+// sends.
 std::string Escaped(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -94,7 +95,7 @@ std::string Escaped(std::string_view text) {
 
 std::string Quoted(std::string_view text) { return "\"" + Escaped(text) + "\""; }
 
-// As text, quoted only where it has to be.
+// As text, quoted only if necessary.
 std::string TextValue(const std::string& value) {
   std::string escaped = Escaped(value);
   const bool plain =
@@ -125,7 +126,8 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
   std::for_each(fields.begin(), fields.end(), add);
   if (*left_out > 0) add({"suppressed", *left_out});
   line += json ? "}\n" : "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);  // one write: lines of threads do not mix
+  // one write, so that lines of different threads do not mix
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 void SetLogLevel(LogLevel level) { g_level = level; }

@@ -31,13 +31,13 @@ struct LogField {
   std::string value;
 };
 
-// `message`: words of ours. What comes from outside goes into fields, whose control characters are
+// `message`: our own text. Text from outside goes into fields, whose control characters are
 // escaped.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-// Messages below `level` are dropped. Default: info.
+// Drops messages below `level`. Default: info.
 void SetLogLevel(LogLevel level);
-// One JSON object a line instead of text.
+// One JSON object per line instead of text.
 void SetLogJson(bool json);
 // "debug", "info", "warning" or "error".
 Result<LogLevel> ParseLogLevel(std::string_view name);

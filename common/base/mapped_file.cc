@@ -26,7 +26,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
 
 void MappedFile::Forget(std::span<const std::byte> part) {
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  // Whole pages of it alone.
+  // Only whole pages.
   const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;
   if (before >= part.size()) return;
   const size_t bytes = (part.size() - before) / page * page;

@@ -1,5 +1,5 @@
-// A file mapped into memory for reading. The owner keeps it alive as long as views into it live.
-// A file that shrinks while it is mapped raises SIGBUS on access: replace weights, do not edit
+// A file mapped into memory for reading. The owner must keep it alive while views into it exist. If
+// a file shrinks while it is mapped, accessing it raises SIGBUS: replace weight files, do not edit
 // them.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace outrider {
 
 class MappedFile {
  public:
-  // kNotFound without such a file, kInvalidArgument when it is not a regular one.
+  // kNotFound: there is no such file. kInvalidArgument: it is not a regular file.
   static Result<MappedFile> Open(const std::filesystem::path& path);
 
   ~MappedFile();
@@ -22,8 +22,8 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
-  // Lets the kernel take back the memory of `part`, a part of such a mapping: it is read from the
-  // file again when it is touched.
+  // Lets the kernel reclaim the memory of `part`, a part of such a mapping; it is read from the
+  // file again when accessed.
   static void Forget(std::span<const std::byte> part);
 
  private:

@@ -1,5 +1,5 @@
-// std::mutex with the annotations that clang's -Wthread-safety checks (the lint preset). Members
-// guarded by a mutex carry OUTRIDER_GUARDED_BY.
+// std::mutex with annotations for clang's -Wthread-safety (the lint preset). Members guarded by a
+// mutex have OUTRIDER_GUARDED_BY.
 #pragma once
 
 #include <condition_variable>
@@ -27,7 +27,7 @@ class OUTRIDER_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mu_;
 };
 
-// Holds a Mutex for a scope and can wait on a condition variable meanwhile.
+// Holds a Mutex for a scope, and can wait on a condition variable.
 class OUTRIDER_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mu) OUTRIDER_THREAD_ANNOTATION(acquire_capability(mu))

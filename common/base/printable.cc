@@ -6,7 +6,7 @@ namespace outrider {
 
 std::string Printable(std::string_view text, size_t longest) {
   size_t end = std::min(longest, text.size());
-  // Not inside of a character of UTF-8.
+  // Does not cut within a UTF-8 character.
   while (end > 0 && end < text.size() && (text[end] & 0xc0) == 0x80) --end;
   std::string shown(text.substr(0, end));
   std::replace_if(

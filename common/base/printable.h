@@ -1,4 +1,4 @@
-// Somebody else's text in a message of ours.
+// Makes text from outside safe to show in our messages.
 //
 // Thread: any.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// `text` as a message may show it: control characters replaced by '?', cut to `longest` bytes.
+// `text` with control characters replaced by '?', cut to `longest` bytes.
 std::string Printable(std::string_view text, size_t longest = 200);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// Values that never change and that all copies share, so that a copy costs a pointer, whatever the
-// size: fields of a request that are read again for each of its choices.
+// Immutable values shared by all copies, so that a copy costs a pointer whatever the size: fields
+// of a request that each of its choices needs.
 //
 // Thread: any, as std::shared_ptr.
 #pragma once
@@ -25,7 +25,7 @@ class SharedValue {
     if (value.has_value()) value_ = std::make_shared<const T>(*std::move(value));
   }
 
-  // Also of a braced list, as std::optional.
+  // Also accepts a braced list, as std::optional does.
   template <class U = T>
   requires(!std::is_same_v<std::remove_cvref_t<U>, SharedValue>) SharedValue& operator=(U&& value) {
     return *this = SharedValue(std::forward<U>(value));

@@ -11,7 +11,7 @@ StopOnSignal::StopOnSignal() {
   sigaddset(&signals_, SIGTERM);
   sigaddset(&signals_, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals_, &before_);
-  // One that is pending is seen before anything is begun, however late the thread runs.
+  // A pending signal is noticed before anything begins, however late the thread runs.
   const timespec at_once = {};
   if (const int signal = sigtimedwait(&signals_, nullptr, &at_once); signal > 0) Take(signal);
   thread_ = std::thread([this] { Watch(); });

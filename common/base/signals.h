@@ -8,23 +8,23 @@
 
 namespace outrider {
 
-// While it lives, the first SIGTERM or SIGINT asks token() to stop (one that is pending already
-// does so at once), and a second one ends the process at once with 128 + its number. Made before
-// the other threads: it blocks the signals in the calling thread, and those that it starts inherit
+// During its lifetime, the first SIGTERM or SIGINT requests a stop on token() (a pending one does
+// so at once), and a second one ends the process at once with 128 + its number. Construct it before
+// other threads: it blocks the signals in the calling thread, and threads started by it inherit
 // that.
 //
-// Callbacks of the token run on a thread of its own, not in a signal handler: they may take locks.
+// Callbacks of the token run on a separate thread, not in a signal handler, so they may take locks.
 class StopOnSignal {
  public:
   StopOnSignal();
-  ~StopOnSignal();  // signals are as they were before
+  ~StopOnSignal();  // restores the previous signal handling
   StopOnSignal(const StopOnSignal&) = delete;
   StopOnSignal& operator=(const StopOnSignal&) = delete;
 
   std::stop_token token() const { return source_.get_token(); }
-  // The signal that came; 0: none.
+  // The signal that was received; 0: none.
   int signal() const { return signal_; }
-  // Until one comes.
+  // Waits for a signal.
   void Wait() const { signal_.wait(0); }
 
  private:
@@ -39,7 +39,7 @@ class StopOnSignal {
   std::thread thread_;
 };
 
-// A peer that hangs up is a failed write from now on, not the end of the process.
+// From now on, a peer that hangs up causes a failed write, not the end of the process.
 void IgnoreBrokenPipes();
 
 }  // namespace outrider

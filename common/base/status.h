@@ -1,6 +1,6 @@
-// Errors as values. Every function of ours that can fail at run time returns Status or Result<T>;
-// OUTRIDER_CHECK (check.h) is for bugs. Codes carry gRPC's numbers, so that the edge maps them by a
-// cast (common/rpc/status_map.h) and nothing below it needs gRPC.
+// Errors as values. Our functions that can fail at run time return Status or Result<T>;
+// OUTRIDER_CHECK (check.h) is for bugs. Codes have gRPC's numbers, so that the edge converts them
+// by a cast (common/rpc/status_map.h) and nothing below it needs gRPC.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class Code {
   kInvalidArgument = 3,     // never retry: the caller must change the request
   kDeadlineExceeded = 4,    // the caller's time is over
   kNotFound = 5,            // a file or an entity that does not exist
-  kPermissionDenied = 7,    // known who, but not allowed
+  kPermissionDenied = 7,    // authenticated, but not allowed
   kResourceExhausted = 8,   // no room now (queue, pages, memory)
   kFailedPrecondition = 9,  // session unknown, out of order, mismatched pair
   kAborted = 10,
@@ -28,7 +28,7 @@ enum class Code {
   kInternal = 13,         // a bug or a broken device
   kUnavailable = 14,      // peer gone, draining
   kDataLoss = 15,         // a truncated or corrupt file
-  kUnauthenticated = 16,  // no token that is known
+  kUnauthenticated = 16,  // no known token
 };
 
 const char* CodeName(Code code);
@@ -43,7 +43,7 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   // "INVALID_ARGUMENT: max_tokens is 0"
   std::string ToString() const;
-  // The same code with "context: " put before the message.
+  // The same code, with "context: " before the message.
   Status Annotate(const std::string& context) const;
 
  private:
@@ -66,7 +66,7 @@ Status Unauthenticated(std::string message);
 Status CheckAtMost(const std::string& field, int64_t count, int64_t limit,
                    const char* unit = "entries");
 
-// A value or the reason why there is none.
+// A value, or the reason why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:

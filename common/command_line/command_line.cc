@@ -25,7 +25,7 @@ std::string Short(double number) {
   return text;
 }
 
-// A word of the command line as an error shows it.
+// A word of the command line, for an error message.
 std::string Shown(std::string_view word) { return Printable(word, 60); }
 
 // `range`: "at least 0".
@@ -58,7 +58,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-// Long names of the flags of `app`, those in its groups too, without dashes.
+// Long names of the flags of `app`, including its groups, without dashes.
 std::vector<std::string> FlagsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -87,7 +87,8 @@ std::string Joined(const std::vector<std::string>& words) {
   return joined;
 }
 
-// Words of the command line that are no flag, no command and no value. "": none.
+// Explains words of the command line that are neither flags, commands nor values. "": there are
+// none.
 std::string ExplainUnknownWord(const CLI::App& app) {
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
   if (unknown.empty()) return "";
@@ -117,7 +118,7 @@ std::string ExplainUnknownWord(const CLI::App& app) {
          (nearest.empty() ? "there are " + Joined(commands) : "did you mean " + nearest + "?");
 }
 
-// What CLI11 would skip or shorten without a word.
+// Checks what CLI11 would silently skip or shorten.
 void CheckConfigLine(const std::string& line) {
   const auto wrong = [&line](const std::string& what) {
     throw CLI::ConfigError("--config: '" + Shown(line) + "': " + what);
@@ -210,9 +211,10 @@ CLI::Validator Between(double low, double high) {
 }
 
 std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr size_t kLongest = 64;  // no name of ours; the distance takes the product of both sizes
+  // longer than our names; the distance takes the product of both sizes
+  constexpr size_t kLongest = 64;
   if (word.size() > kLongest) return "";
-  // Half of a word may be wrong in a short one, a third in a long one.
+  // Half of a short word may be wrong, or a third of a long one.
   size_t least = std::max<size_t>(2, word.size() / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : known) {

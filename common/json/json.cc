@@ -40,8 +40,8 @@ std::string Step(std::string_view name) {
 
 std::string Step(size_t index) { return "[" + std::to_string(index) + "]"; }
 
-// The steps from `from` down to `wanted`; nullopt where it does not lie below. Found when a message
-// needs them, so that a walk over millions of values builds no paths.
+// The steps from `from` down to `wanted`; nullopt if it is not below. Computed when a message needs
+// them, so that a walk over millions of values builds no paths.
 std::optional<std::string> StepsTo(const Json* wanted, const Json& from) {
   if (&from == wanted) return "";
   if (!from.is_structured()) return std::nullopt;
@@ -70,11 +70,11 @@ Status Store(Result<T> value, Out* out) {
   return Status();
 }
 
-// Names of objects whose members are not in the order of their names, as the text has them. The
-// objects and the names are those of the parsed value.
+// Member names of objects that are not in alphabetical order, in the order of the text. Objects and
+// names belong to the parsed value.
 using MemberOrders = std::unordered_map<const Json::object_t*, std::vector<const std::string*>>;
 
-// Builds the value as the parser goes, and stops the parser at a limit.
+// Builds the value during parsing, and stops the parser at a limit.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
   Builder(const std::string& name, const JsonLimits& limits, Json* root, MemberOrders* orders)
@@ -128,7 +128,7 @@ class Builder final : public nlohmann::json_sax<Json> {
            Fail("holds more than " + std::to_string(limits_.large_values) +
                 " members, strings, arrays and objects");
   }
-  // nullptr at a limit.
+  // Returns nullptr at a limit.
   Json* Add(Json value, size_t large_values) {
     if (!Count(1, large_values)) return nullptr;
     if (open_.empty()) return &(*root_ = std::move(value));
@@ -165,9 +165,9 @@ class Builder final : public nlohmann::json_sax<Json> {
   const JsonLimits& limits_;
   Json* const root_;
   MemberOrders* const orders_;
-  std::vector<Json*> open_;                             // from the root to where the parser is
+  std::vector<Json*> open_;                             // from the root to the parser's position
   std::vector<std::vector<const std::string*>> names_;  // of each of these, as the text has them
-  Json* member_ = nullptr;  // of the innermost object: the one whose value comes next
+  Json* member_ = nullptr;  // member of the innermost object whose value comes next
   size_t values_ = 0, large_values_ = 0;
   std::string error_;
 };
@@ -175,8 +175,8 @@ class Builder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 struct JsonValue::Document {
-  std::string name;    // of the whole text
-  std::string prefix;  // of every message: "<file>: " or nothing
+  std::string name;    // what errors call the whole text
+  std::string prefix;  // of every message: "<file>: " or empty
   Json root;
   MemberOrders orders;
 
@@ -186,7 +186,7 @@ struct JsonValue::Document {
       return InvalidArgument(prefix + name + " has " + std::to_string(text.size()) +
                              " bytes, at most " + std::to_string(limits.bytes) + " are read");
     }
-    // The library takes it for the end of the text.
+    // The library would treat it as the end of the text.
     if (const size_t nul = text.find('\0'); nul != text.npos) {
       return InvalidArgument(prefix + name + " has a NUL at byte " + std::to_string(nul) +
                              ", which JSON does not have");
@@ -289,7 +289,7 @@ Result<int> JsonValue::Int(int low, int high) const {
 }
 
 Result<int64_t> JsonValue::Int64(int64_t low, int64_t high) const {
-  // Unsigned first: get<int64_t> of a number above its range would wrap.
+  // Unsigned first: get<int64_t> of a larger number would wrap.
   const bool fits =
       json().is_number_integer() &&
       !(json().is_number_unsigned() && json().get<uint64_t>() > uint64_t{INT64_MAX}) &&

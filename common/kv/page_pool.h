@@ -1,5 +1,5 @@
-// Hands out fixed-size KV pages by index and counts who holds them. Holds no memory: the model's
-// backend owns the bytes, so this is the same on every device.
+// Allocates fixed-size KV pages by index and counts their references. It holds no memory: the
+// model's backend owns the bytes, so this is the same on every device.
 //
 // Thread: the owner of the model; not synchronised.
 #pragma once
@@ -20,14 +20,15 @@ class PagePool {
 
   // A free page with one reference. REQUIRES: free_pages() > 0.
   int32_t Take();
-  // One more holder of a page that is held already.
+  // Adds a reference to an allocated page.
   void Share(int32_t page);
-  // One holder less; the last one makes the page free.
+  // Removes a reference; without any the page is free.
   void Drop(int32_t page);
 
  private:
   std::vector<int32_t> references_;
-  std::vector<int32_t> free_;  // a stack: the page dropped last is the one most likely cached
+  // a stack: the last dropped page is most likely in the processor's cache
+  std::vector<int32_t> free_;
 };
 
 }  // namespace outrider

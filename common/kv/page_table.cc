@@ -78,7 +78,7 @@ Status PageTable::Reserve(int tokens, std::vector<SlotCopy>* copies) {
     const int32_t shared = pages_[i];
     if (pool_->references(shared) == 1) continue;
     pages_[i] = pool_->Take();
-    // Only the first page can hold tokens below the length; later ones hold none yet.
+    // Only the first page can have tokens below the length; later ones have none yet.
     if (i == WritePage()) CopyTokens(shared, pages_[i], length_ % page_tokens_, copies);
     pool_->Drop(shared);
   }
@@ -120,7 +120,7 @@ void PageTable::Truncate(int length) {
 
 Result<PageTable> PageTable::Fork(int length, std::vector<SlotCopy>* copies) {
   OUTRIDER_CHECK(length >= 0 && length <= length_);
-  // The nodes of a tree may still move (KeepPath), so their pages are copied, not shared.
+  // The nodes of a tree may still be moved (KeepPath), so their pages are copied, not shared.
   const int settled = append_parents_.empty() ? length : std::min(length, append_begin_);
   const size_t shared = static_cast<size_t>(settled / page_tokens_);
   const size_t wanted = PagesFor(length, page_tokens_);

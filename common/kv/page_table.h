@@ -1,10 +1,9 @@
-// One sequence's tokens in paged KV memory: token i lives in slot
-// pages[i / page_tokens] * page_tokens + i % page_tokens. Forks share full pages; a shared page is
-// never written, it is replaced by a private copy first. This class moves no data: what must be
-// copied is appended to a list of slots, which the caller carries out in order before the next
-// forward pass.
+// One sequence's tokens in paged KV memory: token i is in slot pages[i / page_tokens] * page_tokens
+// + i % page_tokens. Forks share full pages; a shared page is never written, but first replaced by
+// a private copy. This class moves no data: it appends to a list of slot copies, which the caller
+// carries out in order before the next forward pass.
 //
-// Thread: the owner of the model; not synchronised. The pool outlives its tables.
+// Thread: the owner of the model; not synchronised. The pool must outlive its tables.
 // When the pool is empty: Reserve and Fork return kResourceExhausted and change nothing.
 #pragma once
 
@@ -29,30 +28,30 @@ class PageTable {
   // Tokens held.
   int length() const { return length_; }
   int page_tokens() const { return page_tokens_; }
-  // Pages held, in order; may reach beyond the length.
+  // Its pages, in order; may reach beyond the length.
   std::span<const int32_t> pages() const { return pages_; }
-  // REQUIRES: the position lies within the pages held.
+  // REQUIRES: the position is within its pages.
   int32_t Slot(int position) const;
 
   // Pages that Reserve(tokens) would take from the pool.
   int PagesNeeded(int tokens) const;
-  // Makes room for `tokens` tokens in all, the new ones in pages that no other table holds.
+  // Makes room for `tokens` tokens in all; the new ones are in pages that no other table shares.
   Status Reserve(int tokens, std::vector<SlotCopy>* copies);
 
-  // Appends `count` tokens: a tree whose node i hangs on parents[i] (-1: on the last token held
-  // before), or a chain when `parents` is empty. REQUIRES: Reserve(length() + count) has been done.
+  // Appends `count` tokens: a tree in which the parent of node i is parents[i] (-1: the last token
+  // before), or a chain if `parents` is empty. REQUIRES: Reserve(length() + count) has succeeded.
   void Append(int count, std::span<const int32_t> parents);
-  // Keeps of the tokens of the last Append those of `path`, ascending from a root to a node.
+  // Of the tokens of the last Append, keeps those of `path`, ascending from a root to a node.
   // REQUIRES: no Truncate or KeepPath since that Append.
   void KeepPath(std::span<const int32_t> path, std::vector<SlotCopy>* copies);
-  // Drops the tokens from `length` on; the pages stay. REQUIRES: 0 <= length <= length().
+  // Drops the tokens from `length` on, but keeps the pages. REQUIRES: 0 <= length <= length().
   void Truncate(int length);
   // A second table with the first `length` tokens. REQUIRES: 0 <= length <= length().
   Result<PageTable> Fork(int length, std::vector<SlotCopy>* copies);
 
  private:
   void DropPages();
-  // First page that tokens from length_ on are written to.
+  // The first page to which tokens from length_ on are written.
   size_t WritePage() const { return static_cast<size_t>(length_ / page_tokens_); }
   void CopyTokens(int32_t from_page, int32_t to_page, int count, std::vector<SlotCopy>* copies);
 

@@ -1,11 +1,11 @@
-// Verification's arithmetic on one row: a dense target row P [vocab] against a sparse draft row Q.
-// Sun et al. 2025, "Block Verification Accelerates Speculative Decoding", Algorithms 1 and 2; the
-// names p, S and h are theirs. Nothing allocates, nothing throws.
+// Arithmetic of verification on one row: a dense target distribution P [vocab] against a sparse
+// draft distribution Q. The names p, S and h are those of Sun et al. 2025, "Block Verification
+// Accelerates Speculative Decoding", Algorithms 1 and 2. Nothing allocates, nothing throws.
 //
 // Precision: rows are Real (float on the hot path), scalars and sums are double. A float row sums
 // to 1 only to about 1e-7, and S inherits that error in full where P and Q nearly agree. That is
-// harmless: Pr(exactly i drafts stand | the first i) = S_i, so an absolute error of S moves the
-// output distribution by no more than itself.
+// harmless: Pr(exactly i draft tokens are accepted | the first i) = S_i, so an absolute error of S
+// changes the output distribution by no more than itself.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct SparseRow {
 
 // min(1, p * P(x) / Q(x)) of a draft token x, given P(x) and Q(x): with p = 1 token verification's
 // acceptance probability (Eq. 1), with p = p_{i-1} block verification's p_i (Algorithm 2, line 4).
-// 0 for a token that Q cannot have produced: Q is then not the distribution that was sampled, and
+// 0 for a token that Q cannot have produced: then Q is not the distribution that was sampled, and
 // rejecting keeps the output a sample of the target.
 OUTRIDER_HD inline double AcceptedMass(double p, double target, double draft) {
   if (!(draft > 0)) return 0;
@@ -43,13 +43,13 @@ OUTRIDER_HD inline double AcceptedMass(double p, double target, double draft) {
   return mass < 1 ? mass : 1;
 }
 
-// min(1, p / q) of one token in steps of 1/255, as verdicts carry it to the drafter's head.
+// min(1, p / q) of one token in steps of 1/255, as sent to the drafter's head in verdicts.
 OUTRIDER_HD inline uint8_t AcceptanceByte(double p, double q) {
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative; host and device alike
   return static_cast<uint8_t>(255 * (p < q ? p / q : 1.0) + 0.5);
 }
 
-// Of every `step`-th entry from `first` on: the overlap of pP and Q.
+// The overlap of pP and Q over every `step`-th entry from `first` on.
 template <class Real, class Weight>
 OUTRIDER_HD double OverlapMass(double p, const Real* target, const SparseRow<Weight>& draft,
                                int first, int step) {
@@ -62,24 +62,25 @@ OUTRIDER_HD double OverlapMass(double p, const Real* target, const SparseRow<Wei
   return overlap;
 }
 
-// S = sum_x max(p P(x) - Q(x), 0), in O(|supp Q|): p less the overlap of pP and Q, as P sums to 1.
+// S = sum_x max(p P(x) - Q(x), 0), in O(|supp Q|): p minus the overlap of pP and Q, as P sums to 1.
 OUTRIDER_HD inline double ResidualMass(double p, double overlap) {
   return p > overlap ? p - overlap : 0;
 }
 
-// h = S / (S + 1 - p), Eq. (5) for an inner position. At p = 1 it is 1: by the formula when S > 0,
-// by choice when S = 0, where P = Q and every later position is accepted anyway.
+// h = S / (S + 1 - p), Eq. (5) for an inner position. At p = 1 it is 1: by the formula if S > 0, by
+// definition if S = 0, where P = Q and every later position is accepted anyway.
 OUTRIDER_HD inline double InnerAcceptance(double p, double residual_mass) {
   if (p >= 1) return 1;
   return residual_mass / (residual_mass + 1 - p);
 }
 
-// The distribution proportional to max(scale * P(x) - Q(x), 0); to P itself when draft is empty.
-// Walked in tiles of the vocabulary, so that O(|supp Q|) work a tile takes the place of a dense Q.
+// The distribution proportional to max(scale * P(x) - Q(x), 0), or to P itself if the draft is
+// empty. It is processed in tiles of the vocabulary, which needs O(|supp Q|) work per tile instead
+// of a dense Q.
 template <class Real>
 struct ResidualRow {
   static constexpr int kTile = 256;
-  static constexpr double kEmpty = 1e-200;  // a total below is rounding
+  static constexpr double kEmpty = 1e-200;  // a smaller total is rounding error
 
   double scale = 1;
   const Real* target = nullptr;
@@ -95,7 +96,7 @@ struct ResidualRow {
       const double rest = weights[at] - draft.Probability(i);
       weights[at] = rest > 0 ? rest : 0;
     }
-    double lane[4] = {0, 0, 0, 0};  // four chains: an addition's latency is the limit here
+    double lane[4] = {0, 0, 0, 0};  // four chains, because the latency of additions is the limit
     int i = 0;
     for (; i + 4 <= n; i += 4) {
       for (int k = 0; k < 4; ++k) lane[k] += weights[i + k];
@@ -111,13 +112,13 @@ struct ResidualRow {
     return total;
   }
 
-  // The token at `coin` in [0, 1) of the cumulative weights; never one of weight 0. An empty
-  // residual (P = Q up to rounding) draws from P, which is the same distribution there. -1 if P is
-  // all zero.
+  // The token at `coin`, a uniform random number in [0, 1), of the cumulative weights; never one of
+  // weight 0. An empty residual (P = Q up to rounding) samples from P, which is the same
+  // distribution. -1 if P is all zero.
   OUTRIDER_HD TokenId Draw(double coin) const {
     const double total = Total();
     if (!(total > kEmpty)) return draft.size == 0 ? -1 : Plain().Draw(coin);
-    const double goal = coin * total;  // < total, and tiles add up to it just as in Total()
+    const double goal = coin * total;  // < total, and tiles add up to it as in Total()
     double weights[kTile];
     double before = 0;
     TokenId drawn = -1;
@@ -125,7 +126,7 @@ struct ResidualRow {
       const int n = Width(begin);
       const double sum = Tile(begin, n, weights);
       if (before + sum > goal) {
-        // One by one the weights may add up to a little less: then the tile's last one is drawn.
+        // Summed one by one, the weights may be slightly less; then the tile's last one is taken.
         for (int i = 0; i < n && before <= goal; ++i) {
           if (weights[i] > 0) drawn = begin + i;
           before += weights[i];
@@ -137,7 +138,7 @@ struct ResidualRow {
     return drawn;
   }
 
-  // The distribution that Draw draws from: probabilities of all `vocab` tokens.
+  // The distribution that Draw samples from: probabilities of all `vocab` tokens.
   OUTRIDER_HD void Distribution(double* out) const {
     const double total = Total();
     if (!(total > kEmpty) && draft.size > 0) return Plain().Distribution(out);

@@ -1,4 +1,4 @@
-// OUTRIDER_HD marks a row function that both the host's compiler and nvcc build.
+// OUTRIDER_HD marks a function that both the host's compiler and nvcc compile.
 #pragma once
 
 #if defined(__CUDACC__)

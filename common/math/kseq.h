@@ -1,9 +1,9 @@
-// The arithmetic of choosing one of several i.i.d. candidates X_1..X_k, drawn from a sparse
-// distribution q, on behalf of a target row p: k-SEQ (Sun et al. 2023, "SpecTr: Fast Speculative
-// Decoding via Optimal Transport", Algorithm 2 and Lemma 4) and the distributions that the chosen
-// candidate has. Nothing allocates, nothing throws; all of it is O(entries of q).
+// The arithmetic of choosing one of several i.i.d. candidates X_1..X_k, sampled from a sparse
+// distribution q, for a target distribution p: k-SEQ (Sun et al. 2023, "SpecTr: Fast Speculative
+// Decoding via Optimal Transport", Algorithm 2 and Lemma 4) and the distribution of the chosen
+// candidate. Nothing allocates, nothing throws; everything is O(entries of q).
 //
-// Everywhere: `entries` are those of q that are above 0, sorted by RanksBefore; k >= 1.
+// Throughout, `entries` are the positive ones of q, sorted by RanksBefore, and k >= 1.
 #pragma once
 
 #include "common/base/types.h"
@@ -11,14 +11,14 @@
 
 namespace outrider {
 
-// One token of a draft row with the target's probability of it.
+// A token of a draft distribution with the target's probability.
 struct RatioEntry {
   TokenId id = -1;
   double p = 0;
   double q = 0;  // > 0
 };
 
-// Falling order of p / q, ties by the lower id: a fixed order of the tokens, whatever was drawn.
+// Descending p / q, ties by the lower id: an order that does not depend on the samples.
 OUTRIDER_HD inline bool RanksBefore(const RatioEntry& a, const RatioEntry& b) {
   const double left = a.p * b.q, right = b.p * a.q;
   return left != right ? left > right : a.id < b.id;
@@ -30,14 +30,14 @@ OUTRIDER_HD inline double Power(double base, int exponent) {
   return power;
 }
 
-// sum_{i < k} (1 - beta)^i = (1 - (1 - beta)^k) / beta without its cancellation; k at beta = 0.
+// sum_{i < k} (1 - beta)^i = (1 - (1 - beta)^k) / beta, without cancellation; k at beta = 0.
 OUTRIDER_HD inline double GeometricSum(double beta, int k) {
   double sum = 0;
   for (int i = 0; i < k; ++i) sum = 1 + (1 - beta) * sum;
   return sum;
 }
 
-// One k-SEQ: a trial of candidate x succeeds with probability min(1, p(x) / (rho q(x))).
+// k-SEQ: a trial of candidate x succeeds with probability min(1, p(x) / (rho q(x))).
 struct KSeq {
   double rho = 1;
   double beta = 0;  // Pr(a trial succeeds) = sum_x min(q, p / rho)
@@ -52,18 +52,18 @@ struct KSeq {
   OUTRIDER_HD double Trial(double p, double q) const { return q > 0 ? Mass(p, q) / q : 0; }
 };
 
-// k-SEQ at rho*, the least rho that leaves no negative residual: GeometricSum(beta(rho), k) = rho
-// (Eq. 6), in [1, k]. Between two ratios p / q beta is A + B / rho, so the root is bracketed by the
-// sorted entries and bisected on one segment; the upper end of the last bracket is returned, since
-// any smaller rho would be lossy.
+// k-SEQ at rho*, the smallest rho without a negative residual: GeometricSum(beta(rho), k) = rho
+// (Eq. 6), in [1, k]. Between two ratios p / q, beta is A + B / rho, so the sorted entries bracket
+// the root, and bisection finds it on one segment. Returns the upper end of the last bracket, since
+// any smaller rho would not be lossless.
 OUTRIDER_HD inline KSeq SolveKSeq(const RatioEntry* entries, int n, int k) {
   double total_p = 0;
   for (int i = 0; i < n; ++i) total_p += entries[i].p;
   const auto valid = [k](double beta, double rho) { return GeometricSum(beta, k) <= rho; };
 
-  // Down the ratios from the largest: [0, i) have p >= rho q. a = their q, b = the others' p.
-  // Lowering rho moves entries from b to a; the root lies in the first segment whose lower end is
-  // not valid any more.
+  // Goes down the ratios from the largest: [0, i) have p >= rho q. a = their q, b = the others' p.
+  // Lowering rho moves entries from b to a; the root is in the first segment whose lower end is no
+  // longer valid.
   double a = 0, b = total_p;
   double high = k, low = 1;
   int i = 0;
@@ -95,7 +95,7 @@ OUTRIDER_HD inline KSeq SolveKSeq(const RatioEntry* entries, int n, int k) {
   return kseq;
 }
 
-// Pr(a token of probabilities p, q is chosen) by k-SEQ where the first candidate is taken if all
+// Pr(a token of probabilities p, q is chosen) by k-SEQ if the first candidate is taken after all
 // trials fail. all_but_one_fail: Power(1 - kseq.beta, k - 1).
 OUTRIDER_HD inline double KSeqChoice(const KSeq& kseq, double p, double q,
                                      double all_but_one_fail) {
@@ -103,10 +103,10 @@ OUTRIDER_HD inline double KSeqChoice(const KSeq& kseq, double p, double q,
   return mass * kseq.gain + all_but_one_fail * (q - mass);
 }
 
-// Pr(a token is chosen) when the candidate that ranks first is: the largest of k draws. below: q of
-// the entries that rank behind it.
+// Pr(a token is chosen) if the highest-ranked of k samples is. below: q of the entries ranked after
+// it.
 OUTRIDER_HD inline double RatioChoice(double q, double below, int k) {
-  // (below + q)^k - below^k, as a sum of products of one sign.
+  // (below + q)^k - below^k, as a sum of products of the same sign.
   double sum = 0;
   for (int j = 0; j < k; ++j) sum = sum * below + Power(below + q, j);
   return q * sum;
@@ -121,16 +121,15 @@ OUTRIDER_HD inline void QBelow(const RatioEntry* entries, int n, double* below) 
   }
 }
 
-// The two ways to choose, mixed: by k-SEQ with probability `share`, else by ratio. Shares stand on
-// a grid, 0, 0.1, .., 1.
+// The mixed choice: by k-SEQ with probability `share`, else by ratio. Shares are 0, 0.1, .., 1.
 inline constexpr int kShareSteps = 10;
 OUTRIDER_HD inline double ShareOfStep(int step) { return static_cast<double>(step) / kShareSteps; }
 OUTRIDER_HD inline double MixedChoice(double share, double by_kseq, double by_ratio) {
   return share * by_kseq + (1 - share) * by_ratio;
 }
 
-// sum_x min(p(x), r(x)), r the distribution of the mixed choice: how much of a draft from r token
-// verification would accept. by_kseq, by_ratio: KSeqChoice and RatioChoice of each entry.
+// sum_x min(p(x), r(x)), r the distribution of the mixed choice: the share of drafts from r that
+// token verification would accept. by_kseq, by_ratio: KSeqChoice and RatioChoice of each entry.
 OUTRIDER_HD inline double OverlapOfMix(double share, const RatioEntry* entries, int n,
                                        const double* by_kseq, const double* by_ratio) {
   double sum = 0;
@@ -141,10 +140,10 @@ OUTRIDER_HD inline double OverlapOfMix(double share, const RatioEntry* entries, 
   return sum;
 }
 
-// alpha_k, the optimum over all ways to pick one of k i.i.d. candidates or another token so that
-// the result has distribution p: 1 - max over B of q(B)^k - p(B), where B runs through the tokens
-// of lowest p / q (SpecTr's OTM problem; the closed form is the min cut of its transport graph).
-// `total_p` = p of all entries need not be 1: tokens that q lacks are never drafted.
+// alpha_k, the maximum over all ways to pick one of k i.i.d. candidates or another token so that
+// the result has distribution p: 1 - max over B of q(B)^k - p(B), where B runs through the sets of
+// tokens with lowest p / q (SpecTr's OTM problem; the closed form is the min cut of its transport
+// graph). `total_p`, p of all entries, need not be 1: tokens outside q are never drafted.
 OUTRIDER_HD inline double OptimalAcceptance(const RatioEntry* entries, int n, int k) {
   double p = 0, q = 0, worst = 0;
   for (int i = n - 1; i >= 0; --i) {
@@ -156,8 +155,8 @@ OUTRIDER_HD inline double OptimalAcceptance(const RatioEntry* entries, int n, in
   return 1 - worst;
 }
 
-// d of the next round of multi-round rejection (Miao et al. 2023, "SpecInfer"): behind rounds
-// against q the target's rest is max(p - d q, 0) / left, d growing by `left`, its mass.
+// d of the next round of multi-round rejection (Miao et al. 2023, "SpecInfer"): after rounds
+// against q the target's remainder is max(p - d q, 0) / left, and d grows by `left`, its mass.
 struct RecursiveRest {
   double d = 0;
   double left = 1;  // sum_x max(p - d q, 0)

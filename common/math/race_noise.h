@@ -11,12 +11,12 @@
 
 namespace outrider {
 
-// -log(1 - coin); 1 - coin is exact: coins are multiples of 2^-53.
+// -log(1 - coin); 1 - coin is exact, as random numbers are multiples of 2^-53.
 OUTRIDER_HD inline double Exponential(double coin) { return -log(1 - coin); }
 
-// A tile's noise: the smallest of 256 Exp(1) is Exp(256), its place is uniform, and by lack of
-// memory every other one is the smallest plus a fresh Exp(1). So a tile that cannot win costs one
-// draw.
+// A tile's noise: the smallest of 256 Exp(1) is Exp(256), its index is uniform, and because the
+// distribution is memoryless every other one is the smallest plus a new Exp(1). So a tile that
+// cannot win costs one random number.
 class TileNoise {
  public:
   static constexpr uint32_t kTile = 256;
@@ -28,13 +28,13 @@ class TileNoise {
                      static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32))),
         least_at_(tile * kTile + bits_.word[2] % kTile) {}
 
-  // The token of the smallest noise; may lie behind the vocabulary's end.
+  // The token with the smallest noise; may be beyond the end of the vocabulary.
   OUTRIDER_HD uint32_t least_at() const { return least_at_; }
   // At most least(), without a logarithm.
   OUTRIDER_HD double bound() const { return UnitInterval(bits_) / kTile; }
   OUTRIDER_HD double least() const { return Exponential(UnitInterval(bits_)) / kTile; }
-  // E of a token of the tile; something larger if it is above `limit` (which saves a logarithm: the
-  // coin itself is a lower bound).
+  // E of a token of the tile, or a larger value if it is above `limit` (which saves a logarithm,
+  // because the random number itself is a lower bound).
   OUTRIDER_HD double Of(uint32_t token, double least, double limit = INFINITY) const {
     if (token == least_at_) return least;
     const double coin = Coin(seed_, position_, token, Purpose::kRace, 1);

@@ -8,8 +8,8 @@
 namespace outrider {
 namespace {
 
-// The token of the tile where the cumulative weights pass `goal`; the last one of any weight if
-// they add up to a little less than the tile's sum in float; -1 if none has any.
+// The token of the tile at which the cumulative weights exceed `goal`; the last one with a positive
+// weight if they add up to slightly less than the tile's sum in float; -1 if there is none.
 TokenId DrawInTile(const ResidualRow<float>& distribution, int begin, double goal) {
   constexpr int kTile = ResidualRow<float>::kTile;
   double weights[kTile];
@@ -31,8 +31,8 @@ TokenId DrawResidual(const ResidualRow<float>& distribution, double coin) {
   std::vector<float> sums((vocab + kTile - 1) / kTile);
   TileSums({distribution.target, vocab}, kTile, sums);
 
-  // A tile's weight: its share of scale * P less what the draft's entries take of it. An error of
-  // 1e-7 of a tile must not make a residual out of nothing.
+  // A tile's weight: its share of scale * P minus what the draft's entries remove. An error of 1e-7
+  // of a tile must not create a residual.
   std::vector<double> weights(sums.size());
   double rounding = 0;
   for (size_t t = 0; t < sums.size(); ++t) {
@@ -48,7 +48,7 @@ TokenId DrawResidual(const ResidualRow<float>& distribution, double coin) {
   }
   double total = 0;
   for (double& w : weights) total += w = std::max(w, 0.0);
-  if (!(total > rounding)) return distribution.Draw(coin);  // close to empty: to the last bit
+  if (!(total > rounding)) return distribution.Draw(coin);  // nearly empty: computed exactly
 
   const double goal = coin * total;
   double before = 0;

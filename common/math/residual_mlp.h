@@ -1,4 +1,4 @@
-// A residual MLP over one row, with one number as its answer:
+// A residual MLP over one row with a single output:
 //   x <- x + SiLU(W x + b)  `depth` times, then  w . x + c
 // (Huang et al. 2024, SpecDec++, section 3.2: the acceptance head.)
 //
@@ -12,8 +12,8 @@
 
 namespace outrider {
 
-// Parameters in one array: of each block W transposed [in, out], then b [width]; behind the blocks
-// w [width] and c.
+// Parameters in one array: for each block W transposed [in, out] and b [width], followed by w
+// [width] and c.
 struct ResidualMlp {
   int width = 0;
   int depth = 0;

@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/math/softmax.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway demands.
+// After foreach_target.h, as Highway requires.
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 
@@ -19,9 +19,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// exp of less is 0 in float; hn::Exp is defined from here on.
+// exp of smaller values is 0 in float; hn::Exp is defined from here on.
 constexpr float kExpFloor = -103.f;
-// Entries whose sum a float lane holds before it is added to the double total.
+// Entries that a float lane sums before they are added to the double total.
 constexpr size_t kTile = 2048;
 
 // Below max, not NaN: the comparison is false for NaN.
@@ -64,7 +64,7 @@ float RowSumT(const float* x, size_t n) {
   return sum;
 }
 
-// Times 0, a finite number is 0, and NaN and infinities are NaN.
+// 0 times a finite number is 0; 0 times NaN or infinity is NaN.
 bool IsFiniteT(const float* x, size_t n) {
   const D d;
   const size_t lanes = hn::Lanes(d);
@@ -125,7 +125,7 @@ double ExpT(float* x, size_t n, float max, float inverse) {
     }
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(sum0, sum1))));
   }
-  if (i < n) {  // by the same hn::Exp: equal entries stay equal wherever they stand
+  if (i < n) {  // the same hn::Exp, so that equal entries stay equal at any index
     HWY_ALIGN float tail[hn::MaxLanes(d)] = {};
     std::copy(x + i, x + n, tail);
     hn::Store(ExpOrZero(d, hn::Load(d, tail), vmax, vinverse), d, tail);
@@ -167,7 +167,7 @@ double ZeroBelowT(float* x, size_t n, float floor) {
   return total;
 }
 
-// Appends the entries above `threshold` from `begin` on until `out` holds `capacity`; returns where
+// Appends the entries above `threshold` from `begin` on until `out` has `capacity`; returns where
 // it stopped.
 size_t CollectAboveT(const float* x, size_t begin, size_t n, float threshold, size_t capacity,
                      std::vector<RowEntry>& out) {
@@ -250,7 +250,7 @@ void Softmax(std::span<float> row, float temperature) {
     Scale(row, 1.f / static_cast<float>(std::max<std::ptrdiff_t>(tops, 1)));
     return;
   }
-  // A temperature near 0 must not make 0 * infinity of the largest entry.
+  // A temperature near 0 must not give 0 * infinity for the largest entry.
   const float inverse = std::min(1.f / temperature, std::numeric_limits<float>::max());
   const double sum = HWY_DYNAMIC_DISPATCH(ExpT)(row.data(), row.size(), max, inverse);
   Scale(row, static_cast<float>(1.0 / sum));
@@ -258,7 +258,8 @@ void Softmax(std::span<float> row, float temperature) {
 
 namespace {
 
-// The `wanted` first entries in the order of LargerFirst; only the last one stands in its place.
+// The first `wanted` entries in the order of LargerFirst; only the last one is at its sorted
+// position.
 std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
   std::vector<RowEntry> held;
   if (wanted == 0) return held;

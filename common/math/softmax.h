@@ -1,6 +1,6 @@
-// Whole-row operations on float rows of up to a vocabulary, vectorised for the machine at run time
-// (Highway). A NaN never wins a comparison and gets probability 0, so that a broken model's row
-// stays a row; IsFinite tells such rows apart.
+// Operations on float rows of up to a vocabulary, vectorised for the machine at run time (Highway).
+// NaN never wins a comparison and gets probability 0, so that a broken model's row remains usable;
+// IsFinite detects such rows.
 //
 // Thread: any; no state.
 #pragma once
@@ -13,19 +13,19 @@
 
 namespace outrider {
 
-// The largest entry; -infinity for a row of none (or of NaN only).
+// The largest entry; -infinity if there is none (or only NaN).
 float RowMax(std::span<const float> row);
 
-// largest[i]: RowMax of the i-th `tile` entries; [ceil(row / tile)].
+// largest[i]: RowMax of the i-th tile of `tile` entries; [ceil(row / tile)].
 void TileMax(std::span<const float> row, size_t tile, std::span<float> largest);
 
-// sums[i]: of the i-th `tile` entries, in float; [ceil(row / tile)].
+// sums[i]: sum of the i-th tile of `tile` entries, in float; [ceil(row / tile)].
 void TileSums(std::span<const float> row, size_t tile, std::span<float> sums);
 
 // Whether no entry is NaN or infinite.
 bool IsFinite(std::span<const float> row);
 
-// The index of the largest entry, the lowest on ties; 0 when RowMax is -infinity.
+// The index of the largest entry, the lowest among equals; 0 if RowMax is -infinity.
 TokenId RowArgmax(std::span<const float> row);
 
 // In place: x -> exp((x - max) / temperature) / sum. temperature > 0. The sum is taken in float
@@ -45,16 +45,16 @@ struct RowEntry {
   float value = 0;
 };
 
-// The order of the largest first, ties by rising id. A function object, so that sorting inlines it.
+// Descending value, ties by ascending id. A function object, so that sorting can inline it.
 inline constexpr auto LargerFirst = [](const RowEntry& a, const RowEntry& b) {
   return a.value != b.value ? a.value > b.value : a.id < b.id;
 };
 
-// The `count` largest positive entries (fewer if there are not as many) in the order of
-// LargerFirst. One vectorised scan against a rising threshold; few entries reach the sort.
+// The `count` largest positive entries (or all, if fewer) in the order of LargerFirst. One
+// vectorised scan against a rising threshold; only few entries are sorted.
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
 
-// Appends the entries above `threshold`, by rising id.
+// Appends the entries above `threshold`, by ascending id.
 void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEntry>& out);
 
 // The last of TopEntries, without sorting the others; (0, 0) if there are fewer than `count`.

@@ -1,6 +1,6 @@
 // The arithmetic of a draft distribution (common/spec/draft_distribution.h), shared by host and
-// device so that both make the same integers of the same entries: where it is cut, what each entry
-// gets, which entry a coin names.
+// device so that both get the same integers from the same entries: where it is cut, the weight of
+// each entry, and the entry at a random number.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace outrider {
 
 inline constexpr uint32_t kDraftWeightTotal = 65536;
 
-// How many of the `n` entries, in falling order, are kept until they hold `limit`; `mass`: what
-// they hold. value(i): entry i.
+// How many of the `n` entries, in descending order, are kept to reach `limit`; `mass`: their sum.
+// value(i): entry i.
 template <class Value>
 OUTRIDER_HD int KeptEntries(const Value& value, int n, float limit, double* mass) {
   int kept = 0;
@@ -22,8 +22,8 @@ OUTRIDER_HD int KeptEntries(const Value& value, int n, float limit, double* mass
   return kept;
 }
 
-// An entry's share, rounded down. What is left of the total goes to the largest fractions, one
-// each, the earlier entry first where two are equal.
+// An entry's share, rounded down. The rest of the total goes to the largest fractions, one each;
+// the earlier entry first among equals.
 struct WeightShare {
   uint32_t weight;
   double fraction;
@@ -34,7 +34,8 @@ OUTRIDER_HD inline WeightShare ShareOf(float value, double mass) {
   return {weight, exact - weight};
 }
 
-// The entry at `coin` in [0, 1) of the cumulative weights. weight(i): of entry i, n of them.
+// The entry at `coin`, a uniform random number in [0, 1), of the cumulative weights. weight(i): of
+// entry i, n of them.
 template <class Weight>
 OUTRIDER_HD int EntryAt(const Weight& weight, int n, double coin) {
   const auto goal = static_cast<uint32_t>(coin * kDraftWeightTotal);

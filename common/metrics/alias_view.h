@@ -1,5 +1,5 @@
-// A registry's metrics once more under other names, for tools that know those: read from the same
-// counters at every scrape. Nothing is counted twice.
+// Exposes a registry's metrics under other names, too, for tools that know those. Reads the same
+// counters at every scrape; nothing is counted twice.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class Collectable;
 
 namespace outrider {
 
-// A name that is not in `registry` gives nothing. Thread: any.
+// Names that are not in `registry` are skipped. Thread: any.
 std::shared_ptr<prometheus::Collectable> MakeAliasView(
     std::shared_ptr<const prometheus::Collectable> registry, MetricAliases aliases);
 

@@ -37,7 +37,8 @@ using tcp = net::ip::tcp;
 constexpr size_t kDiscardBytes = 4096;
 
 class Connection;
-// Open connections, the oldest first. Of the exporter's thread, and of the owner once it has ended.
+// Open connections, the oldest first. Used by the exporter's thread, and by the owner after its
+// end.
 using Connections = std::list<std::shared_ptr<Connection>>;
 
 struct Answer {
@@ -104,11 +105,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Connection(tcp::socket socket, Pages* pages, Connections* all)
       : stream_(std::move(socket)), pages_(pages), all_(all) {}
 
-  // `self`: its place among all.
+  // `self`: its position in the list.
   void Start(Connections::iterator self) {
     self_ = self;
     parser_.header_limit(MetricsExporter::kMaxHeadBytes);
-    stream_.expires_after(MetricsExporter::kConnectionTime);  // holds for all that follows
+    stream_.expires_after(MetricsExporter::kConnectionTime);  // applies to all that follows
     http::async_read_header(stream_, buffer_, parser_, Then(&Connection::OnHead));
   }
 
@@ -117,7 +118,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     stream_.close();
     const Connections::iterator self = *self_;
     self_.reset();
-    all_->erase(self);  // a handler that is still to run keeps the connection
+    all_->erase(self);  // a pending handler keeps the connection alive
   }
 
  private:
@@ -144,7 +145,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Discard();
   }
 
-  // Throws away what still comes until the peer closes too: closing at once would reset the
+  // Discards what still arrives until the peer closes, too: closing at once would reset the
   // connection, and the answer with it.
   void Discard() {
     buffer_.clear();

@@ -1,9 +1,8 @@
-// Answers Prometheus's scrapes: plain HTTP, GET /metrics; and pages for people beside it.
+// Answers Prometheus's scrapes: plain HTTP, GET /metrics, and pages for people.
 //
-// One thread carries all connections, so that none of them can hold up the others. At most
-// kMaxConnections are open: a new one pushes out the oldest, whatever that one is waiting for, and
-// none lives longer than kConnectionTime. A probe is therefore answered at once beside any number
-// of connections that are silent, half-sent or not read.
+// One thread serves all connections. At most kMaxConnections are open: a new one closes the oldest,
+// whatever that is waiting for, and none lives longer than kConnectionTime. So a probe is answered
+// at once beside any number of connections that are silent, half-sent or not read.
 //
 // Thread: has its own; start and destroy it from one thread.
 #pragma once
@@ -33,20 +32,20 @@ class MetricsExporter {
   // From accept to close: each connection carries one request.
   static constexpr Duration kConnectionTime = std::chrono::seconds(10);
 
-  // Called from the exporter's thread, and must not wait.
+  // Called from the exporter's thread, and must not block.
   using PageFn = std::function<MetricsPage()>;
 
-  // What GET /metrics answers: metrics that have `aliases` are shown by those too. For other
-  // servers that show it; may be called from any thread.
+  // The answer to GET /metrics, with metrics also under their names in `aliases`. For other servers
+  // that show it; may be called from any thread.
   static PageFn MetricsOf(MetricsRegistry& registry, MetricAliases aliases = {});
 
-  // `address` as Listener::Listen has it. The registry may be filled before and after.
+  // `address`: see Listener::Listen. The registry may be filled before and after.
   static Result<std::unique_ptr<MetricsExporter>> Start(const std::string& address,
                                                         MetricsRegistry& registry,
                                                         MetricAliases aliases = {});
   ~MetricsExporter();
 
-  // GET `path`, exactly, is answered by `page` from now on. Thread: any.
+  // From now on `page` answers GET `path` (exact match). Thread: any.
   void AddPage(const std::string& path, PageFn page);
 
   int port() const;

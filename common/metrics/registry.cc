@@ -18,8 +18,8 @@ prometheus::Labels ToPrometheus(const MetricLabels& labels) {
   return prometheus::Labels(labels.begin(), labels.end());
 }
 
-// The library throws for malformed or clashing names. Those are constants in our code, so a throw
-// here is a bug of ours.
+// The library throws for malformed or conflicting names. Those are constants in our code, so this
+// is a bug.
 template <class Register>
 auto* CheckedRegister(const Register& registration) {
   decltype(registration()) metric = nullptr;

@@ -1,9 +1,9 @@
-// The metrics of one process. Handles are made once, at start-up, with their labels resolved; what
+// The metrics of a process. Handles are made once, at start-up, with their labels resolved; what
 // runs per token or step is an atomic add (Counter, Gauge) or a short uncontended lock (Histogram).
 //
-// Owner: main; passed to whoever registers. Outlives every handle that it gave out.
+// Owner: main; passed to code that registers metrics. Outlives all its handles.
 // Thread: any.
-// Names and labels are constants of ours: a bad name, or one name with two types, is a bug (CHECK).
+// Names and labels are our constants: a bad name, or one name with two types, is a bug (CHECK).
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ namespace outrider {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
-// Other names for metrics, any number for each, and labels that theirs have besides their own.
+// Other names for metrics, any number for each, and additional labels under these names.
 struct MetricAliases {
   std::multimap<std::string, std::string> names;
   MetricLabels labels;
 };
 
-// Handles are small values: copy them freely.
+// Handles are small values that can be copied.
 class Counter {
  public:
   void Increment(double amount = 1);  // amount >= 0
@@ -75,13 +75,13 @@ class MetricsRegistry {
   MetricsRegistry(const MetricsRegistry&) = delete;
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
 
-  // The same name and labels give the same metric; the same name with other labels another one of
-  // the same family.
+  // The same name and labels return the same metric; the same name with other labels returns
+  // another metric of the same family.
   Counter MakeCounter(const std::string& name, const std::string& help,
                       const MetricLabels& labels = {});
   Gauge MakeGauge(const std::string& name, const std::string& help,
                   const MetricLabels& labels = {});
-  // `buckets`: rising upper bounds; the one to infinity is added.
+  // `buckets`: ascending upper bounds; infinity is added.
   Histogram MakeHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& buckets, const MetricLabels& labels = {});
 
@@ -93,9 +93,9 @@ class MetricsRegistry {
   const std::shared_ptr<prometheus::Registry> registry_;
 };
 
-// Bounds from 1 ms to 1 min: what a request or one of its phases takes.
+// Bounds from 1 ms to 1 min: the time of a request or one of its phases.
 std::vector<double> RequestSecondsBuckets();
-// Bounds from 0.1 ms to 5 s: what one forward pass or one token takes.
+// Bounds from 0.1 ms to 5 s: the time of a forward pass or a token.
 std::vector<double> StepSecondsBuckets();
 // Powers of two from 1 to 1024: token rows of a forward pass.
 std::vector<double> RowCountBuckets();

@@ -1,4 +1,4 @@
-// Addresses as flags name them.
+// Checks addresses in flags.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace outrider {
 
-// kInvalidArgument when the address ends in ":number" with a number above 65535, which a resolver
-// would take modulo 65536. Everything else is the resolver's to judge.
+// kInvalidArgument if the address ends in ":number" with a number above 65535, which a resolver
+// would take modulo 65536. The resolver checks the rest.
 Status CheckPort(const std::string& address);
 
 }  // namespace outrider

@@ -14,7 +14,7 @@ namespace net = boost::asio;
 using boost::system::error_code;
 using tcp = net::ip::tcp;
 
-// Before accepting again after it failed.
+// Pause after accepting failed.
 constexpr auto kPause = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -40,7 +40,7 @@ Status Listener::Listen(const std::string& address, const std::string& flag) {
   for (const auto& entry : found) {
     const error_code failed = Bind(entry.endpoint());
     if (failed) error = failed;
-    // A name may stand for an address of a family that this machine does not have.
+    // A name may resolve to an address of a family that this machine does not have.
     if (failed == net::error::address_in_use) break;
   }
   if (sockets_.empty() || error == net::error::address_in_use) return refuse(error.message());

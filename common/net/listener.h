@@ -1,7 +1,7 @@
-// Listens on an address and hands out the TCP connections that come. It outlives a time without
-// free descriptors: it accepts again when there are some.
+// Listens on an address and passes on new TCP connections. If the process runs out of descriptors,
+// it accepts again once there are some.
 //
-// Thread: the owner's; `accept` is called by the threads that run `io`, one call at a time.
+// Thread: the owner's; the threads that run `io` call `accept`, one call at a time.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -18,18 +18,18 @@ namespace outrider {
 
 class Listener {
  public:
-  // The socket's handlers run one after the other, in a strand of its own.
+  // The socket's handlers run one after another, in a strand of its own.
   using AcceptFn = std::function<void(boost::asio::ip::tcp::socket socket)>;
 
-  // `io` outlives it and does not run any more when it is destroyed.
+  // `io` must outlive it, and must no longer run when it is destroyed.
   explicit Listener(boost::asio::io_context& io);
 
-  // `address`: "host:port" or "[host]:port", all addresses that the host has; port 0 takes a
-  // free one. kUnavailable when it is malformed or taken, with the advice to choose another `flag`.
+  // `address`: "host:port" or "[host]:port", for all addresses of the host; port 0 takes a free
+  // one. kUnavailable: it is malformed or in use; the message suggests choosing another `flag`.
   Status Listen(const std::string& address, const std::string& flag);
   int port() const { return port_; }
   void Start(AcceptFn accept);
-  // No connection is accepted any more. Thread: any.
+  // Stops accepting connections. Thread: any.
   void Stop();
 
  private:
@@ -37,7 +37,7 @@ class Listener {
   struct Socket {
     explicit Socket(const Strand& strand) : acceptor(strand), pause(strand) {}
     boost::asio::ip::tcp::acceptor acceptor;
-    boost::asio::steady_timer pause;  // when the process has no descriptor left
+    boost::asio::steady_timer pause;  // while the process has no descriptors left
   };
 
   boost::system::error_code Bind(boost::asio::ip::tcp::endpoint endpoint);
@@ -50,7 +50,7 @@ class Listener {
   int port_ = 0;
 };
 
-// The NetworkOf the remote end. "" where the connection is gone.
+// NetworkOf the remote end; "" if the connection is gone.
 std::string PeerOf(const boost::asio::ip::tcp::socket& socket);
 
 }  // namespace outrider

@@ -10,11 +10,11 @@ namespace outrider {
 namespace {
 
 constexpr int kInitialBackoffMs = 100;
-// What gRPC calls the minimum between two attempts is how long one may take: several round trips of
-// a handshake, on a busy machine. Refused connections fail at once all the same.
+// gRPC's minimum between two attempts is how long one attempt may take: several round trips of a
+// handshake, on a busy machine. Refused connections still fail at once.
 constexpr int kConnectTimeoutMs = 5000;
 
-// docs/operations.md has the same for clients of other make.
+// docs/operations.md shows the same for other clients.
 std::string BalancingConfig(const std::string& service) {
   return R"({"loadBalancingConfig": [{"round_robin": {}}],
              "healthCheckConfig": {"serviceName": ")" +

@@ -1,6 +1,6 @@
-// Who a client is, by the token that it shows: the same for every front.
+// Identifies clients by their tokens, in the same way for every front.
 //
-// Thread: any; nothing here waits.
+// Thread: any; nothing here blocks.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@
 
 namespace outrider {
 
-// The name of the token in the value of an authorization header ("Bearer <token>"); nullopt when
-// it shows none that is known.
+// The name of the token in an authorization header ("Bearer <token>"); nullopt without a known
+// token.
 std::optional<std::string> BearerOf(std::optional<std::string_view> authorization,
                                     TokenFile& tokens);
 
 // The keys by which a caller is counted.
 struct CallerKeys {
-  // In the engine, for fair shares: its token's name. Without one, what it says of itself, which is
-  // never taken for a token's name.
+  // For fair shares in the engine: the token's name, or else what the caller says of itself, which
+  // never equals a token's name.
   std::string client;
-  // In the tokenizer's queue: the same where the token has a name, else the network that it calls
-  // from. A caller gets no more turns by what it says of itself.
+  // For the tokenizer's queue: the same if the token has a name, else the caller's network, so that
+  // a caller gets no more turns by changing what it says of itself.
   std::string turn;
 };
 
@@ -34,8 +34,8 @@ class ClientTokens {
   // `tokens` null: everybody may call.
   explicit ClientTokens(std::unique_ptr<TokenFile> tokens) : tokens_(std::move(tokens)) {}
 
-  // `authorization`: the value of the header. `stated`: what the caller says of itself. `network`:
-  // as NetworkOf has it. kUnauthenticated without a token that is known.
+  // `authorization`: the header's value. `stated`: what the caller says of itself. `network`: see
+  // NetworkOf. kUnauthenticated without a known token.
   Result<CallerKeys> Admit(std::optional<std::string_view> authorization, std::string_view stated,
                            std::string_view network) const;
 

@@ -21,18 +21,19 @@ namespace net = boost::asio;
 using boost::system::error_code;
 using tcp = net::ip::tcp;
 
-// How often it is looked which connections have ended, at most: it takes a call of the kernel each.
+// Minimum time between two checks for ended connections, as each takes a system call per
+// connection.
 constexpr Duration kLookEach = std::chrono::milliseconds(100);
 
-// The connections that were given away and are still open. gRPC does not report when they end, but
-// their descriptors do: one that was closed and used again has another inode.
+// Open connections that gRPC has taken over. gRPC does not report their end, but their descriptors
+// show it: one that was closed and reused has another inode.
 class OpenConnections {
  public:
   explicit OpenConnections(const ConnectionLimits& limits)
       : all_(std::min(limits.all, FileLimit() / 2)),
         of_a_peer_(std::min(limits.of_a_peer, FileLimit() / 4)) {}
 
-  // Whether there is room for one more of the peer's.
+  // Whether the peer may open one more connection.
   bool Admits(const std::string& peer, Time now) {
     if (HasRoom(peer)) return true;
     if (now - looked_ < kLookEach) return false;
@@ -53,7 +54,7 @@ class OpenConnections {
     std::string peer;
   };
 
-  // 0: not open, or no socket.
+  // 0: not open, or not a socket.
   static ino_t InodeOf(int descriptor) {
     struct stat info = {};
     return fstat(descriptor, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;

@@ -1,6 +1,5 @@
-// Accepts the connections of a gRPC server in the place of gRPC's own listener, which takes any
-// number of them and, when the process has no descriptor left, ends for good (gRPC 1.51,
-// tcp_server_posix.cc).
+// Accepts the connections of a gRPC server instead of gRPC's own listener, which accepts any number
+// and stops for good when the process has no descriptors left (gRPC 1.51, tcp_server_posix.cc).
 //
 // Thread: has its own; start and destroy it from one thread.
 #pragma once
@@ -14,10 +13,10 @@
 
 namespace outrider {
 
-// Both are lower where the process may not have twice as many files open.
+// Both are lower if the process cannot have twice as many open files.
 struct ConnectionLimits {
   int64_t all = 4096;
-  int64_t of_a_peer = 2048;  // an address; of IPv6 its network of 64 bits
+  int64_t of_a_peer = 2048;  // per IPv4 address or IPv6 network of 64 bits
 };
 
 class ConnectionIntake {
@@ -25,11 +24,11 @@ class ConnectionIntake {
   // Takes over a connected, non-blocking socket.
   using TakeFn = std::function<void(int descriptor)>;
 
-  // `address` as Listener::Listen has it. More connections than the limits are closed as they come.
+  // `address`: see Listener::Listen. Connections beyond the limits are closed at once.
   static Result<std::unique_ptr<ConnectionIntake>> Start(const std::string& address,
                                                          const ConnectionLimits& limits,
                                                          TakeFn take);
-  // Returns when `take` is not called any more.
+  // After this, `take` is not called any more.
   ~ConnectionIntake();
 
   int port() const;

@@ -288,7 +288,7 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
   return DrafterWelcome{
       .model = wire.model(),
       .vocab_limit = ToInt(wire.vocab_limit()),
-      // More entries than units of weight cannot be.
+      // There cannot be more entries than units of weight.
       .distribution_limits = {
           .mass = mass, .max_entries = static_cast<int>(std::min(max_entries, kDraftWeightTotal))}};
 }

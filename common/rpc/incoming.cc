@@ -16,17 +16,17 @@ using google::protobuf::internal::WireFormat;
 using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 
-// Counts what protobuf would allocate one by one: the strings, messages and unknown fields of a
+// Counts what protobuf would allocate individually: the strings, messages and unknown fields of a
 // message, at any depth (an unknown group counts twice). It reads the bytes in the parser's order
-// and stops where they are malformed, as the parser does, or where the limit is passed.
+// and stops at malformed bytes, as the parser does, or once the limit is exceeded.
 class EntryCounter {
  public:
   EntryCounter(CodedInputStream* in, int most) : in_(in), most_(most) {}
 
   bool passed() const { return entries_ > most_; }
 
-  // False: it stopped. The recursion is as deep as the type's definition; none of ours holds
-  // itself.
+  // Returns false if it stopped. The recursion is as deep as the type's definition; none of our
+  // types contains itself.
   bool Message(const Descriptor& type) {
     int unknown_groups = 0;  // that are open
     while (const uint32_t tag = in_->ReadTag()) {
@@ -43,7 +43,7 @@ class EntryCounter {
   }
 
  private:
-  // One number, or a packed array of them.
+  // A number, or a packed array of numbers.
   static bool IsNumber(const FieldDescriptor* field, WireFormatLite::WireType wire) {
     if (field == nullptr) return false;
     if (wire == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) return field->is_packable();
@@ -77,7 +77,7 @@ class EntryCounter {
   int entries_ = 0;
 };
 
-// kInvalidArgument: more entries than `most`. Malformed bytes are the parser's to name.
+// kInvalidArgument: more than `most` entries. The parser reports malformed bytes.
 Status CheckEntries(grpc::ByteBuffer* bytes, int most, const Descriptor& type) {
   grpc::ProtoBufferReader reader(bytes);
   if (!reader.status().ok()) return Status();

@@ -1,7 +1,7 @@
-// A request as it came over the wire, parsed by whoever asks for it, and the handlers of methods
-// that take their requests so. The handlers that gRPC generates parse before the service learns of
-// the call: whoever has no token makes that work too, and a malformed request is answered
-// UNIMPLEMENTED without a word.
+// Requests as raw bytes, which the service parses itself, and the handlers of methods with such
+// requests. gRPC's generated handlers parse before the service sees the call, so callers without a
+// token could cause that work, and malformed requests would be answered UNIMPLEMENTED without an
+// explanation.
 //
 // Thread: a request belongs to its call.
 #pragma once
@@ -20,24 +20,24 @@
 
 namespace outrider {
 
-// What a message may hold. Entries are its strings, messages and unknown fields, at any depth: two
-// bytes of the wire can be two hundred in memory. Numbers are none: a byte of theirs becomes twelve
-// at most.
+// Limits of a message. Entries are its strings, messages and unknown fields, at any depth: two
+// bytes on the wire can become two hundred in memory. Numbers do not count, as a byte of these
+// becomes at most twelve.
 struct MessageLimits {
   size_t bytes = 0;
   int entries = 0;
 };
 
-// Takes the bytes, whether they parse or not. kInvalidArgument: they are beyond a limit, which is
-// looked at before anything is parsed, or not of this type; where protobuf tells, it names the
-// field.
+// Consumes the bytes, whether they parse or not. kInvalidArgument: they exceed a limit, which is
+// checked before parsing, or are not of this type; the message names the field if protobuf reports
+// it.
 Status ParseRequest(grpc::ByteBuffer* bytes, const MessageLimits& limits,
                     google::protobuf::Message* request);
 
 template <class Message>
 class Incoming {
  public:
-  // The request, or why it is none. To be called once for what has come: nothing of it stays here.
+  // Parses the request, or returns why it is invalid. Call once: it keeps nothing.
   Result<Message> Parse(const MessageLimits& limits) const {
     Message message;
     OUTRIDER_TRY(ParseRequest(&bytes_, limits, &message));
@@ -58,9 +58,9 @@ class RefusedCall final : public Reactor {
   void OnDone() override { delete this; }
 };
 
-// In both: `admit(context)` is a Result of who calls, or why they may not. `serve` is called as the
-// method's own would be, with the caller and the parsed request in place of the message that gRPC
-// keeps until the call is over; an error before that is the call's.
+// In both, `admit(context)` returns a Result with the caller, or why it may not call. `serve` is
+// called like the service's method, with the caller and the parsed request instead of the message,
+// which gRPC would keep until the call is over. An earlier error becomes the call's status.
 template <class Request, class Response, class Admit, class Serve>
 grpc::internal::MethodHandler* UnaryHandler(Admit admit, const MessageLimits& limits, Serve serve) {
   return new grpc::internal::CallbackUnaryHandler<Incoming<Request>, Response>(
@@ -90,8 +90,7 @@ grpc::internal::MethodHandler* ServerStreamHandler(Admit admit, const MessageLim
       });
 }
 
-// The index by which gRPC's Service knows a method of the service `service` in the file of
-// `Message`.
+// The index of a method in gRPC's Service, for the service `service` in the file of `Message`.
 template <class Message>
 int MethodIndex(const std::string& service, const std::string& method) {
   return Message::descriptor()

@@ -1,5 +1,5 @@
-// How often either side of a connection asks whether the other is still there, and how long it
-// waits for the answer.
+// How often either side of a connection checks whether the other is alive, and how long it waits
+// for the answer.
 #pragma once
 
 namespace outrider {

@@ -12,7 +12,7 @@ namespace {
 
 thread_local std::string* g_said = nullptr;
 
-// The message is the place in the library, so that each place has its own limit.
+// The message is the position in the library, so that each position has its own limit.
 void LogAs(LogLevel level, std::string_view library, std::string_view file, int line,
            std::string_view text) {
   file.remove_prefix(file.rfind('/') + 1);  // npos + 1 is 0

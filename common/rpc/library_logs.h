@@ -1,16 +1,15 @@
-// What gRPC and protobuf would write on stderr goes through our log: in its format, escaped and
-// limited.
+// Passes gRPC's and protobuf's messages for stderr to our log: in its format, escaped and limited.
 #pragma once
 
 #include <string>
 
 namespace outrider {
 
-// For the whole process. Thread: main, before gRPC is used.
+// Applies to the whole process. Thread: main, before gRPC is used.
 void TakeLibraryLogs();
 
-// While it lives, what protobuf says on this thread goes to `said` and not into the log: it is
-// about a message that is being parsed, and its sender is told. Needs TakeLibraryLogs.
+// During its lifetime, protobuf's messages on this thread go to `said` and not to the log: they are
+// about a message being parsed, and its sender is told. Needs TakeLibraryLogs.
 class ProtobufWords {
  public:
   explicit ProtobufWords(std::string* said);

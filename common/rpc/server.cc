@@ -16,13 +16,13 @@ namespace {
 // A client that pings more often than this is told to stop (ENHANCE_YOUR_CALM).
 constexpr int kMinPingIntervalMs = 5000;
 // From accept to the end of the TLS handshake and the client's HTTP/2 settings: a connection that
-// sends nothing must not take a file for longer.
+// sends nothing must not hold a descriptor for longer.
 constexpr int kHandshakeTimeoutMs = 10000;
-// The names and values of a call's metadata, with 32 bytes for each.
+// Size of the names and values of a call's metadata, plus 32 bytes for each.
 constexpr int kMaxMetadataBytes = 8 << 10;
-// Of connections, calls and messages that have come in part, all of the server's together.
+// Memory of connections, calls and partial messages of the whole server.
 constexpr size_t kMaxBytes = size_t{512} << 20;
-// Of the synchronous services: reflection holds one for every open stream.
+// For synchronous services: reflection holds a thread for every open stream.
 constexpr int kMaxThreads = 32;
 
 }  // namespace
@@ -31,8 +31,8 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
                                                     const std::vector<grpc::Service*>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  // Links the descriptor of the health service, which reflection lists: without it clients that
-  // know services by reflection alone cannot call it.
+  // Links the descriptor of the health service, which reflection lists. Without it, clients that
+  // rely on reflection cannot call it.
   grpc::health::v1::HealthCheckRequest::descriptor();
   std::unique_ptr<RpcServer> server(new RpcServer);
   server->credentials_ = options.tls == nullptr ? grpc::InsecureServerCredentials()
@@ -47,7 +47,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
         server->credentials_);
   }
-  // gRPC inflates a message before it looks at its size, and before anybody is asked for a token.
+  // gRPC decompresses a message before it checks its size, and before any token is checked.
   for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
   }

@@ -1,5 +1,5 @@
-// One gRPC server as both services set it up: health (grpc.health.v1: "" alive, a service's full
-// name ready), reflection, keepalive and message limits.
+// A gRPC server as both services set it up: health (grpc.health.v1: "" is alive, a service's full
+// name is ready), reflection, keepalive and message limits.
 //
 // Thread: the thread that started it.
 #pragma once
@@ -26,16 +26,16 @@ class ExternalConnectionAcceptor;
 namespace outrider {
 
 struct RpcServerOptions {
-  std::string listen;            // as Listener::Listen has it, or "unix:PATH"
+  std::string listen;            // see Listener::Listen, or "unix:PATH"
   ConnectionLimits connections;  // not of unix sockets
   int max_message_bytes = 16 << 20;
-  // Our certificate; with authorities, clients must have one of theirs. Null: plaintext.
+  // Our certificate. With authorities, clients must have a certificate from these. Null: plaintext.
   std::shared_ptr<TlsFiles> tls;
 };
 
 class RpcServer {
  public:
-  // kUnavailable when the address cannot be taken. The services must outlive the server.
+  // kUnavailable: the address cannot be bound. The services must outlive the server.
   static Result<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options,
                                                   const std::vector<grpc::Service*>& services);
   ~RpcServer();
@@ -44,7 +44,7 @@ class RpcServer {
   int port() const { return intake_ != nullptr ? intake_->port() : 0; }
   // Health of a service by its full name ("outrider.v1.Generation").
   void SetServing(const std::string& service, bool serving);
-  // Calls still running at `deadline` are cancelled.
+  // Cancels calls that still run after `grace`.
   void Shutdown(Duration grace);
 
  private:

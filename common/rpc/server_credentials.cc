@@ -10,9 +10,9 @@
 namespace outrider {
 namespace {
 
-// gRPC's own reloading from files (FileWatcherCertificateProvider) polls, and takes a key that does
-// not fit. Its older hook asks before every handshake and keeps what it has when told so; only C
-// reaches it.
+// gRPC's own reloading from files (FileWatcherCertificateProvider) polls, and accepts a key that
+// does not fit. Its older hook asks before every handshake and keeps the present material if told
+// so; it is only available in C.
 class ReloadingCredentials final : public grpc::ServerCredentials {
  public:
   explicit ReloadingCredentials(std::shared_ptr<TlsFiles> files) : files_(std::move(files)) {
@@ -24,7 +24,7 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
   }
   ~ReloadingCredentials() override { grpc_server_credentials_release(credentials_); }
 
-  // Tokens are the services' business (plaintext has them too).
+  // The services check tokens, which also exist with plaintext.
   void SetAuthMetadataProcessor(
       const std::shared_ptr<grpc::AuthMetadataProcessor>& /*processor*/) override {
     OUTRIDER_CHECK(false);
@@ -43,8 +43,8 @@ class ReloadingCredentials final : public grpc::ServerCredentials {
     if (material == credentials->served_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
     const grpc_ssl_pem_key_cert_pair pair{.private_key = material->key.c_str(),
                                           .cert_chain = material->cert.c_str()};
-    // gRPC insists on authorities (an assertion) where it asks nobody for a certificate, too: there
-    // any will do.
+    // gRPC requires authorities (by an assertion) even if it asks nobody for a certificate; any are
+    // good enough then.
     const std::string& authorities = material->ca.empty() ? material->cert : material->ca;
     *config = grpc_ssl_server_certificate_config_create(authorities.c_str(), &pair, 1);
     credentials->served_ = std::move(material);

@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// Every new connection is greeted with what `files` hold then; connections that are open stay. With
-// authorities in `files`, a client without a certificate of theirs is refused in the handshake. The
+// A new connection uses the present contents of `files`; open connections are not affected. With
+// authorities in `files`, the handshake refuses clients without a certificate from these. The
 // credentials must outlive the server.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(std::shared_ptr<TlsFiles> files);
 

@@ -1,4 +1,4 @@
-// Our Status as gRPC's and back: the only place where the two meet.
+// Converts our Status to gRPC's and back; the only place that does.
 #pragma once
 
 #include <grpcpp/support/status.h>

@@ -1,10 +1,9 @@
-// The write half of one server stream. Outlives its reactor: whoever sends holds a shared_ptr, and
-// after OnDone every call is ignored. Keeps gRPC's two rules in one place: one write in flight, one
-// Finish.
+// The write half of a server stream. It outlives its reactor: senders hold a shared_ptr, and after
+// OnDone every call is ignored. It ensures gRPC's two rules: one write in flight, one Finish.
 //
 // Thread: any, any time.
-// When full (the peer does not read): Send drops the message, the stream is closed with
-// RESOURCE_EXHAUSTED, and false comes back.
+// When full (the peer does not read): Send drops the message, closes the stream with
+// RESOURCE_EXHAUSTED, and returns false.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -24,25 +23,25 @@ class StreamSink {
  public:
   StreamSink(Reactor* reactor, size_t capacity) : reactor_(reactor), capacity_(capacity) {}
 
-  // False: the stream is over.
+  // Returns false if the stream is over.
   bool Send(Message message) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (reactor_ == nullptr || status_.has_value()) return false;
     if (queue_.size() >= capacity_) {
       status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
                              "the peer does not read: too many messages wait");
-      return false;  // finishes when the write in flight is done
+      return false;  // finishes after the write in flight
     }
     queue_.push_back(std::move(message));
     if (queue_.size() == 1) reactor_->StartWrite(&queue_.front());
     return true;
   }
 
-  // Ends the stream behind what is queued. The first caller wins.
+  // Ends the stream after what is queued. Only the first call counts.
   void Close(grpc::Status status) OUTRIDER_EXCLUDES(mu_) {
     Close(std::move(status), [] {});
   }
-  // The same; `before` runs first if the stream is not over: the call's context is alive in it.
+  // The same. `before` runs first if the stream is not over, while the call's context exists.
   template <class Before>
   void Close(grpc::Status status, Before&& before) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -52,14 +51,14 @@ class StreamSink {
     if (queue_.empty()) Finish();
   }
 
-  // Runs `use` unless the stream is over: the reactor lives and may start operations in it.
+  // Runs `use` unless the stream is over; in it, the reactor exists and may start operations.
   template <class Use>
   void IfOpen(Use&& use) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (reactor_ != nullptr && !status_.has_value()) use();
   }
 
-  // From OnWriteDone.
+  // Call from OnWriteDone.
   void WriteDone(bool ok) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (reactor_ == nullptr) return;
@@ -76,7 +75,7 @@ class StreamSink {
     }
   }
 
-  // From OnDone, before the reactor deletes itself.
+  // Call from OnDone, before the reactor deletes itself.
   void Detach() OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     reactor_ = nullptr;

@@ -24,7 +24,7 @@ using BioPtr = std::unique_ptr<BIO, Freer<BIO_free_all>>;
 using CertificatePtr = std::unique_ptr<X509, Freer<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 
-// Without it OpenSSL asks for a passphrase on the terminal.
+// Otherwise OpenSSL would ask for a passphrase on the terminal.
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
 BioPtr Reader(const std::string& text) {
@@ -79,7 +79,7 @@ Result<TlsMaterial> Read(const TlsOptions& options) {
     return InvalidArgument(options.key + ": is not the private key of the certificate " +
                            options.cert);
   }
-  // Peers refuse an expired one; it is ours to say so, not to stop for it.
+  // Peers refuse an expired certificate, so it is logged, but not an error here.
   const bool expired = X509_cmp_current_time(X509_get0_notAfter(certificate.get())) < 0;
   Log(expired ? LogLevel::kWarning : LogLevel::kInfo,
       expired ? "the certificate has expired" : "certificate loaded",
@@ -104,7 +104,7 @@ std::vector<FileStamp> TlsFiles::Stamps() const {
 
 std::shared_ptr<const TlsMaterial> TlsFiles::Current() {
   MutexLock lock(mu_);
-  // Before the reading: a change in between is seen at the next call.
+  // Taken before reading, so that a change in between is noticed at the next call.
   std::vector<FileStamp> stamps = Stamps();
   if (stamps == stamps_) return material_;
   stamps_ = std::move(stamps);

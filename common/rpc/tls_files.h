@@ -1,5 +1,6 @@
-// The PEM files of one end of TLS, read again when they change: certificates are replaced without a
-// restart. What is handed out fits together: a certificate without its key never gets out.
+// The PEM files of one end of TLS, read again when they change, so that certificates can be
+// replaced without a restart. The returned material is consistent: a certificate always has its
+// key.
 //
 // Owner: shared by a server, or by everybody who dials.
 // Thread: any.
@@ -17,12 +18,12 @@ namespace outrider {
 
 // Paths of PEM files; empty: none.
 struct TlsOptions {
-  std::string cert;  // our certificate, with the intermediate ones behind it
+  std::string cert;  // our certificate, followed by the intermediate ones
   std::string key;   // its private key, without a passphrase
-  std::string ca;    // the authorities that the peer's certificate must come from
+  std::string ca;    // authorities that the peer's certificate must come from
 };
 
-// Their contents.
+// The contents of these files.
 struct TlsMaterial {
   std::string cert;
   std::string key;
@@ -31,13 +32,13 @@ struct TlsMaterial {
 
 class TlsFiles {
  public:
-  // kNotFound for a file that cannot be read, kInvalidArgument for one that holds no certificate or
-  // key, and for a key of another certificate.
+  // kNotFound: a file cannot be read. kInvalidArgument: a file has no certificate or key, or the
+  // key belongs to another certificate.
   static Result<std::shared_ptr<TlsFiles>> Open(const TlsOptions& options);
 
-  // What the files hold now. Files that are not right (half replaced, gone) are logged and leave
-  // what was there; they are read again at their next change. The same pointer: nothing has
-  // changed.
+  // The present contents. Invalid files (half replaced, missing) are logged and the previous
+  // contents stay; they are read again at their next change. If the pointer is the same, nothing
+  // has changed.
   std::shared_ptr<const TlsMaterial> Current() OUTRIDER_EXCLUDES(mu_);
 
   const TlsOptions& options() const { return options_; }

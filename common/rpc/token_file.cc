@@ -36,7 +36,7 @@ Result<std::vector<NamedToken>> ParseTokens(std::string_view text) {
     if (parts.empty() || parts[0].starts_with('#')) continue;
     if (parts.size() > 2) return InvalidArgument(where + "expected `token` or `name token`");
     std::string& token = parts.back();
-    // Anything else does not survive in an HTTP header.
+    // Other characters do not survive in an HTTP header.
     if (!std::all_of(token.begin(), token.end(), [](char c) { return c > 0x20 && c < 0x7f; })) {
       return InvalidArgument(where + "a token must be visible ASCII");
     }
@@ -88,7 +88,8 @@ std::optional<std::string> TokenFile::Find(std::string_view token) {
     }
   }
   const Entry* found = nullptr;
-  for (const Entry& entry : entries_) {  // all of them, wherever it is
+  // always all of them, so that the time does not depend on the match
+  for (const Entry& entry : entries_) {
     if (CRYPTO_memcmp(entry.digest.data(), digest.data(), digest.size()) == 0) found = &entry;
   }
   if (found == nullptr) return std::nullopt;

@@ -1,5 +1,5 @@
-// Bearer tokens in a file: one a line, `token` or `name token`; empty lines and lines that begin
-// with # say nothing. Tokens are visible ASCII. No token is ever logged or put into an error.
+// Bearer tokens in a file: one per line, `token` or `name token`; empty lines and lines that begin
+// with # are ignored. Tokens are visible ASCII. No token is ever logged or put into an error.
 #pragma once
 
 #include <array>
@@ -20,27 +20,26 @@ struct NamedToken {
   std::string token;
 };
 
-// kInvalidArgument, with the line's number, for a line of another form and for a token that is
-// there twice; kInvalidArgument for no token at all.
+// kInvalidArgument, with the line number, for an invalid line or a repeated token, and if there is
+// no token at all.
 Result<std::vector<NamedToken>> ParseTokens(std::string_view text);
 
 // The first token of a file, for one's own use.
 Result<std::string> ReadToken(const std::string& path);
 
-// The tokens that a service takes; the file is read again when it changes.
+// The tokens that a service accepts; the file is read again when it changes.
 //
 // Thread: any.
 class TokenFile {
  public:
   static Result<std::unique_ptr<TokenFile>> Open(const std::string& path);
 
-  // Whose token it is (the name may be empty); nullopt for one that is not in the file. Takes the
-  // same time whichever token is close to it. A file that is not right is logged and leaves the
-  // tokens that were there.
+  // The name of the token (may be empty); nullopt if it is not in the file. The time does not
+  // depend on how similar a token is. An invalid file is logged, and the previous tokens stay.
   std::optional<std::string> Find(std::string_view token) OUTRIDER_EXCLUDES(mu_);
 
  private:
-  // Digests, so that comparing tells nothing of a token's length and memory holds no token.
+  // Digests, so that comparing reveals nothing about a token's length and no token is in memory.
   using Digest = std::array<unsigned char, 32>;
   struct Entry {
     std::string name;

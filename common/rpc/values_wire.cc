@@ -27,7 +27,7 @@ void ToWire(const GrammarSource& source, v1::StructuredOutput* wire) {
   }
 }
 
-// As GrammarSource::bytes.
+// See GrammarSource::bytes.
 int64_t SourceBytes(const v1::StructuredOutput& wire) {
   int64_t bytes =
       std::ssize(wire.json_schema()) + std::ssize(wire.regex()) + std::ssize(wire.gbnf());
@@ -48,7 +48,7 @@ Status CheckSizes(const v1::StructuredOutput& wire, const std::string& name) {
   return CheckAtMost(name, SourceBytes(wire), static_cast<int64_t>(kMaxGrammarBytes), "bytes");
 }
 
-// Nothing is asked for where no format is set.
+// No constraint is requested if no format is set.
 std::optional<GrammarSource> FromWire(const v1::StructuredOutput& wire) {
   using Kind = GrammarSource::Kind;
   switch (wire.format_case()) {
@@ -171,7 +171,7 @@ Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire) {
   StopRule rule{.threshold = wire.threshold()};
   switch (wire.kind()) {
     case v1::StopRule::KIND_DEFAULT:
-      // A threshold without a kind would be ignored. A NaN is not 0 either.
+      // A threshold without a kind would be ignored, and so would NaN.
       if (wire.threshold() != 0.f) {
         return InvalidArgument("stop rule: threshold " + std::to_string(wire.threshold()) +
                                " without a kind; name the kind that it belongs to");

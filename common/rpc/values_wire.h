@@ -1,5 +1,5 @@
-// What the messages of both contracts hold, as our plain structs and back: how a request samples,
-// is verified and stops its drafts.
+// Converts what the messages of both contracts have in common to our plain structs and back: how a
+// request samples, is verified and stops its drafts.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@
 
 namespace outrider {
 
-// Counts of the wire are unsigned; beyond an int they are as good as "too many".
+// Counts on the wire are unsigned; beyond an int they count as "too many".
 int ToInt(uint32_t value);
 
-// kInvalidArgument "<name>.<field>: .." for a list that is longer than Validate takes.
+// kInvalidArgument "<name>.<field>: .." for a list longer than Validate accepts.
 Status CheckSizes(const v1::SamplingParams& wire, const std::string& name);
 void ToWire(const SamplingParams& params, v1::SamplingParams* wire);
-// Fields that are not set keep what `defaults` has. Values are not judged here (Validate of
-// sampling_params.h does), only types.
+// Fields that are not set keep the values of `defaults`. Only types are checked here; Validate of
+// sampling_params.h checks values.
 // REQUIRES: CheckSizes.
 SamplingParams FromWire(const v1::SamplingParams& wire, const SamplingParams& defaults = {});
 
 v1::SpeculationOptions::Rule ToWire(Rule rule);
-// No value: the server's choice.
+// nullopt: the server's choice.
 Result<std::optional<Rule>> FromWire(v1::SpeculationOptions::Rule wire);
 
 void ToWire(const StopRule& rule, v1::StopRule* wire);
-// No value: KIND_DEFAULT. kInvalidArgument: an unknown kind, a threshold out of range, or one for a
+// nullopt: KIND_DEFAULT. kInvalidArgument: an unknown kind, a threshold out of range, or one for a
 // kind that takes none.
 Result<std::optional<StopRule>> FromWire(const v1::StopRule& wire);
 

@@ -1,4 +1,4 @@
-// A service's tracer, as its flags say, with its metrics.
+// Makes a service's tracer from its flags, with its metrics.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 
 namespace outrider {
 
-// Null without --trace-file. `service`: "outrider-verifier"; `instance`: tells it from others of
-// its kind, "" takes host:pid; `sample_ratio` as in TracerOptions.
+// Null without --trace-file. `service`: "outrider-verifier"; `instance`: distinguishes it from
+// others of its kind, "" means host:pid; `sample_ratio`: see TracerOptions.
 Result<std::unique_ptr<Tracer>> OpenTracer(const ServiceOptions& options,
                                            const std::string& service, const std::string& instance,
                                            double sample_ratio, Counter written, Counter dropped);

@@ -25,7 +25,7 @@ constexpr auto kTellProgressEach = std::chrono::seconds(5);
 
 bool OnCpu(const ServiceOptions& options) { return options.device == "cpu"; }
 
-// 0: what the device has left.
+// 0: as many as the device has room for.
 int KvPages(const ServiceOptions& options, const ModelConfig& config) {
   if (options.kv_tokens == 0 && !OnCpu(options)) return 0;
   constexpr int64_t kDefaultMax = 262144;
@@ -202,7 +202,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
                              .page_tokens = kPageTokens,
                              .max_batch_tokens = max_batch_tokens},
                             progress));
-  // A CPU has memory to touch, of which one row touches most.
+  // On a CPU only memory has to be touched, and one row touches most of it.
   OUTRIDER_TRY(WarmUp(model.get(), OnCpu(options) ? 1 : max_batch_tokens));
   Log(LogLevel::kInfo, "model loaded",
       {{"architecture", config.architecture},

@@ -1,4 +1,4 @@
-// The flags that both services have, and what is built from them.
+// The flags that both services share, and what is built from them.
 //
 // Thread: main.
 #pragma once
@@ -23,9 +23,9 @@ namespace outrider {
 
 struct ServiceOptions {
   std::string model;   // directory
-  std::string listen;  // host:port of the gRPC server; a service may run without
+  std::string listen;  // host:port of the gRPC server; optional for some services
   TlsOptions tls;
-  bool allow_plaintext = false;  // beyond this machine
+  bool allow_plaintext = false;  // to other machines
   std::string metrics;           // host:port of the Prometheus endpoint; empty: none
   std::string device = "cpu";    // or cuda:N
   double memory_fraction = 0.9;  // of a CUDA device
@@ -38,20 +38,20 @@ struct ServiceOptions {
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.
   int kv_tokens = 0;
-  std::string trace_file;  // spans go there; empty: none are made
-  int trace_max_mb = 64;   // of it and the file before it
+  std::string trace_file;  // for spans; empty: none are made
+  int trace_max_mb = 64;   // for it and the previous file together
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
 };
 
-// Adds the flags of `options` to `app`, with --version and --config (a flag file). Defaults are
-// what `options` holds.
+// Adds the flags of `options` to `app`, with --version and --config (a flag file). Defaults are the
+// values in `options`.
 void AddServiceFlags(CLI::App& app, ServiceOptions* options);
 
-// What is wrong with the addresses and certificates, in words that say what to do.
+// Checks addresses and certificates; errors say what to do.
 Status CheckTransport(const ServiceOptions& options);
 
-// The certificates of `options`, read and checked; null without any.
+// The certificates of `options`, read and checked; null if there are none.
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 
 // Loads the model onto its device and says so in the log. Where `stop` is asked for meanwhile the
@@ -60,8 +60,7 @@ Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
                                                const std::stop_token& stop = {},
                                                int64_t promised_bytes = 0);
-// Bytes of the host's memory that the cache of `model`, loaded with `options`, may take; 0 of one
-// on a GPU.
+// Bytes of host memory that the cache of `model`, loaded with `options`, may take; 0 on a GPU.
 int64_t KvBytes(const ServiceOptions& options, const Model& model);
 
 }  // namespace outrider

@@ -14,10 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kStatusError = 2;
-// SpanFlags of OTLP: the W3C flags, and whether the parent was another process's.
+// SpanFlags of OTLP: the W3C flags, and whether the parent belongs to another process.
 constexpr uint32_t kSampled = 0x01, kHasIsRemote = 0x100, kIsRemote = 0x200;
 
-// Of a text: a peer may have written it, and readers bound lines.
+// The longest text: a peer may have written it, and readers limit lines.
 constexpr size_t kMaxTextBytes = 1024;
 
 struct ValueWriter {
@@ -26,7 +26,7 @@ struct ValueWriter {
   }
   Json operator()(int64_t value) const { return {{"intValue", std::to_string(value)}}; }
   Json operator()(double value) const {
-    // JSON has no word for the others.
+    // JSON cannot represent the others.
     return {{"doubleValue", std::isfinite(value) ? Json(value) : Json("NaN")}};
   }
   Json operator()(bool value) const { return {{"boolValue", value}}; }
@@ -83,7 +83,7 @@ std::string ToOtlpJson(const Attributes& resource, std::span<const Span> spans) 
   const Json scoped = {{"scope", scope}, {"spans", std::move(list)}};
   const Json of_process = {{"resource", {{"attributes", ToJson(resource)}}},
                            {"scopeSpans", Json::array({scoped})}};
-  // Names come from outside and may be no UTF-8.
+  // Names come from outside and may be invalid UTF-8.
   return Json{{"resourceSpans", Json::array({of_process})}}.dump(-1, ' ', false,
                                                                  Json::error_handler_t::replace);
 }

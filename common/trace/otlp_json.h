@@ -1,5 +1,5 @@
-// Spans as OTLP in its JSON encoding: ids in hexadecimal, names in lowerCamelCase, 64-bit integers
-// as strings, enums as numbers.
+// Spans in OTLP's JSON encoding: ids in hexadecimal, names in lowerCamelCase, 64-bit integers as
+// strings, enums as numbers.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// One ExportTraceServiceRequest without line breaks: a line of a file, as the OpenTelemetry
-// Collector's otlpjsonfile receiver reads it. `resource`: of the process.
+// One ExportTraceServiceRequest without line breaks: a line of a file for the OpenTelemetry
+// Collector's otlpjsonfile receiver. `resource`: attributes of the process.
 std::string ToOtlpJson(const Attributes& resource, std::span<const Span> spans);
 
 }  // namespace outrider

@@ -6,7 +6,7 @@ namespace outrider {
 
 WallAnchor WallAnchor::Now() {
   using std::chrono::nanoseconds;
-  // Of some tries the one that nothing came between.
+  // Of several tries, the one that was interrupted least.
   constexpr int kTries = 3;
   WallAnchor anchor;
   auto best = nanoseconds::max();

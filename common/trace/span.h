@@ -1,4 +1,4 @@
-// One span of a trace, in the words of OpenTelemetry's data model.
+// One span of a trace, in terms of OpenTelemetry's data model.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace outrider {
 
-// Where the process's monotonic clock stands on the wall's. Taken once for all spans of a request
-// in one process, so that a step of the wall clock tears none of them from its parent.
+// The offset of the process's monotonic clock from wall time. Taken once for all spans of a request
+// in one process, so that a step of the wall clock does not separate spans from their parents.
 class WallAnchor {
  public:
   static WallAnchor Now();
@@ -25,7 +25,7 @@ class WallAnchor {
   int64_t offset_ = 0;
 };
 
-// What the spans of a request in one process go on from.
+// The link from which the spans of a request in one process continue.
 struct TraceLink {
   TraceContext context;
   WallAnchor anchor = {};
@@ -45,7 +45,7 @@ struct SpanEvent {
 struct Span {
   // Its trace, its parent (all zeros: none) and its state.
   TraceContext parent;
-  bool remote_parent = false;  // of another process
+  bool remote_parent = false;  // belongs to another process
   SpanId id{};
   std::string name;
   SpanKind kind = SpanKind::kInternal;
@@ -54,7 +54,7 @@ struct Span {
   Time end;
   Attributes attributes = {};
   std::vector<SpanEvent> events = {};
-  Status status;  // an error: the span's too
+  Status status;  // an error becomes the span's
 };
 
 }  // namespace outrider

@@ -11,7 +11,7 @@ constexpr size_t kVersionAt = 0, kTraceAt = 3, kSpanAt = 36, kFlagsAt = 53, kEnd
 constexpr uint8_t kSampledFlag = 1;
 constexpr size_t kMaxStateMembers = 32;
 constexpr size_t kMaxStateChars = 512;
-constexpr size_t kLongMemberChars = 128;  // these go first
+constexpr size_t kLongMemberChars = 128;  // these are dropped first
 
 std::string_view Trim(std::string_view text) {
   constexpr std::string_view kBlank = " \t";
@@ -20,7 +20,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
 }
 
-// Lower case only, as the standard has it.
+// Lower case only, as the standard requires.
 bool ParseHex(std::string_view text, std::span<uint8_t> out) {
   const auto digit = [](char c) {
     if (c >= '0' && c <= '9') return c - '0';
@@ -63,7 +63,7 @@ bool IsStateValue(std::string_view value) {
                      [](char c) { return c >= ' ' && c <= '~' && c != ',' && c != '='; });
 }
 
-// False: no list of members.
+// Returns false if it is not a list of members.
 bool AddMembers(std::string_view header, std::vector<std::string_view>* members) {
   while (true) {
     const size_t comma = header.find(',');
@@ -86,7 +86,7 @@ bool AddMembers(std::string_view header, std::vector<std::string_view>* members)
 
 template <class Id>
 Id NewId() {
-  // The system's source, each time: no state that forked or threaded code could share.
+  // Uses the system's source each time: there is no state that forked or threaded code could share.
   std::random_device random;
   Id id{};
   do {
@@ -109,7 +109,7 @@ std::optional<TraceContext> ParseTraceparent(std::string_view value) {
   if (value[kTraceAt - 1] != '-' || value[kSpanAt - 1] != '-' || value[kFlagsAt - 1] != '-') {
     return std::nullopt;
   }
-  // Only a later version may have more, behind a dash.
+  // Only a later version may have more, after a dash.
   if (value.size() > kEnd && (version[0] == 0 || value[kEnd] != '-')) return std::nullopt;
   if (!ParseHex(value.substr(kTraceAt, 32), context.trace) || AllZero(context.trace) ||
       !ParseHex(value.substr(kSpanAt, 16), context.span) || AllZero(context.span) ||

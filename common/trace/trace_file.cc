@@ -29,7 +29,7 @@ TraceFile::~TraceFile() {
 }
 
 Status TraceFile::Reopen() {
-  // Not for everybody: it tells who asked when for how much.
+  // Not readable by everybody, because it shows who asked for how much and when.
   constexpr mode_t kMode = 0640;
   // O_NONBLOCK: opening a FIFO must not wait for a reader.
   const int file =
@@ -54,7 +54,7 @@ Status TraceFile::Append(std::string line) {
                              " bytes is more than the file may hold");
   }
   if (bytes_ + line.size() > bytes_of_each_) {
-    // Without the file (somebody moved it) there is nothing to keep.
+    // If the file is gone (somebody moved it), there is nothing to keep.
     if (std::rename(path_.c_str(), (path_ + ".1").c_str()) != 0 && errno != ENOENT) {
       return Failed(path_, errno);
     }

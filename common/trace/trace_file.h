@@ -1,5 +1,5 @@
-// A file that cannot grow beyond a bound: when it has half of it, it takes the name PATH.1 (in
-// place of the PATH.1 before) and begins anew. Lines are whole in each of the two.
+// A file of bounded size: at half of the bound it is renamed to PATH.1, which replaces the previous
+// one, and a new file begins. Lines are never split between the two.
 //
 // Thread: one.
 #pragma once
@@ -15,13 +15,14 @@ namespace outrider {
 
 class TraceFile {
  public:
-  // Goes on behind what is there. `max_bytes`: of the two files together.
+  // Appends to existing files. `max_bytes`: of the two files together.
   static Result<std::unique_ptr<TraceFile>> Open(const std::string& path, uint64_t max_bytes);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
-  // With its end of line. An error leaves no part of it behind; the next one may go well.
+  // `line` includes its end of line. After an error no part of it remains, and the next call may
+  // succeed.
   Status Append(std::string line);
 
  private:

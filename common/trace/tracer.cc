@@ -15,7 +15,7 @@
 namespace outrider {
 namespace {
 
-// Of a line, which readers bound: the Collector's at 1 MiB, with a span of 1 KiB or so.
+// Readers limit the length of lines: the Collector's to 1 MiB, with spans of about 1 KiB.
 constexpr size_t kSpansOfLine = 64;
 
 Attributes ResourceOf(const TracerOptions& options) {
@@ -61,7 +61,7 @@ void Tracer::Record(std::vector<Span> spans) {
 }
 
 void Tracer::Run() {
-  // Nothing without waiting: closed.
+  // An empty result without a timeout means that the inbox is closed.
   for (std::vector<std::vector<Span>> taken; !(taken = inbox_.Drain(std::nullopt)).empty();) {
     for (const std::vector<Span>& spans : taken) Write(spans);
   }

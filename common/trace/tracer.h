@@ -1,8 +1,8 @@
-// Takes spans of a process and writes them to a file on a thread of its own: a slow or full disk
-// loses spans and counts them, it holds up no request.
+// Takes spans of a process and writes them to a file on a separate thread: with a slow or full
+// disk, spans are lost and counted, but no request waits.
 //
-// Owner: main; outlives whoever records. Where traces are off there is none (nullptr).
-// Thread: any; nothing but Close and the destructor waits.
+// Owner: main; outlives the code that records. nullptr if tracing is off.
+// Thread: any; only Close and the destructor block.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ namespace outrider {
 
 struct TracerOptions {
   std::string path;
-  uint64_t max_bytes = 0;    // of the file and the one before it
-  double sample_ratio = 1;   // of requests that bring no trace of their own
+  uint64_t max_bytes = 0;    // of the file and the previous one
+  double sample_ratio = 1;   // of requests without a trace of their own
   std::string service;       // service.name
   std::string instance;      // service.instance.id
-  size_t max_waiting = 256;  // calls of Record; each brings a request's spans
-  // Told of what became of spans, from any thread.
+  size_t max_waiting = 256;  // calls of Record, each with a request's spans
+  // Called from any thread with the outcome of spans.
   std::function<void(size_t spans)> on_written = nullptr;
   std::function<void(size_t spans)> on_dropped = nullptr;
 };
@@ -39,9 +39,9 @@ class Tracer {
 
   // Whether a new trace is recorded.
   bool Sample() const;
-  // Spans that have ended. Full: they are dropped.
+  // Records spans that have ended. When full, they are dropped.
   void Record(std::vector<Span> spans);
-  // Writes what was recorded; what comes later is dropped. Waits for the disk.
+  // Writes what was recorded; later spans are dropped. Waits for the disk.
   void Close();
 
  private:
@@ -51,8 +51,8 @@ class Tracer {
 
   const TracerOptions options_;
   const Attributes resource_;
-  const std::unique_ptr<TraceFile> file_;  // the thread's
-  bool failing_ = false;                   // the thread's: said so in the log
+  const std::unique_ptr<TraceFile> file_;  // used by the thread
+  bool failing_ = false;                   // used by the thread: the failure has been logged
   Inbox<std::vector<Span>> inbox_;
   std::thread thread_;
 };

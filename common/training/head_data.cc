@@ -37,15 +37,15 @@ struct WireHeader {
   float law_mass;
   int32_t law_entries;
   uint32_t unused;
-  uint64_t sum;  // of what stands before it
+  uint64_t sum;  // checksum of what precedes it
 };
 static_assert(sizeof(WireHeader) == 72);
 
-// [width] floats follow.
+// Followed by [width] floats.
 struct WireExample {
   uint64_t prompt;
   float label;
-  uint32_t sum;  // of the prompt, the label and the floats
+  uint32_t sum;  // checksum of the prompt, the label and the floats
 };
 static_assert(sizeof(WireExample) == 16);
 
@@ -93,7 +93,7 @@ WireHeader ToWire(const HeadDataHeader& header) {
   return wire;
 }
 
-// `bytes`: the beginning of a file. No value: it was cut within its header.
+// `bytes`: the beginning of a file. nullopt: it was cut within its header.
 Result<std::optional<HeadDataHeader>> ParseHeader(std::string_view bytes) {
   const std::string_view magic = BytesOf(kMagic, sizeof kMagic);
   if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) {
@@ -123,7 +123,7 @@ Result<std::optional<HeadDataHeader>> ParseHeader(std::string_view bytes) {
           .distribution_limits = {.mass = wire.law_mass, .max_entries = wire.law_entries}}});
 }
 
-// The header of an open file, which is left behind it.
+// Reads the header of an open file, and leaves the file positioned after it.
 Result<HeadDataHeader> ReadHeader(InputFile& in, const std::string& path) {
   std::string bytes(sizeof(WireHeader), '\0');
   OUTRIDER_ASSIGN(const size_t size, in.Read(bytes.data(), bytes.size()));

@@ -1,10 +1,10 @@
-// Files of examples for an acceptance head, written by a drafter that serves and read by the
-// trainer: of drafted tokens the draft model's last hidden state, and the chance that the target
-// accepts them, min(1, p / q), as the verifier reported it under the transforms of the request.
+// Files of examples for an acceptance head, written by a drafter while it serves and read by the
+// trainer: for each draft token the draft model's last hidden state, and the probability that the
+// target accepts it, min(1, p / q), as reported by the verifier under the request's sampling.
 //
-// A file belongs to one draft model and one set of transforms, which its header names; another
-// temperature is another head. Behind the header examples of one size follow, each with a check
-// sum: what a writer that was killed left at the end is told apart, and dropped.
+// A file belongs to one draft model and one set of sampling transforms, which its header names;
+// another temperature needs another head. The header is followed by examples of equal size with a
+// checksum each, so that what a killed writer left at the end is detected and dropped.
 //
 // Thread: one owner each; files may be read while they are written.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace outrider {
 
-// What makes p and q of the logits. Sampling without a logit bias.
+// The sampling that makes p and q from logits, without a logit bias.
 struct HeadTransforms {
   SamplingParams sampling;
   DraftDistributionLimits distribution_limits;
@@ -32,38 +32,39 @@ struct HeadTransforms {
 
 struct HeadDataHeader {
   int width = 0;       // the draft model's hidden size
-  uint64_t model = 0;  // its ModelFingerprint
+  uint64_t model = 0;  // ModelFingerprint of the draft model
   HeadTransforms transforms;
 };
 
 struct HeadExample {
-  uint64_t prompt = 0;  // PromptId of its text: what of one prompt's texts must not be torn apart
+  uint64_t prompt = 0;  // PromptId of its text; all texts of a prompt stay together
   float label = 0.f;
   std::vector<float> hidden;  // [width], after the final norm
 };
 
-// Tells prompts apart by their tokens.
+// Identifies a prompt by its tokens.
 uint64_t PromptId(std::span<const TokenId> prompt);
 
-// Appends to a file. It holds a lock on it, so that two drafters do not write into one.
+// Appends to a file, and holds a lock on it, so that two drafters do not write to the same one.
 class HeadDataWriter {
  public:
-  // Makes the file where there is none, else goes on behind its last whole example.
-  // kFailedPrecondition for a file of another model, or that another process writes to,
-  // kInvalidArgument for one that holds something else (it is left alone).
+  // Creates the file, or continues after its last complete example. kFailedPrecondition: the file
+  // is for another model, or another process writes to it. kInvalidArgument: it holds something
+  // else (it is not changed).
   static Result<std::unique_ptr<HeadDataWriter>> Open(const std::string& path, int width,
                                                       uint64_t model);
   ~HeadDataWriter();
   HeadDataWriter(const HeadDataWriter&) = delete;
   HeadDataWriter& operator=(const HeadDataWriter&) = delete;
 
-  // Those of the file; unset while it has no example.
+  // The transforms of the file; unset while it has no example.
   const std::optional<HeadTransforms>& transforms() const { return transforms_; }
-  uint64_t examples() const { return examples_; }  // of the file
+  uint64_t examples() const { return examples_; }  // in the file
 
   // REQUIRES: transforms() is unset.
   Status Begin(const HeadTransforms& transforms);
-  // REQUIRES: transforms() is set. Behind an error the file's end is not known: append no more.
+  // REQUIRES: transforms() is set. After an error the end of the file is unknown, so append no
+  // more.
   Status Append(std::span<const HeadExample> examples);
 
  private:
@@ -85,17 +86,17 @@ struct HeadData {
   std::vector<uint64_t> prompts;  // [size]
   std::vector<float> labels;      // [size]
   std::vector<float> hidden;      // [size, width]
-  uint64_t digest = 0;            // of all of it
+  uint64_t digest = 0;            // of all examples
 
   size_t size() const { return labels.size(); }
 };
 
-// The first examples of a file, `most` at most. kNotFound without it, kFailedPrecondition while it
-// has no header yet, kInvalidArgument when it is no such file or of another version, kDataLoss when
-// an example in the middle is damaged.
+// The first examples of a file, at most `most`. kNotFound: it does not exist. kFailedPrecondition:
+// it has no header yet. kInvalidArgument: it is no such file or has another version. kDataLoss: an
+// example in the middle is damaged.
 Result<HeadData> ReadHeadData(const std::string& path, uint64_t most);
 
-// Header and number of whole examples, without looking at them. Errors as above.
+// Header and number of complete examples, without reading these. Errors are as above.
 struct HeadDataSize {
   HeadDataHeader header;
   uint64_t examples = 0;

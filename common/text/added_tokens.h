@@ -1,5 +1,5 @@
-// Finds added tokens (control tokens, chat marks, runs of spaces) in a text before anything else
-// looks at it: leftmost first, of those the longest.
+// Finds added tokens (control tokens, chat markers, runs of spaces) in a text before anything else
+// does: the leftmost first, and of several there the longest.
 //
 // Thread: any (immutable).
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace outrider {
 
-// A stretch of the text: an added token, or text between them (id -1). Never empty.
+// A part of the text: an added token, or the text between two (id -1). Never empty.
 struct TextPart {
   size_t begin;
   size_t end;
@@ -30,7 +30,7 @@ class AddedTokens {
   explicit AddedTokens(std::vector<AddedTokenSpec> tokens);
 
   // The parts cover `text` in order. Without `parse_special`, tokens with special:true are not
-  // looked for. White space that lstrip or rstrip takes belongs to the token's part.
+  // recognised. White space that lstrip or rstrip takes belongs to the token's part.
   // REQUIRES: `text` is well-formed UTF-8.
   std::vector<TextPart> Split(std::string_view text, bool parse_special) const;
 
@@ -50,7 +50,7 @@ class AddedTokens {
   // A trie over bytes; node 0 is the root.
   std::vector<Node> nodes_;
   std::unordered_map<uint64_t, size_t> edges_;
-  std::array<bool, 256> starts_{};  // bytes that some token starts with
+  std::array<bool, 256> starts_{};  // bytes with which some token starts
 };
 
 }  // namespace outrider

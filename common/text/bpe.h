@@ -1,10 +1,10 @@
-// Byte-pair encoding of one piece: starting from its bytes or characters, the pair of neighbours
-// with the best rank is merged, the leftmost first, until no pair has a rank.
+// Byte-pair encoding of one piece: starting from its bytes or characters, merges the neighbouring
+// pair with the best rank, the leftmost first, until no pair has a rank.
 // Source: Sennrich et al. 2016, section 3.2, with the merge order of the Hugging Face library.
 //
-// Candidate pairs in order of rank and place over a linked list of symbols: O(n log n) for a piece
-// of n bytes. A sorted run serves most of them, so that memory is read mostly in order: a heap
-// alone takes 2 us a byte for a piece of 4 MiB, most of it waiting for memory.
+// Processes candidate pairs by rank and position over a linked list of symbols: O(n log n) for a
+// piece of n bytes. Most pairs come from a sorted run, so that memory is read mostly in order: a
+// heap alone takes 2 us a byte for a piece of 4 MiB, most of it waiting for memory.
 //
 // Thread: any (immutable); the scratch belongs to the caller.
 #pragma once
@@ -28,29 +28,28 @@ namespace outrider {
 struct BpeScratch {
   static constexpr uint32_t kNoRank = 0xffffffffu;
   struct Symbol {
-    TokenId id;  // -1: merged into a symbol before it
+    TokenId id;  // -1: merged into an earlier symbol
     int32_t previous;
     int32_t next;   // -1: none
     uint32_t rank;  // of the pair with `next`; kNoRank: no merge
   };
   std::vector<Symbol> symbols;
-  // Pairs by rank, then by the index of the left symbol, as one number. A pair that has changed
-  // since stays here and is known by its symbol's rank.
-  std::vector<uint64_t> sorted;  // the first ones found, and then what the heap held
-  std::vector<uint64_t> heap;    // found since: a min-heap
+  // Pairs by rank, then by the index of the left symbol, as one number. Outdated pairs remain, and
+  // are recognised by their symbol's rank.
+  std::vector<uint64_t> sorted;  // the pairs found first, then those from the heap
+  std::vector<uint64_t> heap;    // pairs found later: a min-heap
 };
 
 class Bpe {
  public:
-  // `vocabulary` must outlive this. kInvalidArgument when a merge or unk_token names an unknown
-  // token.
+  // `vocabulary` must outlive this. kInvalidArgument: a merge or unk_token names an unknown token.
   static Result<Bpe> Create(const TokenizerSpec& spec, const Vocabulary& vocabulary);
 
-  // Appends the ids of `piece`. kInvalidArgument when the vocabulary cannot spell it: a byte or
-  // character without token, where the model has neither byte fallback nor an unknown token.
+  // Appends the ids of `piece`. kInvalidArgument: a byte or character has no token, and the model
+  // has neither byte fallback nor an unknown token.
   Status Encode(std::string_view piece, BpeScratch& scratch, std::vector<TokenId>& ids) const;
 
-  // Pairs of ids, best first: what a fingerprint is made of.
+  // Pairs of ids, best first, for the fingerprint.
   const std::vector<std::pair<TokenId, TokenId>>& merges() const { return merges_; }
 
  private:
@@ -66,7 +65,7 @@ class Bpe {
   // Links the symbols and fills `sorted`.
   void FindPairs(BpeScratch& scratch) const;
   void MergeSymbols(BpeScratch& scratch) const;
-  // The rank of merging the symbol with its next one.
+  // The rank of merging the symbol with the next one.
   uint32_t RankAt(const std::vector<BpeScratch::Symbol>& symbols, int32_t at) const;
 
   const Vocabulary* vocabulary_;

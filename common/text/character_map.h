@@ -1,5 +1,5 @@
 // The normalizer "Precompiled" of a tokenizer.json: sentencepiece's table of replacements, a
-// double-array trie over bytes (darts-clone) and the texts that its values point to.
+// double-array trie over bytes (darts-clone) whose values point to replacement texts.
 // https://github.com/google/sentencepiece/blob/master/src/normalizer.cc and
 // https://github.com/huggingface/spm_precompiled
 //
@@ -16,22 +16,21 @@
 
 namespace outrider {
 
-// The bytes of a text in base64; nullopt: it is none.
+// Decodes base64; nullopt: `text` is invalid.
 std::optional<std::string> FromBase64(std::string_view text);
 
 class CharacterMap {
  public:
   // The bytes of "precompiled_charsmap": the length of the trie in 4 bytes, the trie, the texts.
-  // kInvalidArgument when the length is not that of a trie.
+  // kInvalidArgument: the length is not that of a trie.
   static Result<CharacterMap> Parse(std::string_view bytes);
-  // Replaces grapheme clusters of less than 6 bytes, and else single characters, that the table
-  // holds the beginning of: what the Hugging Face library does, whose ids are wanted. Stops where
-  // the result has more than `most` bytes. REQUIRES: `text` is well-formed UTF-8. The result is,
-  // too.
+  // Replaces grapheme clusters of less than 6 bytes, or else single characters, whose beginning is
+  // in the table, exactly as the Hugging Face library does. Stops once the result exceeds `most`
+  // bytes. REQUIRES: `text` is well-formed UTF-8. So is the result.
   std::string Rewrite(std::string_view text, size_t most) const;
 
  private:
-  // The text that the shortest entry with which `text` begins stands for; nullopt: there is none.
+  // The replacement for the shortest entry with which `text` begins; nullopt: there is none.
   std::optional<std::string_view> Find(std::string_view text) const;
 
   std::vector<uint32_t> units_;

@@ -1,5 +1,5 @@
-// Text from the tokens of one generation as they come. No character is ever split: the bytes of
-// one that is not complete wait for the next token.
+// Converts the tokens of one generation to text as they arrive. Characters are never split: the
+// bytes of an incomplete one wait for the next token.
 //
 // Owner: one per generation. Thread: not synchronised.
 #pragma once
@@ -14,16 +14,16 @@ namespace outrider {
 
 class Detokenizer {
  public:
-  // `tokenizer` must outlive this. `starts_text`: the tokens are a text of their own, so the one
-  // space that a SentencePiece tokenizer put before it goes; false for the continuation of a
-  // prompt, where that space is real.
+  // `tokenizer` must outlive this. `starts_text`: the tokens form a text of their own, so the space
+  // that a SentencePiece tokenizer puts before it is removed; false if they continue a prompt,
+  // where that space is real.
   Detokenizer(const Tokenizer& tokenizer, bool skip_special, bool starts_text);
 
-  // The text that is now certain, maybe "". Ids without token add nothing. `is_shown`: a special
-  // token is text even where others are skipped.
+  // Returns the text that is now complete, perhaps "". Ids without a token add nothing. `is_shown`:
+  // the special token is text even if others are skipped.
   std::string Push(TokenId id, bool is_shown = false);
 
-  // The rest; an incomplete character becomes U+FFFD. Call once, last.
+  // Returns the rest; an incomplete character becomes U+FFFD. Call once, last.
   std::string Finish();
 
  private:

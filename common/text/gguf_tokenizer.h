@@ -1,5 +1,5 @@
-// The tokenizer and the chat template that a GGUF file holds, as what tokenizer.json and the files
-// beside it would say. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md ("Tokenizer").
+// Reads the tokenizer and the chat template of a GGUF file into the same structs as tokenizer.json
+// and its companion files. https://github.com/ggml-org/ggml/blob/master/docs/gguf.md ("Tokenizer").
 //
 // Thread: any.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace outrider {
 
-// kUnimplemented names a kind of tokenizer or of pre-tokenizer that is not known here.
+// kUnimplemented names an unknown kind of tokenizer or pre-tokenizer.
 Result<TokenizerSpec> ReadGgufTokenizer(const GgufFile& file);
 
 // Which tokens end a text.
 Result<ModelRoles> ReadGgufRoles(const GgufFile& file);
 
-// Templates of chats, and the tokens that they may write by a variable ("bos_token", "<s>").
+// Chat templates, and the tokens that they can write by a variable ("bos_token", "<s>").
 struct GgufChat {
   std::optional<std::string> general;
   std::optional<std::string> tool_use;  // for chats with tools

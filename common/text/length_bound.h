@@ -1,5 +1,5 @@
-// How long a text can be that becomes a given number of tokens: what lets a text be refused by its
-// bytes, before any work in proportion to it.
+// Bounds the length of a text with a given number of tokens, so that a text can be refused by its
+// bytes before any work proportional to it.
 //
 // Thread: any.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace outrider {
 
-// NFC leaves a quarter of a text at least: the worst is U+0390, 2 bytes, of a PROSGEGRAMMENI with
-// two marks, 7 bytes.
+// NFC shortens a text at most to a quarter: the worst case is U+0390, 2 bytes, from a
+// PROSGEGRAMMENI with two marks, 7 bytes.
 inline constexpr size_t kNfcShrinks = 4;
 
 // Bytes of text that one token stands for at most: the longest token's, times what the normalizer

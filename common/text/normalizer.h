@@ -19,7 +19,7 @@ class Normalizer {
  public:
   static Result<Normalizer> Create(const std::vector<NormalizerStep>& steps);
 
-  // kInvalidArgument when the result would be over 16 MiB. An empty segment stays empty.
+  // kInvalidArgument: the result would exceed 16 MiB. An empty segment stays empty.
   // REQUIRES: `text` is well-formed UTF-8.
   Result<std::string> Normalize(std::string_view text) const;
 

@@ -1,4 +1,4 @@
-// Splits a segment of text into the pieces that BPE merges within: the pre-tokenizer of a
+// Splits a segment of text into the pieces within which BPE merges: the pre-tokenizer of a
 // tokenizer, without the mapping of bytes to characters (the model works on bytes).
 //
 // Thread: any (immutable).
@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-// A text and the pieces it is cut into, none empty, in order.
+// A text and its pieces, in order, none empty.
 struct Pieces {
   std::string text;
   std::vector<TextSpan> spans;

@@ -1,5 +1,5 @@
-// Rewrites of a text that normalizers of a tokenizer.json are made of, as the Hugging Face library
-// does them. Time: linear, but for the forms of ToUnicodeForm (common/text/unicode.h).
+// Text rewrites used by normalizers of a tokenizer.json, as the Hugging Face library does them.
+// Time: linear, except for the forms of ToUnicodeForm (common/text/unicode.h).
 //
 // Thread: any. REQUIRES: texts are well-formed UTF-8.
 #pragma once
@@ -11,19 +11,19 @@
 
 namespace outrider {
 
-// Each character by itself: no context decides about the last sigma of a word.
+// Maps each character separately: the last sigma of a word is not special.
 std::string ToLowerCase(std::string_view text);
 
-// Without combining marks: all of them, or those without a width alone.
+// Removes combining marks: all of them, or only those without a width.
 std::string WithoutMarks(std::string_view text, bool nonspacing_alone);
 
 std::string WithoutOuterSpace(std::string_view text, bool left, bool right);
 
-// sentencepiece's rules "nmt": control characters go, separators and marks of direction become
-// spaces.
+// sentencepiece's "nmt" rules: removes control characters, and replaces separators and direction
+// marks by spaces.
 std::string AfterNmt(std::string_view text);
 
-// BERT's, as its tokenization.py has it.
+// BERT's normalization, as in its tokenization.py.
 std::string AfterBert(std::string_view text, const BertStep& step);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// A SentencePiece vocabulary (pieces with scores) as what a tokenizer.json would say: the merges of
-// BPE follow from the scores, as the Hugging Face library's conversion derives them.
+// Converts a SentencePiece vocabulary (pieces with scores) to what a tokenizer.json would contain:
+// BPE merges are derived from the scores, as the Hugging Face library's conversion does.
 //
 // Thread: any.
 #pragma once
@@ -12,12 +12,12 @@
 
 namespace outrider {
 
-// Longer pieces are refused: each way to cut one in two is looked at. SentencePiece's own limit is
-// 16 characters where nobody raises it; Gemma's runs of spaces have 93 bytes.
+// Longer pieces are refused, because every way to cut one in two is considered. SentencePiece's own
+// default limit is 16 characters; Gemma's runs of spaces have 93 bytes.
 inline constexpr size_t kMaxPieceBytes = 256;
 
 struct SentencePiece {
-  // Numbers of sentencepiece_model.proto, which GGUF's token types share.
+  // The values of sentencepiece_model.proto, which GGUF's token types share.
   enum class Type {
     kNormal = 1,
     kUnknown = 2,
@@ -31,11 +31,11 @@ struct SentencePiece {
   Type type = Type::kNormal;
 };
 
-// Fills `spec` with BPE over `pieces`, whose ids are their indices: spaces become U+2581, of which
-// one goes before a text where `adds_space`; characters that are no piece become bytes where there
-// is a piece for each byte, else the unknown token. Control pieces become special added tokens,
+// Fills `spec` with BPE over `pieces`, whose ids are their indices. Spaces become U+2581, and with
+// `adds_space` one goes before a text. Characters without a piece become bytes if there is a piece
+// for each byte, or else the unknown token. Control pieces become special added tokens,
 // user-defined ones added tokens that are not special.
-// kInvalidArgument for a text that is not UTF-8, empty or too long, and for two unknown pieces.
+// kInvalidArgument: a text is not UTF-8, empty or too long, or there are two unknown pieces.
 Status FillSentencePieceBpe(const std::vector<SentencePiece>& pieces, bool adds_space,
                             TokenizerSpec* spec);
 // The same with Unigram instead of BPE.

@@ -1,9 +1,9 @@
-// Reads tokenizer.model, the file of the SentencePiece library: a protocol buffer of the message
+// Reads tokenizer.model, the SentencePiece library's file: a protocol buffer of the message
 // ModelProto. https://github.com/google/sentencepiece/blob/master/src/sentencepiece_model.proto
 //
-// Of its many fields a handful says how texts are tokenized, so the wire format is read here by
-// itself (https://protobuf.dev/programming-guides/encoding); fields that others have added are
-// skipped, as protocol buffers ask for.
+// Only a few of its many fields affect how texts are tokenized, so the wire format is parsed here
+// directly (https://protobuf.dev/programming-guides/encoding). Other fields are skipped, as
+// protocol buffers require.
 //
 // Thread: any.
 #pragma once
@@ -16,12 +16,12 @@
 
 namespace outrider {
 
-// kInvalidArgument for a file that is malformed, kUnimplemented for a model of words or characters
-// and for options that are not supported.
+// kInvalidArgument: the file is malformed. kUnimplemented: a model of words or characters, or an
+// unsupported option.
 Result<TokenizerSpec> ParseSentencePieceModel(std::string_view bytes);
 
-// Adds the tokens that files beside tokenizer.model add: added_tokens_decoder of
-// tokenizer_config.json, and added_tokens.json. Both may be missing.
+// Adds the tokens from files beside tokenizer.model: added_tokens_decoder of tokenizer_config.json,
+// and added_tokens.json. Both are optional.
 Status ReadAddedTokensBeside(const std::filesystem::path& model_dir, TokenizerSpec* spec);
 
 }  // namespace outrider

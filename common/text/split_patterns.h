@@ -1,5 +1,5 @@
-// Regular expressions that published byte-level tokenizers split texts by, as their tokenizer.json
-// has them.
+// Regular expressions by which published byte-level tokenizers split texts, as in their
+// tokenizer.json.
 #pragma once
 
 #include <string_view>
@@ -11,7 +11,7 @@ namespace outrider {
 inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Llama 3's, and that of OpenAI's cl100k_base: up to three digits are a piece.
+// Llama 3's, and OpenAI's cl100k_base: up to three digits form a piece.
 inline constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -21,7 +21,7 @@ inline constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// That of OpenAI's o200k_base (Phi-4 mini): words are cut where lower case ends.
+// OpenAI's o200k_base (Phi-4 mini): words are cut where lower case ends.
 inline constexpr std::string_view kO200kPattern =
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"

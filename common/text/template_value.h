@@ -1,4 +1,4 @@
-// JSON of a request as a value that a chat template can use.
+// Converts JSON of a request to a value for a chat template.
 //
 // Thread: any.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace outrider {
 
-// All strings, names of members too, are marked as the request's. Members keep the order in which
-// `json` walks them (JsonLimits::text_order). kInvalidArgument: an integer beyond 64 bits.
+// Marks all strings, including member names, as the request's. Members keep the order in which
+// `json` iterates (JsonLimits::text_order). kInvalidArgument: an integer beyond 64 bits.
 Result<jinja::Value> TemplateValueOf(const JsonValue& json);
 
 }  // namespace outrider

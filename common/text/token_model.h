@@ -1,4 +1,4 @@
-// What makes tokens of a piece of text: BPE, Unigram or WordPiece, as the tokenizer says.
+// Splits a piece of text into tokens by BPE, Unigram or WordPiece, as the tokenizer specifies.
 //
 // Thread: any (immutable); the scratch belongs to the caller.
 #pragma once
@@ -26,13 +26,13 @@ struct TokenScratch {
 
 class TokenModel {
  public:
-  // `vocabulary` must outlive this. The errors of the three kinds.
+  // `vocabulary` must outlive this. Errors are those of the three kinds.
   static Result<TokenModel> Create(const TokenizerSpec& spec, const Vocabulary& vocabulary);
 
-  // Appends the ids of `piece`. The errors of Bpe::Encode.
+  // Appends the ids of `piece`. Errors are those of Bpe::Encode.
   Status Encode(std::string_view piece, TokenScratch& scratch, std::vector<TokenId>& ids) const;
 
-  // Adds what decides how a piece is cut, beside the vocabulary.
+  // Adds what determines how a piece is split, besides the vocabulary.
   void AddTo(FnvHash* hash) const;
 
  private:

@@ -1,4 +1,4 @@
-// Finds the tokens that a text begins with.
+// Finds the tokens with which a text begins.
 //
 // Thread: any (immutable).
 #pragma once
@@ -15,10 +15,10 @@ namespace outrider {
 
 class TokenTrie {
  public:
-  // Of two tokens of the same text the later one is found. Texts need not live on.
+  // Of two tokens with the same text the later one is found. The texts may be destroyed afterwards.
   explicit TokenTrie(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
-  // visit(bytes, id) for every token that `text` begins with, the shortest first.
+  // Calls visit(bytes, id) for every token with which `text` begins, the shortest first.
   template <class Visit>
   void ForEachPrefix(std::string_view text, const Visit& visit) const {
     const Node* node = nodes_.data();
@@ -33,7 +33,7 @@ class TokenTrie {
   struct Node {
     uint32_t first_child = 0;
     uint16_t children = 0;
-    uint8_t byte = 0;  // of the edge to this node; children are sorted by theirs
+    uint8_t byte = 0;  // of the edge to this node; children are sorted by it
     TokenId id = -1;   // of the token that ends here; -1: none
   };
   const Node* Child(const Node& node, uint8_t byte) const {

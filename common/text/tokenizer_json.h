@@ -1,6 +1,6 @@
-// The Hugging Face files that describe a tokenizer, read and checked. Every error names the file
-// and the field. A kind of normalizer, pre-tokenizer, model or decoder that is not known here is
-// kUnimplemented: leaving a step out would tokenize wrongly without a word.
+// Reads and checks the Hugging Face files that describe a tokenizer. Every error names the file and
+// the field. An unknown kind of normalizer, pre-tokenizer, model or decoder is kUnimplemented,
+// because skipping a step would silently tokenize wrongly.
 //
 // Thread: any.
 #pragma once
@@ -18,15 +18,15 @@
 
 namespace outrider {
 
-// Of tokenizer.json and of the files beside it. The largest in use have 35 MB; parsed, a hostile
-// one takes up to 24 times its size.
+// For tokenizer.json and its companion files. The largest in use have 35 MB; parsed, a hostile one
+// takes up to 24 times its size.
 inline constexpr size_t kMaxTokenizerFileBytes = 64 << 20;
-// The contents of all added tokens together: the trie that finds them takes 64 bytes for each.
+// Total length of all added tokens: the trie that finds them takes 64 bytes for each byte.
 inline constexpr size_t kMaxAddedTokenBytes = 1 << 20;
 
 Result<TokenizerSpec> ParseTokenizerJson(std::string_view json);
 
-// What the files beside tokenizer.json say; all of them may be missing.
+// What the companion files of tokenizer.json say; all are optional.
 struct ModelRoles {
   std::optional<bool> add_bos;           // tokenizer_config.json: add_bos_token
   std::optional<bool> add_eos;           // tokenizer_config.json: add_eos_token
@@ -38,8 +38,8 @@ struct ModelRoles {
 
 Result<ModelRoles> ReadModelRoles(const std::filesystem::path& model_dir);
 
-// added_tokens_decoder of tokenizer_config.json, else what added_tokens.json lists, which says
-// nothing of flags: those tokens are special if they look like it, "<|im_end|>". Sorted by id.
+// added_tokens_decoder of tokenizer_config.json, or else the list in added_tokens.json, which has
+// no flags: its tokens are special if they look like it, "<|im_end|>". Sorted by id.
 Result<std::vector<AddedTokenSpec>> ReadAddedTokensOf(const std::filesystem::path& model_dir);
 
 }  // namespace outrider

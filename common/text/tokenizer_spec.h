@@ -1,5 +1,5 @@
-// What a tokenizer.json says, checked and in plain structs: the parser (tokenizer_json) fills it,
-// the classes of this folder are made from it. Field names follow the file's.
+// The content of a tokenizer.json, checked and in plain structs: filled by the parser
+// (tokenizer_json) and used by the classes of this folder. Field names follow the file's.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace outrider {
 
 struct PatternSpec {
   std::string text;
-  bool regex = false;  // false: the text itself
+  bool regex = false;  // false: a literal
 };
 
 enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
@@ -30,19 +30,19 @@ struct ReplaceStep {
 };
 struct LowercaseStep {};
 struct StripAccentsStep {};
-// White space at the ends of the text goes.
+// Removes white space at the ends of the text.
 struct StripStep {
   bool left = true;
   bool right = true;
 };
 struct NmtStep {};
 struct BertStep {
-  bool clean_text = true;        // no control characters, and spaces alone for white space
-  bool separate_chinese = true;  // spaces around each Chinese character
+  bool clean_text = true;        // remove control characters, and replace white space by spaces
+  bool separate_chinese = true;  // put spaces around each Chinese character
   bool strip_accents = true;
   bool lowercase = true;
 };
-// sentencepiece's table of replacements, as CharacterMap reads it.
+// sentencepiece's table of replacements; see CharacterMap.
 struct PrecompiledStep {
   std::string map;
 };
@@ -50,14 +50,14 @@ using NormalizerStep =
     std::variant<UnicodeFormStep, PrependStep, ReplaceStep, LowercaseStep, StripAccentsStep,
                  StripStep, NmtStep, BertStep, PrecompiledStep>;
 
-// What becomes of the matches of a Split: pieces of their own, nothing, or a part of the piece
-// before or behind. kContiguous: adjoining matches form one piece.
+// What the matches of a Split become: separate pieces, nothing, or a part of the previous or next
+// piece. kContiguous: adjacent matches form one piece.
 enum class SplitBehavior { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
 struct SplitStep {
   PatternSpec pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  // what does not match counts as the match
+  bool invert = false;  // matches are what the pattern does not match
 };
 
 enum class PrependScheme {
@@ -67,14 +67,14 @@ enum class PrependScheme {
 };
 
 // SentencePiece's treatment of spaces: each becomes `replacement`, which also goes before the text
-// unless it is there already.
+// unless it is already there.
 struct MetaspaceStep {
   std::string replacement;
   PrependScheme prepend_scheme = PrependScheme::kAlways;
   bool split = true;  // a piece per replacement character; false: the text stays whole
 };
 
-// ByteLevel's add_prefix_space: a piece that starts with no space gets one.
+// ByteLevel's add_prefix_space: a piece that does not start with a space gets one.
 struct PrefixSpaceStep {};
 
 // UnicodeScripts: a piece for each run of one script (ScriptOf). Characters without a script go
@@ -87,41 +87,41 @@ struct AddedTokenSpec {
   TokenId id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false;   // matched in the normalized text, its content normalized too
-  bool lstrip = false;       // takes the white space before it along
-  bool rstrip = false;       // and behind it
-  bool single_word = false;  // only where no word character adjoins
+  bool normalized = false;   // matched in the normalized text, with its own content normalized, too
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space after it
+  bool single_word = false;  // only if no word character is adjacent
 };
 
-// What makes tokens of a piece.
+// How a piece is split into tokens.
 enum class TokenModelKind { kBpe, kUnigram, kWordPiece };
 
 struct TokenizerSpec {
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
 
-  // model. The vocabulary is indexed by id; nullopt: no token of that id.
+  // model. The vocabulary is indexed by id; nullopt: no token has this id.
   TokenModelKind model = TokenModelKind::kBpe;
   std::vector<std::optional<std::string>> vocabulary;
   std::vector<std::pair<std::string, std::string>> merges;  // best first
   std::optional<std::string> unk_token;
   bool fuse_unk = false;
   bool byte_fallback = false;
-  bool ignore_merges = false;  // a piece that is a token is that token, whatever the merges say
-  bool byte_level = false;     // GPT-2's alphabet: a character of a token stands for a byte
-  // Of Unigram: by id.
+  bool ignore_merges = false;  // a piece that is a token stays one, whatever the merges
+  bool byte_level = false;     // GPT-2's alphabet: a character of a token represents a byte
+  // For Unigram, by id.
   std::vector<double> scores;
   TokenId unk_id = -1;  // of Unigram, the token of unk_token; -1: none
-  // Of WordPiece: what tokens within a word begin with, and the characters of a word at most.
+  // For WordPiece: the prefix of tokens within a word, and the most characters of a word.
   std::string continuing_prefix;
   size_t most_word_characters = 0;
 
   // decoder.
   std::vector<std::pair<std::string, std::string>> replacements;  // within a token's text
-  bool strip_leading_space = false;  // one space, at the start of the text
-  // Of WordPiece: a space goes before each token that does not begin so. Empty: not at all.
+  bool strip_leading_space = false;                               // one, at the start of the text
+  // For WordPiece: a space goes before each token without this prefix. Empty: never.
   std::string joined_prefix;
-  bool joins_punctuation = false;  // WordPiece's "cleanup": no space before "." and its like
+  bool joins_punctuation = false;  // WordPiece's "cleanup": no space before "." and similar
 
   std::vector<AddedTokenSpec> added_tokens;
   std::vector<TokenId> prompt_prefix;

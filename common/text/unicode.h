@@ -11,16 +11,16 @@
 
 namespace outrider {
 
-// A normalization form. Takes O(n log n) for any text: the reordering of utf8proc's own NFC, like
-// that of most libraries, is quadratic in the length of a run of combining marks. REQUIRES: `text`
-// is well-formed UTF-8.
+// A normalization form. O(n log n) for any text: the reordering in utf8proc's own NFC, as in most
+// libraries, is quadratic in the length of a run of combining marks. REQUIRES: `text` is
+// well-formed UTF-8.
 std::string ToUnicodeForm(std::string_view text, UnicodeForm form);
 
 // The property White_Space.
 bool IsWhiteSpace(char32_t code);
 
-// What \w means in the regex syntax of Unicode TR 18: letters, marks, decimal digits, letter
-// numbers, connectors, and the two joiners.
+// Whether \w matches it in the regex syntax of Unicode TR 18: letters, marks, decimal digits,
+// letter numbers, connectors, and the two joiners.
 bool IsWordCharacter(char32_t code);
 
 // A number for the script of a character, as the Hugging Face library has them: Hiragana and

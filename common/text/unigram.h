@@ -1,8 +1,7 @@
-// Unigram (Kudo 2018, "Subword Regularization", section 3.2): of all ways to cut a piece into
-// tokens the one with the largest sum of scores, found as the Hugging Face library finds it, ties
-// included.
+// Unigram (Kudo 2018, "Subword Regularization", section 3.2): splits a piece into the tokens with
+// the largest sum of scores, with the same result as the Hugging Face library, also for ties.
 //
-// O(n) for a piece of n bytes: tokens have kMaxPieceBytes at most.
+// O(n) for a piece of n bytes, as tokens have at most kMaxPieceBytes.
 //
 // Thread: any (immutable); the scratch belongs to the caller.
 #pragma once
@@ -21,10 +20,10 @@ namespace outrider {
 
 // Memory that calls reuse.
 struct UnigramScratch {
-  // The best way to reach a byte of the piece.
+  // The best path to a byte of the piece.
   struct Node {
     double score = 0;
-    int32_t start = -1;  // where its last token begins; -1: not reached
+    int32_t start = -1;  // start of its last token; -1: not reached
     TokenId id = 0;
   };
   std::vector<Node> nodes;
@@ -35,17 +34,17 @@ class Unigram {
   // `vocabulary` must outlive this. kInvalidArgument: no unknown token.
   static Result<Unigram> Create(const TokenizerSpec& spec, const Vocabulary& vocabulary);
 
-  // Appends the ids of `piece`. Characters that no token holds become the bytes of their run where
-  // there is a token for each, else one unknown token.
+  // Appends the ids of `piece`. A run of characters without a token becomes its bytes if there is a
+  // token for each, or else one unknown token.
   void Encode(std::string_view piece, UnigramScratch& scratch, std::vector<TokenId>& ids) const;
 
-  // By id: what a fingerprint is made of.
+  // By id, for the fingerprint.
   const std::vector<double>& scores() const { return scores_; }
 
  private:
   Unigram(const TokenizerSpec& spec, const Vocabulary& vocabulary);
   void FindBest(std::string_view piece, UnigramScratch& scratch) const;
-  // Appends what a run of unknown characters becomes, backwards.
+  // Appends, in reverse, the ids of a run of unknown characters.
   void AppendUnknown(std::string_view run, std::vector<TokenId>& ids) const;
 
   const Vocabulary* vocabulary_;

@@ -1,4 +1,4 @@
-// Token strings by id and ids by token string: the model's vocabulary and the added tokens.
+// Maps ids to token strings and back: the model's vocabulary and the added tokens.
 //
 // Thread: any (immutable after Create).
 #pragma once
@@ -17,8 +17,8 @@ namespace outrider {
 
 class Vocabulary {
  public:
-  // kInvalidArgument when an added token contradicts the vocabulary: another id for the same string
-  // or another string for the same id.
+  // kInvalidArgument: an added token contradicts the vocabulary, with another id for the same
+  // string or another string for the same id.
   static Result<Vocabulary> Create(const TokenizerSpec& spec);
 
   Vocabulary(Vocabulary&&) = default;
@@ -27,14 +27,14 @@ class Vocabulary {
   // The highest id + 1. There may be gaps below.
   int size() const { return static_cast<int>(tokens_.size()); }
   bool Has(TokenId id) const;
-  // As written in the file; "" for an id without token.
+  // As written in the file; "" for an id without a token.
   std::string_view Text(TokenId id) const;
   // Whether it is in added_tokens.
   bool IsAdded(TokenId id) const;
   bool IsSpecial(TokenId id) const;
 
   std::optional<TokenId> Find(std::string_view text) const;
-  // Leaves out what only added_tokens holds: BPE must not produce those.
+  // Excludes tokens that are only in added_tokens, which BPE must not produce.
   std::optional<TokenId> FindInModel(std::string_view text) const;
 
  private:
@@ -48,7 +48,7 @@ class Vocabulary {
   bool InRange(TokenId id) const { return id >= 0 && id < size(); }
 
   std::vector<Entry> tokens_;
-  // Keys point into tokens_, whose elements stay where they are when this object is moved.
+  // Keys point into tokens_, whose elements keep their addresses when this object is moved.
   std::unordered_map<std::string_view, TokenId> ids_;
 };
 

@@ -1,6 +1,6 @@
-// WordPiece (Schuster and Nakajima 2012; BERT's tokenization.py): the longest token that a word
-// begins with, then the longest that goes on, and so forth; the unknown token for a word that
-// cannot be cut so.
+// WordPiece (Schuster and Nakajima 2012; BERT's tokenization.py): takes the longest token with
+// which a word begins, then the longest that continues it, and so on; a word that cannot be split
+// this way becomes the unknown token.
 //
 // Thread: any (immutable).
 #pragma once
@@ -27,8 +27,8 @@ class WordPiece {
  private:
   WordPiece(const TokenizerSpec& spec, const Vocabulary& vocabulary);
 
-  TokenTrie words_;          // tokens as they are
-  TokenTrie continuations_;  // those with the prefix of a continuation, without it
+  TokenTrie words_;          // tokens at the start of a word
+  TokenTrie continuations_;  // tokens with the continuation prefix, without it
   TokenId unk_ = -1;
   size_t most_characters_ = 0;  // of a word; a longer one is unknown
 };

@@ -1,4 +1,4 @@
-// A parsed template. Made by the parser, read by the evaluator, never changed in between.
+// A parsed template, made by the parser and read by the evaluator. It does not change in between.
 //
 // Thread: any for a const tree.
 #pragma once
@@ -15,7 +15,7 @@ struct Builtin;
 struct Expression;
 using ExpressionPtr = std::unique_ptr<Expression>;
 
-// Of a call, a filter or a test.
+// An argument of a call, a filter or a test.
 struct CallArgument {
   enum class Kind { kPositional, kKeyword, kSequence, kMapping };  // x, name=x, *x, **x
   Kind kind = Kind::kPositional;
@@ -48,13 +48,13 @@ struct Expression {
   };
   Kind kind = Kind::kConstant;
   int line = 0;
-  int depth = 1;  // levels of expressions, this one included
+  int depth = 1;  // nesting of expressions, including this one
   std::string name;
   Value constant;
   std::vector<ExpressionPtr> operands;
   std::vector<std::string> comparisons;  // "==", "in", "not in" ..
   std::vector<CallArgument> arguments;
-  const Builtin* builtin = nullptr;  // kFilter, kTest; nullptr: not known
+  const Builtin* builtin = nullptr;  // for kFilter and kTest; nullptr: unknown
 };
 
 // What `set`, `for` and `with` assign to.
@@ -75,7 +75,7 @@ struct Parameter {
   ExpressionPtr default_value;  // nullptr: none
 };
 
-// Of a macro or a call block.
+// A macro or a call block.
 struct MacroDefinition {
   std::string name;  // "" for a call block
   std::vector<Parameter> parameters;
@@ -119,7 +119,7 @@ struct Statement {
   std::vector<std::pair<Target, ExpressionPtr>> assignments;
   Body body;
   Body otherwise;  // kFor: `else`
-  // Names that are undefined where these two begin, each a scope of its own (name_scopes.h).
+  // Names that are undefined where each of these two begins; both are scopes (name_scopes.h).
   std::vector<std::string> unset;
   std::vector<std::string> unset_otherwise;
   bool recursive = false;   // kFor

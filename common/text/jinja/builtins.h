@@ -1,7 +1,7 @@
-// Filters, tests, methods and global functions: what a template can call by name. Each is one
-// entry of a table, in filters.cc, tests.cc, methods.cc or functions.cc.
+// Filters, tests, methods and global functions: what a template can call by name. Each is an entry
+// of a table in filters.cc, tests.cc, methods.cc or functions.cc.
 //
-// Thread: any; the tables never change.
+// Thread: any; the tables are constant.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace outrider::jinja {
 
 class Runtime;
 
-// What a call was made with.
+// The arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
 };
 
-// The arguments of a builtin by the position of their parameters.
+// The arguments of a builtin, by position of their parameters.
 struct Bound {
   static constexpr size_t kMost = 4;
   std::array<const Value*, kMost> at = {};  // nullptr: left out
@@ -33,10 +33,10 @@ struct Bound {
 
 struct Builtin {
   std::string_view name;
-  // Names separated by spaces; "?" after those that may be left out. "/" before all: Python takes
-  // them by position only. "*": takes what it is given, from Bound::all.
+  // Names separated by spaces; "?" after optional ones. A leading "/": Python only accepts them by
+  // position. "*": takes any arguments, from Bound::all.
   std::string_view parameters;
-  // `self`: what a filter filters, a test tests, a method belongs to.
+  // `self`: the operand of a filter or test, or the object of a method.
   Result<Value> (*call)(Runtime& runtime, const Value& self, const Bound& arguments);
 };
 
@@ -46,16 +46,16 @@ struct Function {
   Value self;
 };
 
-// nullptr where there is none of the name.
+// Returns nullptr if there is none of this name.
 const Builtin* FindFilter(std::string_view name);
 const Builtin* FindTest(std::string_view name);
 const Builtin* FindGlobal(std::string_view name);
 
-// The method of a string, list, dictionary ..: nullopt where Python's type has none of the name
-// either, Undefined where it would change the object. kInvalidArgument: not supported here.
+// The method of a string, list, dictionary ..: nullopt if Python's type has no such method,
+// Undefined if it would change the object. kInvalidArgument: not supported here.
 Result<std::optional<Value>> FindMethod(const Value& object, std::string_view name);
 
-// kInvalidArgument: arguments that its parameters do not take.
+// kInvalidArgument: its parameters do not accept the arguments.
 Result<Value> CallBuiltin(const Builtin& builtin, Runtime& runtime, const Value& self,
                           const Arguments& arguments);
 

@@ -31,12 +31,12 @@ struct Macro {
   std::shared_ptr<Frame> frame;
 };
 
-// Calls of the evaluator in each other: expressions, statements and macros that call macros.
+// Nesting limit of the evaluator's calls: expressions, statements and macros that call macros.
 inline constexpr int kMaxCallDepth = 600;
 
 class Evaluator {
  public:
-  // `variables`: what the template is given; must outlive it.
+  // `variables`: those of the template; must outlive it.
   Evaluator(const Dict& variables, const RenderLimits& limits)
       : variables_(variables), runtime_(limits) {}
   Evaluator(const Evaluator&) = delete;
@@ -49,7 +49,7 @@ class Evaluator {
   enum class Flow { kNext, kBreak, kContinue };
   using FramePtr = std::shared_ptr<Frame>;
 
-  // A scope within `parent`, in which the names `unset` are undefined.
+  // A scope within `parent` in which the names `unset` are undefined.
   static FramePtr NewFrame(const FramePtr& parent, const std::vector<std::string>& unset = {});
 
   // --- statements ---
@@ -59,7 +59,7 @@ class Evaluator {
   Status Print(const Value& value);
   Result<Flow> RunIf(const Statement& statement, const FramePtr& frame);
   Result<Flow> RunFor(const Statement& statement, const FramePtr& frame);
-  // One `for` over `items`, at `depth0` of a recursive one.
+  // Runs one `for` over `items`, at recursion level `depth0`.
   Result<Flow> RunLoop(const Statement& statement, const FramePtr& frame, const Value& items,
                        int depth0);
   Result<std::vector<Value>> Filtered(const Statement& statement, const FramePtr& frame,
@@ -68,7 +68,7 @@ class Evaluator {
   Result<Flow> RunWith(const Statement& statement, const FramePtr& frame);
   Status RunCallBlock(const Statement& statement, const FramePtr& frame);
   Status Assign(const Target& target, Value value, const FramePtr& frame);
-  // What `run` prints, as a text of its own.
+  // The text that `run` prints.
   template <class RunPart>
   Result<MarkedText> Captured(RunPart run);
 
@@ -82,7 +82,7 @@ class Evaluator {
   Result<Value> EvaluateAccess(const Expression& expression, const FramePtr& frame);
   Result<Value> EvaluateCompare(const Expression& expression, const FramePtr& frame);
   Result<Value> EvaluateConcatenation(const Expression& expression, const FramePtr& frame);
-  // A filter or a test. `text`: what a block's filter filters.
+  // A filter or a test. `text`: the operand of a block's filter.
   Result<Value> EvaluateBuiltin(const Expression& expression, const FramePtr& frame,
                                 const Value* text);
   // The filters of a block, the innermost first.
@@ -103,7 +103,7 @@ class Evaluator {
   std::deque<Macro> macros_;
   std::deque<Loop> loops_;
   int depth_ = 0;
-  int error_line_ = 0;  // where the first error was; 0: none yet
+  int error_line_ = 0;  // line of the first error; 0: none yet
 };
 
 }  // namespace outrider::jinja

@@ -1,4 +1,4 @@
-// Parses expressions, by recursive descent. The parser of statements is built upon it.
+// Parses expressions by recursive descent. The parser of statements derives from it.
 //
 // Owner and thread: one parser.
 #pragma once
@@ -18,8 +18,8 @@ class ExpressionParser : public TokenReader {
   using TokenReader::TokenReader;
 
  protected:
-  // Expressions with commas between them are a tuple. `ends`: names that end it. `conditional`:
-  // whether `a if b` is one of its expressions. `in_brackets`: "()" is a tuple too.
+  // Expressions separated by commas form a tuple. `ends`: names that end it. `conditional`: whether
+  // `a if b` may be one of its expressions. `in_brackets`: "()" is a tuple, too.
   Result<ExpressionPtr> ParseTuple(Names ends, bool conditional = true, bool in_brackets = false);
   Result<ExpressionPtr> ParseExpression();
   // filter | filter ..., after the first "|"; `node` is nullptr for the text of a block.
@@ -27,20 +27,21 @@ class ExpressionParser : public TokenReader {
   // | filter | filter ...
   Result<ExpressionPtr> ParseFilters(ExpressionPtr node);
 
-  // What surrounds an expression.
+  // The context of an expression.
   struct Scope {
-    int loops = 0;             // that `break` can leave
-    bool conditional = false;  // within an `if`: unknown filters and tests fail when they run
+    int loops = 0;             // those that `break` can leave
+    bool conditional = false;  // within an `if`: unknown filters and tests only fail when they run
   };
   const Scope& scope() const { return scope_; }
-  Scope Enter(Scope inner) { return std::exchange(scope_, inner); }  // gives the one left
-  // Macros learn whether their bodies read `caller`, `kwargs` and `varargs`. The innermost is last.
+  Scope Enter(Scope inner) { return std::exchange(scope_, inner); }  // returns the previous one
+  // Macros record whether their bodies read `caller`, `kwargs` and `varargs`. The innermost is
+  // last.
   void EnterMacro(MacroDefinition* macro) { macros_.push_back(macro); }
   void LeaveMacro() { macros_.pop_back(); }
 
   // How often the name `loop` was read so far.
   int loop_reads() const { return loop_reads_; }
-  // Filters and tests that are not known, outside of what may never run: "line <n>: ...".
+  // Unknown filters and tests, outside of parts that may never run: "line <n>: ...".
   const std::vector<std::string>& unknown() const { return unknown_; }
 
  private:
@@ -51,9 +52,9 @@ class ExpressionParser : public TokenReader {
   Result<ExpressionPtr> ParseOr();
   Result<ExpressionPtr> ParseAnd();
   Result<ExpressionPtr> ParseNot();
-  std::string TakeComparison();  // "" where no comparison follows
+  std::string TakeComparison();  // "" if no comparison follows
   Result<ExpressionPtr> ParseCompare();
-  // Operands of `next`, with operators among `symbols` between them, from left to right.
+  // Operands parsed by `next`, separated by operators of `symbols`, from left to right.
   Result<ExpressionPtr> ParseBinary(Names symbols, Operand next);
   Result<ExpressionPtr> ParseSum();
   Result<ExpressionPtr> ParseConcatenation();

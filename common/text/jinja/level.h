@@ -1,9 +1,9 @@
-// Counts how deep something is nested.
+// Counts nesting.
 #pragma once
 
 namespace outrider::jinja {
 
-// One level of `count`, for as long as it lives.
+// One level of `count`, during its lifetime.
 class Level {
  public:
   explicit Level(int* count) : count_(count) { ++*count_; }

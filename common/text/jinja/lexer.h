@@ -1,4 +1,4 @@
-// Cuts a template into tokens, as Jinja 2.11 to 3.1 with trim_blocks and lstrip_blocks do.
+// Splits a template into tokens, as Jinja 2.11 to 3.1 with trim_blocks and lstrip_blocks do.
 //
 // Thread: any.
 #pragma once
@@ -19,7 +19,7 @@ struct Token {
     kBlockBegin,  // {%
     kBlockEnd,    // %}
     kName,        // text
-    kString,      // text, escapes replaced
+    kString,      // text, with escapes replaced
     kInteger,     // integer
     kFloat,       // real
     kOperator,    // text
@@ -32,7 +32,8 @@ struct Token {
   double real = 0;
 };
 
-// Ends with a kEnd. Time: linear. REQUIRES: well-formed UTF-8. kInvalidArgument "line <n>: ...".
+// The last token is a kEnd. Time: linear. REQUIRES: well-formed UTF-8. kInvalidArgument "line <n>:
+// ...".
 Result<std::vector<Token>> Tokenize(std::string_view source);
 
 }  // namespace outrider::jinja

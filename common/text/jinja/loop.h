@@ -18,8 +18,8 @@ struct Frame;
 
 class Loop {
  public:
-  // `statement`, `frame`: what a recursive call runs, and in which scope. `depth0`: how many levels
-  // of recursion are around it.
+  // `statement`, `frame`: what a recursive call runs, and in which scope. `depth0`: the number of
+  // enclosing levels of recursion.
   Loop(std::vector<Value> items, const Statement* statement, std::shared_ptr<Frame> frame,
        int depth0)
       : items_(std::move(items)),
@@ -35,15 +35,15 @@ class Loop {
   size_t index0() const { return index0_; }
 
   void SetIndex(size_t index0) { index0_ = index0; }
-  // The loop is over: only its counts can still be read.
+  // The loop has ended: only its counts can still be read.
   void Finish() {
     items_.clear();
     frame_.reset();
   }
 
-  // nullopt: no attribute of this name. Methods are in builtins.h.
+  // nullopt: there is no attribute of this name. Methods are in builtins.h.
   std::optional<Value> Attribute(std::string_view name) const;
-  // Whether `values` are others than at its last call.
+  // Whether `values` differ from those of the last call.
   bool Changed(std::vector<Value> values);
 
  private:

@@ -1,6 +1,6 @@
 // A string of a chat template's rendering that knows which of its bytes came from the request. The
-// tokenizer may find special tokens in the template's own bytes only (docs/security.md), so every
-// operation that makes a string of others keeps the marks.
+// tokenizer may find special tokens only in the template's own bytes (docs/security.md), so every
+// operation that makes strings from others keeps the marks.
 //
 // Thread: any for a const object.
 #pragma once
@@ -27,16 +27,16 @@ class MarkedText {
   const std::string& text() const { return text_; }
   size_t size() const { return text_.size(); }
   bool empty() const { return text_.empty(); }
-  // Ascending, not empty, never touching each other.
+  // Ascending, not empty, never adjacent.
   const std::vector<ByteRange>& from_request() const { return from_request_; }
   bool HasRequestText() const { return !from_request_.empty(); }
 
   void Append(std::string_view text, bool from_request = false);
   void Append(const MarkedText& other) { Append(other, {0, other.size()}); }
-  // Part of `other`. Time: the bytes, and the logarithm of the marks before them.
+  // Appends a part of `other`. Time: the bytes, and the logarithm of the marks before them.
   void Append(const MarkedText& other, ByteRange bytes);
   MarkedText Slice(ByteRange bytes) const;
-  // Calls visit(part, from_request) for the parts of one origin, in order.
+  // Calls visit(part, from_request) for parts of one origin, in order.
   template <class Visit>
   void ForEachPart(Visit visit) const {
     const std::string_view whole = text_;

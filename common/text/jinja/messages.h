@@ -1,4 +1,4 @@
-// The words of errors.
+// Formats error messages.
 #pragma once
 
 #include <string>

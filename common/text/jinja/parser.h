@@ -1,4 +1,4 @@
-// Parses a template as Jinja 3.1 with the extensions of transformers does: loop controls and
+// Parses a template as Jinja 3.1 does with the extensions of transformers: loop controls and
 // `generation` blocks. Template inheritance, imports and includes are refused.
 //
 // Thread: any.
@@ -11,8 +11,8 @@
 
 namespace outrider::jinja {
 
-// Levels of statements and brackets in each other, and of operators in an expression: what the
-// parser and the evaluator call themselves for.
+// Nesting limit of statements, brackets, and operators in an expression, for which the parser and
+// the evaluator recurse.
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxExpressionDepth = 200;
 

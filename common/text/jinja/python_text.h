@@ -1,5 +1,5 @@
-// Text as Python's str sees it: positions are characters (code points), and classes of characters
-// and case mappings are those of CPython. All texts are well-formed UTF-8, positions here are bytes
+// Text as Python's str treats it: positions are characters (code points), and character classes and
+// case mappings are those of CPython. All texts are well-formed UTF-8; positions here are bytes
 // unless their name says characters.
 //
 // Thread: any.
@@ -14,9 +14,9 @@
 
 namespace outrider::jinja {
 
-bool IsSpace(char32_t code);    // str.isspace, which strip() and split() go by
+bool IsSpace(char32_t code);    // str.isspace, which strip() and split() use
 bool IsDecimal(char32_t code);  // str.isdecimal
-bool IsDigit(char32_t code);    // str.isdigit, superscripts too
+bool IsDigit(char32_t code);    // str.isdigit, including superscripts
 bool IsAlpha(char32_t code);
 bool IsAlnum(char32_t code);
 bool IsLower(char32_t code);
@@ -38,17 +38,17 @@ std::string SwapCase(std::string_view text);
 
 // repr(): the shortest digits that read back as the same number; 1.0, 1e+16, inf, nan.
 std::string FloatText(double value);
-// repr() of one character inside of quotes of the kind `quote`.
+// repr() of one character within quotes of the kind `quote`.
 void AppendRepr(char32_t code, char quote, std::string& out);
 // The quote that repr() of `text` uses.
 char ReprQuote(std::string_view text);
 
-// int(text, base) and float(text), for base 0 or 2 to 36. nullopt: no number.
-// `too_large`: it is one, and 64 bits do not hold it.
+// int(text, base) and float(text), for base 0 or 2 to 36. nullopt: it is not a number. `too_large`:
+// it is one, but does not fit in 64 bits.
 std::optional<int64_t> ParseInt(std::string_view text, int base, bool* too_large);
 std::optional<double> ParseFloat(std::string_view text);
 
-// The lines of str.splitlines(), as [begin, end) without their ends.
+// The lines of str.splitlines(), as [begin, end) without line ends.
 struct Line {
   size_t begin;
   size_t end;

@@ -1,5 +1,5 @@
-// What evaluating expressions shares with filters, tests and methods: the limits of a rendering and
-// the operations of Python that are not tied to one kind of value.
+// What expressions, filters, tests and methods share: the limits of a rendering, and Python's
+// operations that are not specific to one kind of value.
 //
 // Thread: that of the rendering.
 #pragma once
@@ -21,9 +21,9 @@ struct Arguments;
 
 struct RenderLimits {
   size_t steps = 10'000'000;       // expressions, statements and items walked
-  size_t value_bytes = 128 << 20;  // of all strings and lists that are made on the way
+  size_t value_bytes = 128 << 20;  // of all strings and lists made during the rendering
   size_t output_bytes = 16 << 20;  // of the rendered text
-  std::time_t now = 0;             // what strftime_now says; 0: the clock
+  std::time_t now = 0;             // for strftime_now; 0: the clock
 };
 
 class Runtime {
@@ -36,9 +36,9 @@ class Runtime {
 
   // Counts work before it is done. kInvalidArgument at the limit.
   Status CountSteps(size_t steps);
-  // Of bytes that are looked through: 16 are a step.
+  // Counts bytes to be read: 16 are a step.
   Status CountReading(size_t bytes);
-  // Of bytes that are about to be made: they are looked through too, and all of them have a limit.
+  // Counts bytes to be made: they are also read, and their total is limited.
   Status CountBytes(size_t bytes);
 
   // --- strings ---
@@ -49,22 +49,23 @@ class Runtime {
   Status AppendRepr(const Value& value, MarkedText* out);
 
   // --- sequences ---
-  // What a `for` over it gives; empties a generator.
+  // What a `for` over it iterates; empties a generator.
   Result<std::vector<Value>> ItemsOf(const Value& value);
   // len()
   Result<size_t> LengthOf(const Value& value);
-  // Lists and generators of items that filters have made; counts them.
+  // Lists and generators of items made by filters; counts them.
   Result<Value> NewItems(Sequence::Flavor flavor, std::vector<Value> items);
   // Lives as long as the rendering.
   Namespace* NewNamespace();
 
   // --- attributes and items ---
-  // object.name and object[key]; Undefined where there is none. kInvalidArgument of an Undefined.
+  // object.name and object[key]; Undefined if there is none. kInvalidArgument for an Undefined
+  // object.
   Result<Value> Attribute(const Value& object, std::string_view name);
   Result<Value> Item(const Value& object, const Value& key);
   Result<Value> Slice(const Value& object, const Value& from, const Value& to, const Value& step);
-  // What filters call an attribute: "function.name" or an index, looked up as items. `otherwise`:
-  // taken for each that is not there; nullptr: none.
+  // An attribute as filters name it: "function.name" or an index, looked up as items. `otherwise`:
+  // replaces each missing one; nullptr: nothing does.
   Result<Value> ItemByPath(const Value& object, const Value& path,
                            const Value* otherwise = nullptr);
 
@@ -89,18 +90,18 @@ class Runtime {
 
 // --- arguments of builtins: kInvalidArgument for another kind ---
 Result<int64_t> IntArgument(const Value& value, std::string_view name);
-// nullptr, and None, become `otherwise`.
+// nullptr and None become `otherwise`.
 Result<int64_t> IntArgument(const Value* value, std::string_view name, int64_t otherwise);
 bool FlagArgument(const Value* value, bool otherwise);
-// A string that is not made by `safe`: Jinja escapes what is done to such.
+// A string that is not made by `safe`, because Jinja escapes operations on these.
 Result<const MarkedText*> TextArgument(const Value& value, std::string_view name);
 
 // printf-style formatting (`%` and the filter `format`) and str.format.
 Result<Value> FormatPercent(Runtime& runtime, const Value& format, const Value& arguments);
 Result<Value> FormatBraces(Runtime& runtime, const Value& format, const Arguments& arguments);
 
-// The positions of `keys` in ascending order (descending if `reverse`); equal ones stay in the
-// order in which they are. kInvalidArgument for keys that have no order.
+// The positions of `keys` in ascending order (descending if `reverse`); equal ones keep their
+// order. kInvalidArgument: the keys have no order.
 Result<std::vector<size_t>> SortedOrder(Runtime& runtime, const std::vector<Value>& keys,
                                         bool reverse);
 

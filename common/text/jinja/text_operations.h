@@ -1,5 +1,5 @@
-// What Python's methods of str do with one text, for methods and filters alike. Parts that are kept
-// keep their marks; a text whose characters change is the request's as a whole if any of it was.
+// Operations of Python's str methods on one text, for methods and filters alike. Unchanged parts
+// keep their marks; a text whose characters change is marked as a whole if any of it was.
 //
 // Thread: any.
 #pragma once
@@ -15,15 +15,15 @@ namespace outrider::jinja {
 
 enum class Side { kLeft, kRight, kBoth };
 
-// Without characters of `chars` (nullopt: space) at its ends.
+// Removes characters of `chars` (nullopt: white space) at its ends.
 MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, Side side);
-// str.split and str.rsplit: at runs of space, at most `most` times (negative: any number), from
-// `side`, kLeft or kRight.
+// str.split and str.rsplit: splits at runs of white space, at most `most` times (negative: any
+// number), from `side`, kLeft or kRight.
 std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side side);
 // The same at `separator`. REQUIRES: it is not empty.
 std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator, int64_t most,
                                 Side side);
-// How often `part` is in `text`, without overlaps; an empty one is around every character.
+// Occurrences of `part` in `text`, without overlaps; an empty one is around every character.
 size_t CountOf(std::string_view text, std::string_view part);
 size_t CountSpaces(std::string_view text);
 // `most`: replacements; negative: any number. An empty `from` is found around every character.

@@ -13,14 +13,14 @@
 namespace outrider::jinja {
 
 struct JsonStyle {
-  bool ascii = false;                 // other characters as \uXXXX
-  std::optional<std::string> indent;  // a line for every item, with this before it for each level
+  bool ascii = false;                 // write other characters as \uXXXX
+  std::optional<std::string> indent;  // one line per item, indented by this for each level
   std::string item_separator = ", ";
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
 
-// What strings of `value` hold keeps its marks. kInvalidArgument for what JSON does not have.
+// Strings in `value` keep their marks. kInvalidArgument: JSON cannot represent it.
 Result<MarkedText> ToJson(Runtime& runtime, const Value& value, const JsonStyle& style);
 
 }  // namespace outrider::jinja

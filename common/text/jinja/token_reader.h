@@ -1,4 +1,4 @@
-// Reads a template's tokens one after the other; the ground that the parsers stand on.
+// Reads a template's tokens one after another; the base of the parsers.
 //
 // Owner and thread: one parser.
 #pragma once
@@ -21,14 +21,14 @@ class TokenReader {
  public:
   using Names = std::initializer_list<std::string_view>;
 
-  // Ends with a kEnd, as from Tokenize(); that one is never passed.
+  // The last token is a kEnd, as from Tokenize(); it is never consumed.
   explicit TokenReader(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
  protected:
   const Token& Current() const { return tokens_[at_]; }
   const Token& Next() const { return tokens_[AfterCurrent()]; }
   const Token& Take();
-  // Of the token before this one; 1 at the begin.
+  // Line of the previous token; 1 at the beginning.
   int LineBefore() const { return at_ == 0 ? 1 : tokens_[at_ - 1].line; }
 
   static bool IsName(const Token& token, std::string_view name);
@@ -36,11 +36,11 @@ class TokenReader {
   static bool IsOperator(const Token& token, std::string_view symbol);
   bool AtOperator(std::string_view symbol) const { return IsOperator(Current(), symbol); }
 
-  // Takes the token if it is this one.
+  // Consumes the token if it is this one.
   bool TakeName(std::string_view name);
   bool TakeOperator(std::string_view symbol);
 
-  // Takes the token, or fails where it is another.
+  // Consumes the token, or fails if it is another.
   Status Expect(Token::Kind kind, const std::string& wanted);
   Status ExpectOperator(std::string_view symbol);
   Status ExpectName(std::string_view name);

@@ -1,7 +1,7 @@
-// The values of a template: Python's, as far as templates see them. Strings, sequences and
-// dictionaries never change once they are made, as in Jinja's immutable sandbox; copies share them.
+// The values of a template: Python's, as far as templates need them. Strings, sequences and
+// dictionaries are immutable, as in Jinja's immutable sandbox; copies share them.
 //
-// Thread: a value is used by one thread at a time, but for strings, which any may share.
+// Thread: a value is used by one thread at a time, except strings, which any may share.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ struct Macro;
 class Loop;
 struct Function;
 
-// How large a value is when it is walked: what it holds twice counts twice.
+// The size of a value when it is traversed: what it contains twice counts twice.
 struct Extent {
-  int depth = 0;      // levels of sequences and dictionaries in each other
-  size_t weight = 1;  // values, and one more for 64 bytes of text
+  int depth = 0;      // nesting of sequences and dictionaries
+  size_t weight = 1;  // values, plus one per 64 bytes of text
 };
 inline constexpr Extent kMaxExtent = {64, size_t{1} << 22};
 
@@ -64,7 +64,7 @@ class Value {
   static Value Of(std::shared_ptr<Sequence> sequence) { return Value(std::move(sequence)); }
   static Value Of(std::shared_ptr<const Dict> dict) { return Value(std::move(dict)); }
   static Value Of(std::shared_ptr<const Function> function) { return Value(std::move(function)); }
-  // Owned by the rendering; they die with it.
+  // Owned by the rendering, and destroyed with it.
   static Value Of(Namespace* space) { return Value(space); }
   static Value Of(Macro* macro) { return Value(macro); }
   static Value Of(Loop* loop) { return Value(loop); }
@@ -90,11 +90,11 @@ class Value {
   Loop* loop() const { return std::get<Loop*>(data_); }
   const Function& function() const { return *std::get<std::shared_ptr<const Function>>(data_); }
 
-  // An integer, or a boolean as 0 or 1, as Python takes one for the other.
+  // An integer, or a boolean as 0 or 1, which Python treats as integers.
   std::optional<int64_t> AsInt() const;
-  // The same and floats.
+  // The same, and floats.
   std::optional<double> AsNumber() const;
-  // Whether both are one object: Python's `is`.
+  // Whether both are the same object: Python's `is`.
   bool IsSameObject(const Value& other) const { return data_ == other.data_; }
   Extent extent() const;
 
@@ -120,29 +120,29 @@ struct String {
   bool markup = false;
 };
 
-// All that Python has between a list and an iterator.
+// Everything that Python has between a list and an iterator.
 struct Sequence {
   enum class Flavor {
     kList,
     kTuple,
-    kGroup,  // of groupby: a tuple that is also .grouper and .list
+    kGroup,  // of groupby: a tuple that also has .grouper and .list
     kRange,
     kKeys,
     kValues,
     kItems,      // these three: a dictionary's
-    kGenerator,  // gives each item once, has no length
+    kGenerator,  // yields each item once, has no length
   };
   Flavor flavor = Flavor::kList;
   std::vector<Value> items;
-  size_t next = 0;  // kGenerator: the first item not given yet
+  size_t next = 0;  // kGenerator: the next item
   Extent extent;
 
   bool HasLength() const { return flavor != Flavor::kGenerator; }
-  // Can be subscripted by position.
+  // Whether it can be subscripted by position.
   bool IsIndexed() const { return flavor <= Flavor::kRange; }
 };
 
-// Keys in the order in which they came, found in constant time.
+// Keys in insertion order, found in constant time.
 class Dict {
  public:
   struct Entry {
@@ -150,9 +150,9 @@ class Dict {
     Value value;
   };
 
-  // REQUIRES: IsHashable(key). Replaces the value of a key that is there already.
+  // REQUIRES: IsHashable(key). Replaces the value of an existing key.
   void Set(Value key, Value value);
-  // nullptr where there is none. REQUIRES: IsHashable(key).
+  // Returns nullptr if there is none. REQUIRES: IsHashable(key).
   const Value* Find(const Value& key) const;
   const Value* Find(std::string_view key) const;
   const std::vector<Entry>& entries() const { return entries_; }
@@ -163,12 +163,11 @@ class Dict {
   std::optional<size_t> IndexOf(const Value& key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_multimap<size_t, size_t>
-      index_;  // hash of a key to its entry; once there are many
+  std::unordered_multimap<size_t, size_t> index_;  // hash of a key to its entry, if there are many
   Extent extent_ = {1, 1};
 };
 
-// What a template's own objects are; the rendering owns them.
+// A template's own objects, owned by the rendering.
 struct Namespace {
   std::vector<std::pair<std::string, Value>> attributes;
 
@@ -176,7 +175,7 @@ struct Namespace {
   void Set(std::string_view name, Value value);
 };
 
-// kInvalidArgument for what is beyond kMaxExtent.
+// kInvalidArgument: beyond kMaxExtent.
 Result<Value> NewSequence(Sequence::Flavor flavor, std::vector<Value> items);
 Result<Value> NewList(std::vector<Value> items);
 Result<Value> NewTuple(std::vector<Value> items);
@@ -185,11 +184,11 @@ Result<Value> NewDict(Dict dict);
 
 bool IsTrue(const Value& value);
 bool IsHashable(const Value& value);
-// Of values that are equal it is equal. REQUIRES: hashable.
+// Equal for equal values. REQUIRES: hashable.
 size_t HashOf(const Value& value);
 // Python's ==.
 bool IsEqual(const Value& a, const Value& b);
-// Python's <. kInvalidArgument for kinds that have no order.
+// Python's <. kInvalidArgument: the kinds have no order.
 Result<bool> IsLess(const Value& a, const Value& b);
 // "int", "str", "list": the type's name in Python.
 std::string_view TypeName(const Value& value);

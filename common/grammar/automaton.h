@@ -1,10 +1,10 @@
-// The compiled form of a grammar: a pushdown automaton over bytes. Every rule has nodes of its own;
-// an edge reads a byte of a range, or calls a rule and goes on at a node when that rule has
+// The compiled form of a grammar: a pushdown automaton over bytes. Every rule has its own nodes. An
+// edge either reads a byte of a range, or calls a rule and continues at a node when that rule has
 // matched.
 //
-// A call always matches at least one byte: where a rule may match nothing, its callers have a path
+// A call always matches at least one byte: if a rule may match nothing, its callers have a path
 // around the call. Every node can reach the end of its rule, so what has not failed can be
-// finished. No rule calls itself before it has read a byte.
+// completed. No rule calls itself before it has read a byte.
 //
 // Thread: any (immutable once built).
 #pragma once
@@ -21,13 +21,13 @@ using ByteSet = std::bitset<256>;
 
 struct ByteEdge {
   uint8_t low;
-  uint8_t high;  // included
+  uint8_t high;  // inclusive
   uint32_t target;
 };
 
 struct CallEdge {
   uint32_t rule;
-  uint32_t target;  // where to go on
+  uint32_t target;  // next node
 };
 
 class Automaton {
@@ -39,21 +39,21 @@ class Automaton {
     uint32_t tail_calls = 0;
     uint32_t rule = 0;
     bool accepts = false;  // its rule may end here
-    // Whether it has byte edges alone, so that nothing has to be done to enter it.
+    // Whether it has only byte edges, so that entering it needs no work.
     bool is_plain = false;
   };
   struct RuleInfo {
     uint32_t start = 0;
-    // A counted rule starts again where its body ends, until it has matched it often enough.
+    // A counted rule starts again at the end of its body until it has matched often enough.
     int min_count = 0;
     int max_count = 0;  // 0: not counted; kUnbounded
-    ByteSet first;      // bytes that it can start with
-    ByteSet follow;     // bytes that can come after it, wherever it is called
+    ByteSet first;      // bytes with which it can start
+    ByteSet follow;     // bytes that can follow it, in any caller
     std::string name;
   };
 
   const std::vector<RuleInfo>& rules() const { return rules_; }
-  const std::vector<Node>& nodes() const { return nodes_; }  // the last one is only an end
+  const std::vector<Node>& nodes() const { return nodes_; }  // the last one only marks the end
   const Node& node(uint32_t id) const { return nodes_[id]; }
   uint32_t num_nodes() const { return static_cast<uint32_t>(nodes_.size() - 1); }
 
@@ -66,7 +66,7 @@ class Automaton {
     return {call_edges_.data() + nodes_[id].call_edges,
             call_edges_.data() + nodes_[id + 1].call_edges};
   }
-  // Rules with which this node's rule may end: what returns from them returns from this one.
+  // Rules with which this node's rule may end; their returns are this one's.
   std::span<const uint32_t> tail_calls(uint32_t id) const {
     return {tail_calls_.data() + nodes_[id].tail_calls,
             tail_calls_.data() + nodes_[id + 1].tail_calls};

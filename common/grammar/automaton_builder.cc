@@ -10,7 +10,7 @@
 namespace outrider::grammar {
 namespace {
 
-// Whether `expr` matches the empty text, whatever its parts do.
+// Whether `expr` matches the empty text regardless of its parts.
 bool IsAlwaysNullable(const Expr& expr) {
   switch (expr.kind) {
     case Expr::Kind::kBytes: return expr.bytes.empty();
@@ -24,8 +24,8 @@ bool IsAlwaysNullable(const Expr& expr) {
   }
 }
 
-// Which expressions match the empty text: the least solution, spread from the parts to what they
-// are parts of. Time: linear.
+// Which expressions match the empty text: the least solution, propagated from parts to wholes.
+// Time: linear.
 std::vector<bool> FindNullable(const RuleSet& rules) {
   const std::vector<Expr>& exprs = rules.exprs();
   std::vector<bool> out(exprs.size(), false);
@@ -55,7 +55,7 @@ std::vector<bool> FindNullable(const RuleSet& rules) {
   return out;
 }
 
-// A node of the automaton to be.
+// A node of the automaton under construction.
 struct Edges {
   std::vector<ByteEdge> bytes;
   std::vector<CallEdge> calls;
@@ -98,7 +98,7 @@ class AutomatonAssembler {
     return Status();
   }
 
-  // Rules are numbered as they are found.
+  // Rules are numbered in the order of discovery.
   uint32_t IdOf(RuleId rule) {
     const auto index = static_cast<size_t>(rule);
     if (ids_.size() <= index) ids_.resize(index + 1, -1);
@@ -132,9 +132,8 @@ class AutomatonAssembler {
     return CheckBudget();
   }
 
-  // A call after which nothing comes hands its return on: without it a list that is written as a
-  // recursion at its end would take a frame for each element. Not in counted rules, whose end is
-  // not a return.
+  // A call at the end of its caller passes its return on; otherwise a right-recursive list would
+  // take a frame for each element. This does not apply in counted rules, whose end is not a return.
   void MakeTailCalls() {
     for (Edges& node : nodes_) {
       if (rules_.rules()[static_cast<size_t>(order_[node.rule])].max_count != 0) continue;
@@ -148,9 +147,9 @@ class AutomatonAssembler {
     }
   }
 
-  // Finds the nodes from which the end of their rule can be reached, and drops edges to others.
+  // Finds the nodes from which the end of their rule is reachable, and drops edges to others.
   void DropUnfinishable() {
-    // What a node's reaching the end may let others reach it: (node, the other one that it needs).
+    // The nodes that may become finishable when a node does: (node, the other one that it needs).
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> dependents(nodes_.size());
     std::vector<uint32_t> found;
     productive_.assign(nodes_.size(), false);
@@ -197,7 +196,7 @@ class AutomatonAssembler {
                              .follow = {},
                              .name = rule.name});
     }
-    nodes_.emplace_back();  // the end
+    nodes_.emplace_back();  // marks the end
     for (const Edges& node : nodes_) {
       out_.nodes_.push_back(
           {.byte_edges = static_cast<uint32_t>(out_.byte_edges_.size()),

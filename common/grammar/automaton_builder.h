@@ -1,5 +1,6 @@
-// Compiles rules to the automaton: reads every rule that the root reaches, makes it deterministic
-// where that is cheap, drops what cannot be finished, and works out which bytes can follow a rule.
+// Compiles rules to the automaton: reads every rule that is reachable from the root, makes it
+// deterministic where that is cheap, drops what cannot be completed, and computes which bytes can
+// follow a rule.
 //
 // Thread: any.
 #pragma once
@@ -11,8 +12,8 @@
 
 namespace outrider::grammar {
 
-// Rules that repetitions need are added to `rules`. REQUIRES: rules.status() is OK, rule ids and
-// bodies are set.
+// Adds rules that repetitions need to `rules`. REQUIRES: rules.status() is OK, rule ids and bodies
+// are set.
 // kInvalidArgument: a limit is reached, a rule is left-recursive (named), or no text matches.
 Result<Automaton> BuildAutomaton(RuleSet& rules, RuleId root);
 

@@ -6,11 +6,11 @@ namespace outrider::grammar {
 
 ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, TokenId>> texts) {
   std::sort(texts.begin(), texts.end());
-  std::vector<uint32_t> path = {0};  // the nodes of the last text's prefixes
+  std::vector<uint32_t> path = {0};  // nodes of the last text's prefixes
   nodes_.push_back({0, 0, 0, 0});
   ids_.reserve(texts.size());
   std::string_view last;
-  const auto leave = [&](size_t depth) {  // keeps the prefixes of so many bytes
+  const auto leave = [&](size_t depth) {  // keeps the prefixes up to `depth` bytes
     while (path.size() > depth + 1) {
       nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
       path.pop_back();

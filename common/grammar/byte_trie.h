@@ -1,5 +1,4 @@
-// Texts with ids, in the order of their bytes, so that a walk over all of them reads what they have
-// in common once.
+// Texts with ids, in byte order, so that a walk over all of them reads common prefixes once.
 //
 // Thread: any (immutable).
 #pragma once
@@ -16,11 +15,11 @@ namespace outrider::grammar {
 
 class ByteTrie {
  public:
-  // A prefix of some text. Nodes come in the order of their texts, a prefix before what it begins;
+  // A prefix of some text. Nodes are in the order of their texts, a prefix before its extensions;
   // node 0 is the empty one.
   struct Node {
-    uint32_t end;       // the first node after it that it is no prefix of
-    uint32_t first_id;  // into ids(): of the texts that begin here and later
+    uint32_t end;       // the first later node of which it is not a prefix
+    uint32_t first_id;  // in ids(): first id of the texts of this node and later ones
     uint16_t depth;     // bytes
     uint8_t byte;       // the last one
   };
@@ -31,7 +30,7 @@ class ByteTrie {
 
   uint32_t num_nodes() const { return static_cast<uint32_t>(nodes_.size() - 1); }
   const Node& node(uint32_t index) const { return nodes_[index]; }
-  // Of the texts that are this node's.
+  // Ids of the texts that end at this node.
   std::span<const TokenId> ids(uint32_t index) const {
     return {ids_.data() + nodes_[index].first_id, ids_.data() + nodes_[index + 1].first_id};
   }
@@ -39,7 +38,7 @@ class ByteTrie {
   size_t bytes() const { return nodes_.size() * sizeof(Node) + ids_.size() * sizeof(TokenId); }
 
  private:
-  std::vector<Node> nodes_;  // and one more, which ends the ids of the last
+  std::vector<Node> nodes_;  // with one more, which ends the ids of the last
   std::vector<TokenId> ids_;
 };
 

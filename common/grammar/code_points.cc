@@ -13,7 +13,8 @@ constexpr CodePointRange kSurrogates{0xD800, 0xDFFF};
 // The last characters that UTF-8 writes in one, two and three bytes.
 constexpr char32_t kLengthEnds[] = {0x7F, 0x7FF, 0xFFFF};
 
-// Splits a range whose characters have UTF-8 of one length until each part is a product of ranges.
+// Splits a range whose characters have UTF-8 of equal length until each part is a product of
+// ranges.
 void SplitInto(CodePointRange range, std::vector<std::vector<ByteRange>>& out) {
   for (const char32_t end : kLengthEnds) {
     if (range.low <= end && range.high > end) {

@@ -12,7 +12,7 @@ inline constexpr char32_t kLastCodePoint = 0x10FFFF;
 
 struct CodePointRange {
   char32_t low;
-  char32_t high;  // included
+  char32_t high;  // inclusive
   bool operator==(const CodePointRange&) const = default;
 };
 
@@ -23,7 +23,7 @@ class CodePointSet {
 
   void Add(char32_t low, char32_t high) { ranges_.push_back({low, high}); }
   void Add(const CodePointSet& other);
-  // All characters that are not in this set.
+  // All characters outside this set.
   CodePointSet Complement() const;
   CodePointSet Without(const CodePointSet& other) const;
   // Ascending, neither overlapping nor adjacent, without surrogates.
@@ -35,11 +35,11 @@ class CodePointSet {
 
 struct ByteRange {
   uint8_t low;
-  uint8_t high;  // included
+  uint8_t high;  // inclusive
 };
 
 // The UTF-8 of the characters from `low` to `high`: sequences of byte ranges whose products are
-// disjoint and together exactly these. REQUIRES: low <= high, no surrogate between them.
+// disjoint and cover exactly these. REQUIRES: low <= high, no surrogate between them.
 std::vector<std::vector<ByteRange>> Utf8Ranges(CodePointRange range);
 
 }  // namespace outrider::grammar

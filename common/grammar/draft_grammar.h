@@ -1,9 +1,9 @@
-// Where a text and each node of its draft stand in a grammar, and which tokens may follow them:
-// what a verifier masks the target's rows by, and a drafter its own. Both see the same masks, so
-// drafts keep to the text's grammar and lose no acceptance to it.
+// Tracks the position of a text and of each node of its draft in a grammar, and which tokens may
+// follow. The verifier masks the target's logits with it, and the drafter its own. Both use the
+// same masks, so drafts follow the text's grammar and lose no acceptance to it.
 //
-// A node that no text of the grammar leads to has probability 0 after its parent, and whatever its
-// mask says is never sampled: it allows all.
+// A node that no text of the grammar reaches has probability 0 after its parent, so what follows it
+// is never sampled; its mask allows everything.
 //
 // Thread: the owner of the sequence.
 #pragma once
@@ -23,34 +23,34 @@ namespace outrider::grammar {
 
 class DraftGrammar {
  public:
-  // At the beginning of the text. `allowed`: tokens that may be sampled at all, a mask as MaskOf
-  // (sampling_params.h) has it; empty: all.
+  // Starts at the beginning of the text. `allowed`: tokens that may be sampled at all, a mask like
+  // that of MaskOf (sampling_params.h); empty: all.
   DraftGrammar(std::shared_ptr<GrammarMasks> masks, std::vector<MaskWord> allowed);
 
   size_t mask_words() const { return masks_->tokens().mask_words(); }
 
-  // The text goes on with `token`, and the draft is another one from here on. False: no text of the
-  // grammar does, or it has ended; the text stays where it is.
+  // Appends `token` to the text and begins a new draft. Returns false if no text of the grammar
+  // continues like this, or the text has ended; then nothing changes.
   bool Advance(TokenId token, MaskScratch& scratch);
 
-  // Which tokens may follow `node` of the round's draft, which only grows. How many they are.
-  // kResourceExhausted: as GrammarMasks::Fill; at other nodes than the root also because the draft
-  // has taken GrammarMasks::Limits::round_steps, whatever chose its tokens. REQUIRES: `mask` of
-  // mask_words().
+  // Fills in which tokens may follow `node` of the round's draft, which may only grow, and returns
+  // their number. kResourceExhausted: see GrammarMasks::Fill; at other nodes than the root also if
+  // the draft has used up GrammarMasks::Limits::round_steps, whatever chose its tokens. REQUIRES:
+  // `mask` has mask_words() words.
   Result<int> Fill(const DraftTree& draft, int node, MaskScratch& scratch,
                    std::span<MaskWord> mask);
 
-  // The tokens that must come next, an end token included: as many as are the only ones, at most
-  // `most`, and not more than half of the round's steps find. Sampling would give them, whatever
-  // the model.
+  // The tokens that must come next, including an end token: as long as there is only one choice, at
+  // most `most`, and within half of the round's steps. Sampling would give the same tokens with any
+  // model.
   std::vector<TokenId> Forced(int most, MaskScratch& scratch);
 
-  // How many of `tokens`, one after another, a text of the grammar may go on with, as far as half
-  // of the round's steps tell.
+  // How many of `tokens`, one after another, a text of the grammar may continue with, as far as
+  // half of the round's steps can tell.
   size_t Reads(std::span<const TokenId> tokens, MaskScratch& scratch) const;
 
  private:
-  // After `token`; no value: it may not come.
+  // The state after `token`; nullopt: it may not come.
   std::optional<GrammarState> After(const GrammarState& state, TokenId token,
                                     MaskScratch& scratch) const;
   const std::optional<GrammarState>& StateAt(const DraftTree& draft, int node,
@@ -60,14 +60,14 @@ class DraftGrammar {
 
   std::shared_ptr<GrammarMasks> masks_;
   std::vector<MaskWord> allowed_;
-  std::optional<GrammarState> text_;  // no value: the text has ended
-  // What may follow the text, once asked for; empty: not yet.
+  std::optional<GrammarState> text_;  // nullopt: the text has ended
+  // The mask after the text, once it was needed; empty before.
   std::vector<MaskWord> text_mask_;
-  int text_count_ = 0;  // of them
-  // By node of the draft, the root's first, as far as they were asked for; nodes that no text leads
-  // to have none.
+  int text_count_ = 0;  // number of tokens in it
+  // By node of the draft, the root's first, as far as needed; nullopt for nodes that no text
+  // reaches.
   std::vector<std::optional<GrammarState>> nodes_;
-  int64_t draft_steps_ = 0;  // that masks of the draft's nodes have taken, the root's apart
+  int64_t draft_steps_ = 0;  // used by masks of the draft's nodes, without the root's
 };
 
 }  // namespace outrider::grammar

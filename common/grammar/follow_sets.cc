@@ -17,7 +17,7 @@ std::vector<uint32_t> CalledAt(const Automaton& automaton, uint32_t node) {
   return out;
 }
 
-// Bytes that can come at `node`. REQUIRES: `first` of the rules that it calls is filled.
+// Bytes with which `node` can continue. REQUIRES: `first` of the rules that it calls is filled.
 ByteSet FirstAt(const Automaton& automaton, const std::vector<RuleInfo>& rules, uint32_t node) {
   ByteSet out;
   for (const ByteEdge& edge : automaton.byte_edges(node)) {
@@ -27,7 +27,7 @@ ByteSet FirstAt(const Automaton& automaton, const std::vector<RuleInfo>& rules, 
   return out;
 }
 
-// Fills `first`, called rules before their callers: a search in depth of what starts call.
+// Fills `first`, called rules before their callers, by a depth-first search of initial calls.
 Status FillFirst(const Automaton& automaton, std::vector<RuleInfo>& rules) {
   enum class Visit { kNot, kOpen, kDone };
   struct Open {
@@ -92,9 +92,9 @@ void SpreadFollow(std::vector<std::vector<uint32_t>>& ends_with, std::vector<Rul
 Status FillFirstAndFollow(const Automaton& automaton, std::vector<RuleInfo>& rules,
                           StepBudget& budget) {
   OUTRIDER_TRY(FillFirst(automaton, rules));
-  // Many calls may go on at one node, which can have many edges: they are looked at once.
+  // Many calls may continue at one node with many edges, so each node is processed once.
   std::vector<std::optional<ByteSet>> first_at(automaton.num_nodes());
-  // Whose `follow` is part of whose: by rule, those that end with it.
+  // By rule, those that end with it: its `follow` includes theirs.
   std::vector<std::vector<uint32_t>> ends_with(rules.size());
   for (uint32_t id = 0; id < automaton.num_nodes(); ++id) {
     const uint32_t caller = automaton.node(id).rule;

@@ -1,5 +1,5 @@
-// Which bytes a rule can start with, and which can come after it. The second lets a token mask
-// forget the tokens that end a rule and go on with a byte that comes nowhere after it.
+// Computes which bytes a rule can start with, and which can follow it. With the latter, a token
+// mask can skip tokens that end a rule and continue with a byte that never follows it.
 //
 // Thread: any.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace outrider::grammar {
 
-// Fills `first` and `follow` of `rules`, which are those of `automaton`. Time: linear in its edges,
-// and for spreading `follow` what is charged to `budget`; stops early once that is spent.
-// kInvalidArgument names a rule that is left-recursive: one that calls itself, maybe by way of
-// others, before it has read a byte.
+// Fills in `first` and `follow` of `rules`, which are those of `automaton`. Time: linear in its
+// edges, plus what is charged to `budget` for spreading `follow`; stops early once that is spent.
+// kInvalidArgument names a left-recursive rule: one that calls itself, perhaps through others,
+// before it has read a byte.
 Status FillFirstAndFollow(const Automaton& automaton, std::vector<Automaton::RuleInfo>& rules,
                           StepBudget& budget);
 

@@ -100,7 +100,7 @@ class GbnfParser {
     return rules_.Choice(std::move(alternatives));
   }
 
-  // Ends before `|`, `)`, and, outside of groups, before the end of its line.
+  // Ends before `|`, `)`, and, outside groups, before the end of its line.
   Result<ExprId> ParseSequence(int depth) {
     std::vector<ExprId> parts;
     for (SkipSpace(depth > 0); !in_.at_end(); SkipSpace(depth > 0)) {

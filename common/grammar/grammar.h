@@ -1,9 +1,9 @@
-// A grammar that a generated text must follow, compiled once and shared by all that use it.
+// A grammar that a generated text must follow, compiled once and shared by all its users.
 //
 //   OUTRIDER_ASSIGN(auto grammar, Grammar::Compile({.kind = GrammarSource::Kind::kRegex,
 //                                                   .text = "[0-9]+"}));
-//   GrammarState state(grammar);               // one for each place in a text: grammar_state.h
-//   masks.Fill(state, stepper, bits);          // which tokens may come: grammar_masks.h
+//   GrammarState state(grammar);               // one per position in a text: grammar_state.h
+//   masks.Fill(state, stepper, bits);          // which tokens may follow: grammar_masks.h
 //
 // docs/structured_output.md says what each source supports.
 //
@@ -21,8 +21,8 @@ namespace outrider::grammar {
 
 class Grammar {
  public:
-  // Time and memory are bounded by `limits`; a worker thread's affair all the same.
-  // kInvalidArgument: what is wrong in the source and where, what of it is not supported (named),
+  // Time and memory are bounded by `limits`; call it on a worker thread all the same.
+  // kInvalidArgument: what is wrong in the source and where, which part is not supported (named),
   // or which limit it exceeds.
   static Result<std::shared_ptr<const Grammar>> Compile(const GrammarSource& source,
                                                         const GrammarLimits& limits = {});

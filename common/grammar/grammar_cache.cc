@@ -35,7 +35,7 @@ std::shared_ptr<GrammarMasks> GrammarCache::Find(uint64_t hash, const GrammarSou
   if (found == by_hash_.end() || found->second->source != source) return nullptr;
   entries_.splice(entries_.begin(), entries_, found->second);
   std::shared_ptr<GrammarMasks> masks = found->second->masks;
-  Trim();  // masks have grown since
+  Trim();  // masks may have grown
   return masks;
 }
 
@@ -49,7 +49,7 @@ void GrammarCache::Trim() {
   for (auto at = entries_.end();
        at != entries_.begin() && *total_bytes_ + source_bytes_ > limits_.bytes;) {
     const auto entry = std::prev(at);
-    // New holders come by Find alone, which this excludes.
+    // Only Find makes new holders, and the lock excludes it.
     if (entry->masks.use_count() == 1) {
       Forget(entry);
     } else {

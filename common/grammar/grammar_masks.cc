@@ -11,7 +11,7 @@
 namespace outrider::grammar {
 namespace {
 
-// Of an entry beside its mask.
+// Size of an entry without its mask.
 constexpr size_t kEntryBytes = 128;
 
 Status TooManySteps() {
@@ -33,7 +33,7 @@ GrammarMasks::GrammarMasks(std::shared_ptr<const Grammar> grammar,
 
 GrammarMasks::~GrammarMasks() { *total_bytes_ -= grammar_->bytes() + cached_bytes(); }
 
-// Counts that differ by more than any token of the group can read are the same to the group.
+// Counts whose distance to the bounds exceeds the group's longest token are equivalent for it.
 GrammarMasks::Key GrammarMasks::KeyOf(const Item& item, size_t group) const {
   const Automaton& automaton = grammar_->automaton();
   const Automaton::RuleInfo& rule = automaton.rules()[automaton.node(item.node).rule];

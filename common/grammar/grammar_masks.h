@@ -1,9 +1,9 @@
-// Which tokens may come at a state of one grammar, as bits. What a node of the automaton says about
-// the vocabulary is worked out when the node is first met, and kept (node_mask.h); what depends on
-// the stack is checked each time.
+// Computes which tokens may follow a state of one grammar, as bits. What depends only on a node of
+// the automaton is computed when the node is first reached, and cached (node_mask.h); what depends
+// on the stack is checked each time.
 //
-// Thread: any. Two threads that meet a node at once both work it out.
-// When full: nodes that were not used for longest are forgotten.
+// Thread: any. Two threads that reach a node at once both compute it.
+// When full: evicts the nodes that were not used for longest.
 #pragma once
 
 #include <atomic>
@@ -23,29 +23,29 @@
 
 namespace outrider::grammar {
 
-// Working memory of one thread, used again and again for any grammars.
+// Working memory of one thread, reused for any grammars.
 struct MaskScratch {
   Stepper stepper;
   TrieWalker walker;
-  std::vector<uint64_t> keys;  // of a mask's nodes
+  std::vector<uint64_t> keys;  // of the nodes of a mask
 };
 
 class GrammarMasks {
  public:
   struct Limits {
     size_t cache_bytes = 8 << 20;
-    // Of what a mask takes because of its stack, each time; a step takes some 5 to 20 ns.
+    // Limit on a mask's work that depends on its stack; a step takes some 5 to 20 ns.
     int64_t steps = 2'000'000;
-    // Of making the masks of all nodes of a state, whether they are made now or were kept: so
-    // whether a text can be followed does not depend on what is kept. A string takes 4,600,000 over
-    // 131,072 tokens.
+    // Limit on making the masks of all nodes of a state, whether they are made now or were cached,
+    // so that whether a text can be followed does not depend on the cache. A JSON string takes
+    // 4,600,000 over 131,072 tokens.
     int64_t node_steps = 32'000'000;
-    // Of all nodes of a round's draft together (DraftGrammar), but for the last.
+    // Limit for all nodes of a round's draft together (DraftGrammar), except the last.
     int64_t round_steps = 8'000'000;
   };
 
-  // `total_bytes`: counts the bytes of the grammar and of its masks for as long as they live,
-  // beside those of others; may be nullptr.
+  // `total_bytes`: counter that includes the bytes of the grammar and its masks during their
+  // lifetime, beside others; may be nullptr.
   GrammarMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTable> tokens,
                const Limits& limits, std::shared_ptr<std::atomic<size_t>> total_bytes = nullptr);
   ~GrammarMasks();
@@ -55,15 +55,15 @@ class GrammarMasks {
       : GrammarMasks(std::move(grammar), std::move(tokens), Limits()) {}
 
   // Sets the bits of the tokens after which `state` is not dead, and of the end tokens if it is
-  // accepting, and clears all others. Returns how many are set; if one, it is forced: FirstToken.
+  // accepting, and clears all others. Returns how many are set; a single one is forced: FirstToken.
   // kResourceExhausted: the grammar is so ambiguous here that a limit on items or steps is reached;
   // that depends on the text, the grammar and the vocabulary alone.
   // REQUIRES: a state of this grammar, `mask` of tokens().mask_words() words.
   Result<int> Fill(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
 
-  // Works out and keeps masks of nodes, in the order of the automaton, for at most some `steps` and
-  // as far as they fit: on a worker thread, before a text begins, so that few are left for threads
-  // that others wait for.
+  // Computes and caches masks of nodes, in the order of the automaton, for about `steps` steps at
+  // most and as far as they fit. Call it on a worker thread before a text begins, so that few masks
+  // are left for threads that others wait for.
   void Prepare(int64_t steps, MaskScratch& scratch);
 
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
@@ -85,8 +85,8 @@ class GrammarMasks {
   std::shared_ptr<const NodeMask> NodeMaskOf(Key key, const Item& item, size_t group,
                                              MaskScratch& scratch);
   void Keep(Key key, std::shared_ptr<const NodeMask> mask);
-  // Adds what `group` may come at the items of `state`. `node_steps`: what the masks of its nodes
-  // took to make, added up.
+  // Adds the tokens of `group` that may follow the items of `state`. `node_steps`: accumulates the
+  // steps that the masks of its nodes took to make.
   Status FillGroup(const GrammarState& state, size_t group, int64_t* node_steps, int64_t* steps,
                    MaskScratch& scratch, std::span<MaskWord> mask);
 
@@ -96,12 +96,12 @@ class GrammarMasks {
   const std::shared_ptr<std::atomic<size_t>> total_bytes_;
 
   mutable Mutex mu_;
-  std::list<Entry> entries_ OUTRIDER_GUARDED_BY(mu_);  // last used first
+  std::list<Entry> entries_ OUTRIDER_GUARDED_BY(mu_);  // most recently used first
   std::unordered_map<Key, std::list<Entry>::iterator> by_key_ OUTRIDER_GUARDED_BY(mu_);
   size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
-// The lowest token of `mask`. REQUIRES: there is one.
+// The lowest token of `mask`. REQUIRES: it is not empty.
 TokenId FirstToken(std::span<const MaskWord> mask);
 
 }  // namespace outrider::grammar

@@ -10,7 +10,7 @@
 namespace outrider::grammar {
 namespace {
 
-// A frame that states hold: counted references, each from an item or from another frame's return.
+// A frame held by states, with a count of references, from items or other frames' returns.
 struct HeldFrame : Frame {
   std::atomic<uint32_t> references{0};
   std::vector<Return> list;  // `returns`
@@ -22,7 +22,7 @@ void AddReference(const Frame* frame) {
   const_cast<HeldFrame*>(held)->references.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Without recursion: a deeply nested text has a long chain of frames.
+// Without recursion, because a deeply nested text has a long chain of frames.
 void DropReference(const Frame* first) {
   std::vector<const Frame*> left = {first};
   while (!left.empty()) {
@@ -36,12 +36,12 @@ void DropReference(const Frame* first) {
   }
 }
 
-// Makes frames of a Stepper into held ones.
+// Converts frames of a Stepper to held ones.
 class FrameKeeper {
  public:
   const Frame* Keep(const Frame* frame) {
     const Frame* const kept = Find(frame);
-    // New ones are filled after they are all there: they refer to each other.
+    // New frames are filled after all exist, because they refer to each other.
     while (filled_ < order_.size()) Fill(*order_[filled_++]);
     AddReference(kept);
     return kept;
@@ -79,7 +79,7 @@ class FrameKeeper {
   size_t num_returns_ = 0;
 };
 
-// Returns of all frames that `items` lead to.
+// Returns of all frames reachable from `items`.
 size_t CountReturns(std::span<const Item> items) {
   std::unordered_set<const Frame*> seen = {nullptr};
   std::vector<const Frame*> left;

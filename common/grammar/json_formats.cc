@@ -6,7 +6,7 @@
 namespace outrider::grammar {
 namespace {
 
-// Years 0001 to 9999, days that each month has, 29 February in leap years alone.
+// Years 0001 to 9999, with the right days for each month, and 29 February only in leap years.
 constexpr const char* kDate =
     "(?:(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})-"
     "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|"
@@ -18,7 +18,7 @@ constexpr const char* kTime =
 constexpr const char* kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
 constexpr const char* kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 
-// Of paths, queries and fragments alike.
+// For paths, queries and fragments.
 constexpr const char* kUriText = "(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})";
 
 std::string Host() {

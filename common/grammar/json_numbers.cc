@@ -1,4 +1,4 @@
-// Bounds of numbers as choices over their digits.
+// Expresses bounds of numbers as choices over their digits.
 
 #include <algorithm>
 #include <string>
@@ -20,7 +20,7 @@ ExprId AnyDigits(RuleSet& rules, size_t count) {
   return rules.Repeat(DigitsFrom(rules, '0', '9'), times, times);
 }
 
-// Numbers of as many digits as both have. REQUIRES: the same size, low <= high.
+// Numbers with as many digits as both bounds. REQUIRES: the same size, low <= high.
 ExprId SameLength(RuleSet& rules, const std::string& low, const std::string& high) {
   if (low.empty()) return rules.Empty();
   const std::string low_rest = low.substr(1), high_rest = high.substr(1);
@@ -44,7 +44,7 @@ ExprId SameLength(RuleSet& rules, const std::string& low, const std::string& hig
   return rules.Choice(std::move(ways));
 }
 
-// From `low` to `high`, or without an end. REQUIRES: 0 <= low.
+// From `low` to `high`, or without an upper bound. REQUIRES: 0 <= low.
 ExprId WholeNumbers(RuleSet& rules, int64_t low, std::optional<int64_t> high) {
   std::vector<ExprId> ways;
   const std::string first = std::to_string(low);
@@ -75,12 +75,12 @@ ExprId AnyFraction(RuleSet& rules) {
       rules.Sequence({rules.Bytes("."), DigitsFrom(rules, '0', '9'), Digits(rules)}));
 }
 
-// Digits, one of them not zero.
+// Digits, at least one of them not zero.
 ExprId PositiveDigits(RuleSet& rules) {
   return rules.Sequence({Digits(rules), DigitsFrom(rules, '1', '9'), Digits(rules)});
 }
 
-// The rest of a fraction from digit `at` on: not below that of `bound`, or above it.
+// The rest of a fraction from digit `at` on: at least that of `bound`, or above it.
 ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t at, bool above) {
   if (at == bound.size()) return above ? PositiveDigits(rules) : Digits(rules);
   std::vector<ExprId> ways = {rules.Sequence(
@@ -92,8 +92,8 @@ ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t at, bool ab
   return rules.Choice(std::move(ways));
 }
 
-// The same: not above that of `bound`, or below it. `bound` does not end with a zero, so a fraction
-// that ends before it is below.
+// The same: at most that of `bound`, or below it. `bound` does not end with a zero, so a fraction
+// that ends earlier is below it.
 ExprId FractionTo(RuleSet& rules, const std::string& bound, size_t at, bool below) {
   if (at == bound.size()) {
     return below ? rules.Choice({}) : rules.Repeat(rules.Bytes("0"), 0, kUnbounded);
@@ -109,7 +109,7 @@ ExprId FractionTo(RuleSet& rules, const std::string& bound, size_t at, bool belo
   return rules.Choice(std::move(ways));
 }
 
-// Numbers without sign that are not below `bound`, or above it, whatever its sign.
+// Absolute values that are at least that of `bound`, or above it.
 ExprId SizesFrom(RuleSet& rules, const Decimal& bound, bool above) {
   const ExprId whole = rules.Bytes(std::to_string(bound.whole));
   const ExprId point = rules.Bytes(".");
@@ -125,7 +125,7 @@ ExprId SizesFrom(RuleSet& rules, const Decimal& bound, bool above) {
   return rules.Choice(std::move(ways));
 }
 
-// The same: not above `bound`, or below it.
+// The same: at most that of `bound`, or below it.
 ExprId SizesTo(RuleSet& rules, const Decimal& bound, bool below) {
   const ExprId whole = rules.Bytes(std::to_string(bound.whole));
   const ExprId point = rules.Bytes(".");

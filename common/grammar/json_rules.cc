@@ -11,7 +11,7 @@ namespace {
 constexpr char kHex[] = "0123456789abcdef";
 constexpr char32_t kLastAscii = 0x7F;
 
-// How an escape writes `c`, without its \; "" if it needs none.
+// The escape of `c` without its \; "" if it needs none.
 std::string EscapeOf(char32_t c) {
   switch (c) {
     case '"': return "\"";
@@ -27,7 +27,7 @@ std::string EscapeOf(char32_t c) {
   return std::string("u00") + kHex[c >> 4] + kHex[c & 15];
 }
 
-// Characters that a string holds as they are.
+// Characters that a string contains unescaped.
 CodePointSet PlainCharacters() {
   CodePointSet special = CodePointSet::Of(0, 0x1F);
   special.Add('"', '"');
@@ -46,18 +46,18 @@ ExprId HexDigits(RuleSet& rules, std::string_view first, int more) {
   return rules.Sequence(std::move(parts));
 }
 
-// What a key goes on with where it differs from names: any plain characters, and these after one
-// that is not ASCII. They are rules, for every beginning of a name goes on with them.
+// Continuations of a key after it differs from all names: any plain characters, also after one that
+// is not ASCII. They are rules, because every prefix of a name continues with them.
 struct KeyRest {
   ExprId any = kNoExpr;
   ExprId wide = kNoExpr;
 };
 
-// Names that agree in what comes before `at`: the sorted ones from `begin` to `end`.
+// The sorted names from `begin` to `end` agree in what precedes `at`.
 ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, size_t begin,
                  size_t end, size_t at, const KeyRest& rest) {
   std::vector<ExprId> ways;
-  CodePointSet begun;  // characters that one of the names has here
+  CodePointSet begun;  // characters with which a name continues here
   bool has_wide = false;
   if (names[begin].size() != at) {
     ways.push_back(rules.Empty());
@@ -71,7 +71,8 @@ ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, siz
     while (last < end && names[last].substr(at, next.size) == bytes) ++last;
     begun.Add(next.code, next.code);
     has_wide = has_wide || next.code > kLastAscii;
-    if (EscapeOf(next.code).empty()) {  // one with an escape is no name without escapes
+    // a name without escapes cannot have one that needs an escape
+    if (EscapeOf(next.code).empty()) {
       ways.push_back(rules.Sequence(
           {rules.Bytes(bytes), OtherThan(rules, names, begin, last, at + next.size, rest)}));
     }
@@ -170,7 +171,7 @@ ExprId JsonRules::Number() {
     CodePointSet e = CodePointSet::Of('e', 'e'), sign = CodePointSet::Of('+', '+');
     e.Add('E', 'E');
     sign.Add('-', '-');
-    // Two digits: more would leave the range of a double.
+    // Two digits, as more would exceed the range of a double.
     const ExprId exponent =
         rules_.Sequence({rules_.Characters(e), rules_.Optional(rules_.Characters(sign)),
                          rules_.Repeat(digit, 1, 2)});
@@ -199,7 +200,7 @@ ExprId JsonRules::List(ExprId item, int min, int max) {
 }
 
 ExprId JsonRules::Value() {
-  // Object and Array refer to it while it is made.
+  // Object and Array refer to it before it is complete.
   return Once(value_, "value", [&] {
     return rules_.Choice({Object(), Array(), String(), Number(), Boolean(), Null()});
   });

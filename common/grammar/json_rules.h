@@ -1,7 +1,7 @@
-// The parts of JSON as rules: what the schema reader puts together.
+// Rules for the parts of JSON, which the schema reader combines.
 //
 // White space: one space may follow each `,` and `:`, and there is none elsewhere. So a text has
-// few ways to be written, cannot go on without end, and more of its tokens are forced.
+// few spellings, cannot go on forever, and more of its tokens are forced.
 //
 // Thread: one owner.
 #pragma once
@@ -25,9 +25,9 @@ class JsonRules {
 
   ExprId Comma();
   ExprId Colon();
-  // One character of a string, in each way to write it. Both halves of a surrogate pair are one.
+  // One character of a string, in every spelling. Both halves of a surrogate pair count as one.
   ExprId Character();
-  // The same for a set of characters, each in one way: itself, or an escape where it needs one.
+  // The same for a set of characters, each in one spelling: itself, or an escape if necessary.
   static ExprId CharacterOf(RuleSet& rules, const CodePointSet& set);
   ExprId Quoted(ExprId content);
   ExprId String();
@@ -43,12 +43,12 @@ class JsonRules {
   ExprId InBraces(ExprId members);
   // Between `min` and `max` (or kUnbounded) items, separated.
   ExprId List(ExprId item, int min, int max);
-  // A key that is none of `names`. Where there are names it has no escapes, by which one of them
-  // could be written in another way.
+  // A key that is none of `names`. With names it has no escapes, which could spell one of them
+  // differently.
   ExprId KeyOtherThan(const std::set<std::string_view>& names);
 
  private:
-  // A rule that is made when it is first asked for.
+  // Returns a rule, which is made when first needed.
   template <class Make>
   ExprId Once(std::optional<RuleId>& id, const char* name, Make make);
 
@@ -56,24 +56,24 @@ class JsonRules {
   std::optional<RuleId> string_, number_, integer_, value_, object_, array_;
 };
 
-// What bounds an integer.
+// The bounds of an integer.
 struct IntegerRange {
   std::optional<int64_t> low, high;
   bool low_is_excluded = false, high_is_excluded = false;
 };
 
-// A number as it is written: its sign apart, without an exponent.
+// A number as written: the sign is separate, there is no exponent.
 struct Decimal {
   bool is_negative = false;
   int64_t whole = 0;     // at least 0
   std::string fraction;  // digits after the point, without zeros at the end
 };
 
-// The integers of the range. An empty choice where there are none; -0 is not among them.
+// The integers of the range, without -0. An empty choice if there are none.
 // REQUIRES: no bound is INT64_MIN or INT64_MAX.
 ExprId IntegersIn(RuleSet& rules, IntegerRange range);
-// Numbers without exponents that are not below `bound`, or (`above`) above it; not above it, or
-// below it. REQUIRES: its whole part is below INT64_MAX.
+// Numbers without exponents that are at least `bound` (above it if `above`), or at most it (below
+// it). REQUIRES: its whole part is below INT64_MAX.
 ExprId NumbersFrom(RuleSet& rules, const Decimal& bound, bool above);
 ExprId NumbersTo(RuleSet& rules, const Decimal& bound, bool below);
 

@@ -12,7 +12,7 @@
 namespace outrider::grammar {
 namespace {
 
-// The types that are in both; empty ones stand for all types.
+// The types in both lists; an empty list means all types.
 std::vector<SchemaType> CommonTypes(const std::vector<SchemaType>& a,
                                     const std::vector<SchemaType>& b) {
   if (a.empty()) return b;
@@ -41,7 +41,7 @@ Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
     for (const char c : member) pointer += c == '~' ? "~0" : c == '/' ? "~1" : std::string(1, c);
   }
   const RuleId id = RuleOf(pointer, start);
-  // Rules are read one by one, so that references do not nest.
+  // Rules are read one by one, so that references do not recurse.
   while (!pending_.empty()) {
     const auto [rule, schema] = pending_.front();
     pending_.pop_front();

@@ -6,7 +6,7 @@
 namespace outrider::grammar {
 namespace {
 
-// How many times the nodes of a whole automaton one rule may have before its nodes are merged.
+// How many times the nodes of a whole automaton one rule may have before equal nodes are merged.
 constexpr size_t kMaxUnmergedNodes = 4;
 
 }  // namespace
@@ -64,7 +64,7 @@ Nfa::State Nfa::AddCall(RuleId rule, bool may_be_empty, State from) {
 Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
   const ExprId part = expr.parts[0];
   const auto index = static_cast<size_t>(part);
-  const int min = nullable_[index] ? 0 : expr.min;  // an empty one can stand for those that lack
+  const int min = nullable_[index] ? 0 : expr.min;  // an empty match can replace the missing ones
   State at = from;
   if (expr.max == 0) return at;
   const int max = expr.max;
@@ -99,7 +99,7 @@ Nfa::State Nfa::CopyNode(State node) {
   return copy;
 }
 
-// Tries share all nodes but those on the way of a key that one of them has more.
+// Tries share all nodes except those on the path of the additional key.
 Nfa::State Nfa::AddKey(State trie, std::string_view key, State end) {
   const State root = CopyNode(trie);
   State at = root;
@@ -118,14 +118,14 @@ Nfa::State Nfa::AddKey(State trie, std::string_view key, State end) {
   return root;
 }
 
-// From the last field to the first, so that the keys that may come after field i are a trie that
+// From the last field to the first, so that the keys that may follow field i form a trie that
 // shares all but one key with the next one's: linear in the fields, and deterministic.
 Nfa::State Nfa::AddFields(const Expr& expr, State from) {
   const ExprId separator = expr.parts.back();
   const State end = NewNode();
-  State after = NewNode();  // the fields before are over, one of them is written
-  State keys = NewNode();   // begins the fields that may come next
-  bool may_end = true;      // no field that must come is left
+  State after = NewNode();  // after a field
+  State keys = NewNode();   // start of the fields that may come next
+  bool may_end = true;      // no required field is left
   AddEmpty(after, end);
   if (expr.parts.size() > 1) {
     AddEmpty(Add(separator, after), keys);
@@ -230,7 +230,7 @@ uint32_t Nfa::Target(StateSet states) {
   return Intern(Closure(states));
 }
 
-// Cuts the bytes where an edge begins or ends: between two cuts the targets are the same.
+// Splits byte ranges at all starts and ends of edges: between two splits the targets are the same.
 void Nfa::MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out) {
   std::vector<int> cuts;
   for (const ByteEdge& edge : edges) {
@@ -284,7 +284,7 @@ bool Nfa::Determinize(size_t max_nodes, std::vector<RuleNode>& out) {
   return !budget_.spent();
 }
 
-// One node for each state that an edge leads to, with the edges of all that empty edges reach.
+// One node for each state that is the target of an edge, with the edges of its empty closure.
 std::vector<RuleNode> Nfa::KeepStates(size_t max_nodes) {
   std::vector<RuleNode> out;
   std::vector<uint32_t> ids(nodes_.size(), UINT32_MAX);
@@ -330,7 +330,7 @@ std::vector<RuleNode> Nfa::Compile(bool needs_text) {
   }
   if (budget_.spent()) return {};
   if (needs_text && out[0].accepts) {
-    // A start of its own, to which nothing comes back.
+    // A separate start, to which no edge returns.
     const auto copy = static_cast<uint32_t>(out.size());
     out.push_back(out[0]);
     for (RuleNode& node : out) {

@@ -1,5 +1,5 @@
-// The nondeterministic automaton of one rule (Thompson's construction), and the deterministic one
-// of it (subset construction), in which calls of rules are letters as bytes are.
+// The nondeterministic automaton of one rule (Thompson's construction), and its deterministic form
+// (subset construction), in which both calls of rules and bytes are symbols.
 //
 // Thread: one owner.
 #pragma once
@@ -16,13 +16,13 @@
 
 namespace outrider::grammar {
 
-// Nodes of one rule, whose edges go to each other; node 0 is the start.
+// Nodes of one rule, with edges among them; node 0 is the start.
 struct RuleNode {
   std::vector<ByteEdge> bytes;
   std::vector<CallEdge> calls;
   bool accepts = false;
 
-  // What it takes in the compiled automaton.
+  // Its size in the compiled automaton.
   size_t compiled_bytes() const {
     return sizeof(Automaton::Node) + bytes.size() * sizeof(ByteEdge) +
            calls.size() * sizeof(CallEdge);
@@ -34,14 +34,13 @@ class Nfa {
   // `nullable`: which expressions match the empty text.
   Nfa(RuleSet& rules, const std::vector<bool>& nullable, StepBudget& budget);
   // Builds the automaton of `body`. Repetitions with many copies become counted rules of `rules`.
-  // Stops early when the budget is spent, or beyond a few times the nodes of the limits: then
-  // status() of `rules` says so.
+  // Stops early when the budget is spent, or beyond a few times the nodes of the limits; status()
+  // of `rules` reports that.
   void Build(ExprId body);
 
-  // Without empty edges and deterministic in bytes and calls, where that takes no more than some
-  // times as many nodes as this one; else only without empty edges. `needs_text`: no empty match,
-  // even if the body has one. Nothing if `rules` failed or the budget is spent; stops early once it
-  // takes more nodes or bytes than the limits allow.
+  // Removes empty edges, and makes the automaton deterministic in bytes and calls if that takes no
+  // more than a few times as many nodes. `needs_text`: excludes the empty match. Returns nothing if
+  // `rules` failed or the budget is spent; stops early beyond the nodes or bytes of the limits.
   std::vector<RuleNode> Compile(bool needs_text);
 
  private:
@@ -62,17 +61,18 @@ class Nfa {
   State AddRepeat(const Expr& expr, State from);
   State AddFields(const Expr& expr, State from);
   State AddStates(const Expr& expr, State from);
-  // A trie that has `key`, which leads to `end`, beside what `trie` has. REQUIRES: no key of `trie`
-  // begins this one, nor it one of them.
+  // A trie with the keys of `trie` and `key`, which leads to `end`. REQUIRES: neither `key` nor a
+  // key of `trie` is a prefix of another.
   State AddKey(State trie, std::string_view key, State end);
-  // A node with the edges of `node`.
+  // A new node with the edges of `node`.
   State CopyNode(State node);
   State AddCall(RuleId rule, bool may_be_empty, State from);
 
   // All states that empty edges reach from these; only those that have other edges, or end it.
   StateSet Closure(const StateSet& states);
   bool Accepts(const StateSet& closure) const;
-  // False: it takes more than `max_nodes` nodes, more bytes than the limits allow, or the budget.
+  // Returns false if it takes more than `max_nodes` nodes, more bytes than the limits allow, or the
+  // budget.
   bool Determinize(size_t max_nodes, std::vector<RuleNode>& out);
   void MergeByteEdges(std::vector<ByteEdge> edges, std::vector<ByteEdge>& out);
   std::vector<RuleNode> KeepStates(size_t max_nodes);
@@ -84,8 +84,8 @@ class Nfa {
   StepBudget& budget_;
   std::vector<Node> nodes_;
   State end_ = 0;
-  size_t copied_bytes_ = 0;       // of CopyNode
-  std::vector<uint32_t> stamps_;  // of the closure that saw a state last
+  size_t copied_bytes_ = 0;       // by CopyNode
+  std::vector<uint32_t> stamps_;  // the last closure that saw each state
   uint32_t stamp_ = 0;
   std::map<StateSet, uint32_t> ids_;
   std::vector<const StateSet*> sets_;  // by id

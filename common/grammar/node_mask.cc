@@ -25,7 +25,7 @@ const Stepper::Set& TrieWalker::StepTo(const Automaton& automaton, const ByteTri
 TrieWalker::Rests TrieWalker::WalkTokens(const Automaton& automaton, const TokenTable& tokens,
                                          size_t group, const Item& item, int64_t max_steps,
                                          Stepper& stepper, NodeMask& out) {
-  constexpr int64_t kStepsOfRest = 16;  // to sort it and to put it into a trie, and one a byte
+  constexpr int64_t kStepsOfRest = 16;  // to sort it and add it to a trie; plus one per byte
   const ByteSet& follow = automaton.rules()[automaton.node(item.node).rule].follow;
   const ByteTrie& trie = tokens.groups()[group].trie;
   const int64_t begin = stepper.steps();

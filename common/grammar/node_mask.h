@@ -1,11 +1,11 @@
-// What one node of an automaton says about every token of a group of tokens, whatever the stack
-// below it is (the context-independent tokens of XGrammar, Dong et al. 2024, section 3.1).
+// What one node of an automaton determines about every token of a group, whatever its stack (the
+// context-independent tokens of XGrammar, Dong et al. 2024, section 3.1).
 //
-// A token is allowed at a stack whose top is the node, if and only if either the node's rule and
-// those that it calls read all of it, or they read a beginning of it, the rule ends there, and the
-// rest is allowed where the rule returns to. The first kind is found here once and for all. Of the
-// second, the rests are: many tokens share one (`",` and `abc",` both leave `,` after a string),
-// and few of them begin with a byte that can follow the rule at all.
+// A token is allowed at a stack with the node on top if and only if the node's rule and those it
+// calls read all of it, or they read a prefix of it, the rule ends there, and the rest is allowed
+// where the rule returns. The first kind is found here once. For the second kind only the rests are
+// stored: many tokens share one (`",` and `abc",` both leave `,` after a string), and few begin
+// with a byte that can follow the rule at all.
 //
 // Thread: any (immutable).
 #pragma once
@@ -23,13 +23,13 @@
 namespace outrider::grammar {
 
 struct NodeMask {
-  // Tokens that are read within the rule: as bits of a mask, or, where they are few, by their ids.
+  // Tokens that are read within the rule: as bits of a mask, or by their ids if they are few.
   std::vector<MaskWord> bits;
   std::vector<TokenId> ids;
-  // What other tokens leave when the rule has ended.
+  // The rests of other tokens after the end of the rule.
   ByteTrie rests;
-  int64_t steps = 0;  // that making it took: the same whenever it is made
-  // Making it met Stepper::overflowed or the limit on steps: what is here cannot be used.
+  int64_t steps = 0;  // steps to make it, the same whenever it is made
+  // Stepper::overflowed or the limit on steps was reached while it was made: it cannot be used.
   bool overflowed = false;
 
   size_t bytes() const {
@@ -38,27 +38,27 @@ struct NodeMask {
   }
 };
 
-// Walks tries with an automaton: one set of items for each byte of the way from the root.
+// Walks tries with an automaton: one set of items for each byte on the path from the root.
 //
-// Thread: one owner; working memory, used again and again.
+// Thread: one owner; working memory that is reused.
 class TrieWalker {
  public:
-  // The mask of the node of `item`, whose frame must be nullptr: the bottom is where its rule ends.
-  // Gives up soon after `max_steps` (NodeMask::overflowed).
+  // The mask of the node of `item`, whose frame must be nullptr: its rule ends at the bottom. Gives
+  // up soon after `max_steps` (NodeMask::overflowed).
   NodeMask MakeNodeMask(const Automaton& automaton, const TokenTable& tokens, size_t group,
                         const Item& item, int64_t max_steps, Stepper& stepper);
-  // Sets the bits of the texts of `trie` that can be read after `frame`'s rule has matched. False:
-  // it met Stepper::overflowed, or gave up soon after `max_steps`.
+  // Sets the bits of the texts of `trie` that can be read after `frame`'s rule has matched. Returns
+  // false if Stepper::overflowed, or if it gave up soon after `max_steps`.
   bool AllowRests(const Automaton& automaton, const ByteTrie& trie, const Frame& frame,
                   int64_t max_steps, Stepper& stepper, std::span<MaskWord> mask);
 
  private:
   using Rests = std::vector<std::pair<std::string_view, TokenId>>;
 
-  // Walks the trie from `item` on: fills out.ids and returns the rests.
+  // Walks the trie from `item`: fills out.ids and returns the rests.
   Rests WalkTokens(const Automaton& automaton, const TokenTable& tokens, size_t group,
                    const Item& item, int64_t max_steps, Stepper& stepper, NodeMask& out);
-  // The set after the byte of `node`, whose prefix of a byte less has its set.
+  // The set after the byte of `node`; its parent's set must exist.
   const Stepper::Set& StepTo(const Automaton& automaton, const ByteTrie::Node& node,
                              Stepper& stepper);
 
@@ -66,7 +66,7 @@ class TrieWalker {
 
   std::vector<Stepper::Set> sets_;    // by depth
   std::vector<Stepper::Mark> marks_;  // before the set of a depth was made
-  std::vector<size_t> exits_;         // depths at which the rule has ended, on the way
+  std::vector<size_t> exits_;         // depths on the path at which the rule has ended
   std::vector<size_t> num_exits_;     // by depth
 };
 

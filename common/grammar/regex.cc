@@ -110,14 +110,14 @@ class RegexParser {
     OUTRIDER_ASSIGN(bool repeats, ParseQuantifier(&min, &max));
     if (!repeats) return part;
     part = rules_.Repeat(part, min, max);
-    if (in_.Take('?')) return part;  // lazy: the same texts
+    if (in_.Take('?')) return part;  // a lazy quantifier matches the same texts
     if (in_.Peek() == '+') return in_.Error("possessive quantifiers are not supported");
     OUTRIDER_ASSIGN(repeats, ParseQuantifier(&min, &max));
     if (repeats) return in_.Error("a quantifier after a quantifier");
     return part;
   }
 
-  // A { that begins no quantifier is itself, as everywhere.
+  // A { that does not begin a quantifier is a literal, as elsewhere.
   Result<bool> ParseQuantifier(int* min, int* max) {
     *max = kUnbounded;
     if (in_.Take('*')) {
@@ -194,7 +194,7 @@ class RegexParser {
     return Write(negated ? set.Complement() : set);
   }
 
-  // Whether it is one character.
+  // Returns whether it is a single character.
   Result<bool> ParseClassPart(CodePointSet& set) {
     if (in_.at_end()) return in_.Error("a [ without its ]");
     if (in_.Peek() == '[' && (in_.Peek(1) == ':' || in_.Peek(1) == '.' || in_.Peek(1) == '=')) {

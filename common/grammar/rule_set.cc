@@ -8,7 +8,7 @@
 namespace outrider::grammar {
 namespace {
 
-constexpr int kMaxDepth = 1000;  // what compiling calls itself for
+constexpr int kMaxDepth = 1000;  // the depth of recursion in compiling
 constexpr int64_t kMaxSize = int64_t{1} << 40;
 constexpr int64_t kSharedSize = 16;
 

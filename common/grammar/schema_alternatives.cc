@@ -15,21 +15,21 @@
 namespace outrider::grammar {
 namespace {
 
-constexpr size_t kMaxAlternatives = 64;  // each is compared with each
-constexpr int64_t kBytesPerStep = 16;    // of constants that are compared
+constexpr size_t kMaxAlternatives = 64;  // all pairs are compared
+constexpr int64_t kBytesPerStep = 16;    // of compared constants
 
-// What is known of the values that are valid for a schema.
+// What is known about the values that are valid for a schema.
 struct Facts {
-  std::set<SchemaType> types;                      // of `type` or the constants; empty: any
-  std::optional<std::set<std::string>> constants;  // each as Canonical writes it
-  int64_t steps = 1;                               // of comparing them
+  std::set<SchemaType> types;                      // from `type` or the constants; empty: any
+  std::optional<std::set<std::string>> constants;  // each in canonical form
+  int64_t steps = 1;                               // to compare them
 };
 
 struct Alternative {
   Facts facts;
-  // Whether its texts are objects, though a schema without `type` has other valid values.
+  // Whether its texts are objects, although a schema without `type` has other valid values.
   bool is_object = false;
-  std::map<std::string, Facts> required;  // by the name of a property that it requires
+  std::map<std::string, Facts> required;  // by the name of a required property
 };
 
 // Every integer is a number.
@@ -45,8 +45,8 @@ SchemaType TypeOfValue(const JsonValue& value) {
   return value.is_array() ? SchemaType::kArray : SchemaType::kObject;
 }
 
-// 1 and 1.0 are one number. Beyond 9e15, where doubles are no longer exact integers, constants are
-// refused when they are written.
+// 1 and 1.0 are the same number. Beyond 9e15, where doubles are no longer exact integers, constants
+// are refused when written.
 std::string CanonicalNumber(const JsonValue& value) {
   constexpr double kMax = std::numeric_limits<double>::max();
   if (value.is_integer()) return value.Dump();
@@ -58,7 +58,7 @@ std::string CanonicalNumber(const JsonValue& value) {
   return value.Dump();
 }
 
-// The same text for equal values: those of JSON Schema, whose members have no order.
+// The same text for values that are equal in JSON Schema, where the order of members is irrelevant.
 std::string Canonical(const JsonValue& value) {
   if (value.is_number()) return CanonicalNumber(value);
   if (!value.is_array() && !value.is_object()) return value.Dump();
@@ -135,7 +135,7 @@ class AlternativeReader {
   RuleSet& rules_;
 };
 
-// Whether no value fits both.
+// Whether no value is valid for both.
 bool Exclude(const Facts& a, const Facts& b, RuleSet& rules) {
   rules.Spend(a.steps + b.steps);
   const auto is_in = [](const auto& set) {

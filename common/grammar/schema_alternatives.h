@@ -1,4 +1,5 @@
-// Whether the alternatives of a oneOf exclude each other, so that its grammar is that of an anyOf.
+// Checks that the alternatives of a oneOf exclude each other, so that its grammar is that of an
+// anyOf.
 //
 // Thread: any.
 #pragma once
@@ -10,9 +11,9 @@
 namespace outrider::grammar {
 
 // kInvalidArgument, with the path of an alternative, unless no value is valid for two of the
-// schemas `alternatives`, an array, as far as their types, their constants, and the types and
-// constants of properties that both require can tell. `root`: the document, for `$ref`. What is
-// read and compared is charged to the budget of `rules`.
+// schemas `alternatives`, an array, as shown by their types, their constants, and the types and
+// constants of properties that both require. `root`: the document, for `$ref`. Charges its work to
+// the budget of `rules`.
 Status CheckDisjoint(const JsonValue& root, const JsonValue& alternatives, RuleSet& rules);
 
 }  // namespace outrider::grammar

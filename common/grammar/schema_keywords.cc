@@ -14,7 +14,7 @@ const Names kAnnotations = {"title",    "description", "default",      "examples
                             "readOnly", "writeOnly",   "$comment",     "$schema",  "$id",
                             "$defs",    "definitions", "discriminator"};
 const Names kOfNamedSchemas = {"properties", "$defs", "definitions"};
-const Names kOfData = {"const", "enum", "default", "examples"};  // they hold no schemas
+const Names kOfData = {"const", "enum", "default", "examples"};  // these do not contain schemas
 const Names kOfAny = {"type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref"};
 const std::map<SchemaType, Names> kOfTypes = {
     {SchemaType::kString, {"minLength", "maxLength", "pattern", "format"}},
@@ -45,8 +45,8 @@ Result<SchemaType> TypeOf(const JsonValue& name) {
   return found->second;
 }
 
-// The name that one part of the pointer `ref` writes. An escape that JSON Pointer does not know is
-// refused: two pointers that are spelled differently never lead to the same value.
+// The name for one part of the pointer `ref`. Unknown escapes are refused, so two different
+// spellings never lead to the same value.
 Result<std::string> Unescaped(const JsonValue& ref, std::string_view part) {
   std::string name;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -64,14 +64,14 @@ Result<std::string> Unescaped(const JsonValue& ref, std::string_view part) {
   return name;
 }
 
-// `is_embedded`: whether the schema, or an array of them, is below a nested `$id`.
+// `is_embedded`: whether the schema, or an array of schemas, is below a nested `$id`.
 Status CheckReferencesIn(const JsonValue& schema, bool is_root, bool is_embedded, RuleSet& rules) {
   rules.Spend(1);
   for (size_t i = 0; schema.is_array() && i < schema.size(); ++i) {
     OUTRIDER_TRY(CheckReferencesIn(schema[i], /*is_root=*/false, is_embedded, rules));
   }
   if (!schema.is_object()) return Status();
-  // In older drafts "#name" names a place in the same document.
+  // In older drafts "#name" names a location in the same document.
   const JsonValue id = schema["$id"], ref = schema["$ref"];
   if (!is_root && id.is_string() && !id.text().starts_with('#')) is_embedded = true;
   if (is_embedded && ref.is_string()) {
@@ -103,7 +103,7 @@ Status CheckKeywords(const JsonValue& schema, const std::set<std::string_view>& 
   });
 }
 
-// Without the words of an error, which look for the member's path in the whole document.
+// Without an error message, which would search the whole document for the member's path.
 bool HasOnlyKeywords(const JsonValue& schema, const std::set<std::string_view>& allowed) {
   bool has_only = true;
   (void)schema.ForEachMember([&](const std::string& name, const JsonValue&) {

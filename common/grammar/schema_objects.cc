@@ -1,4 +1,4 @@
-// Objects of a JSON Schema, and what allOf puts together of them.
+// Reads objects of a JSON Schema, with their allOf.
 
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@ constexpr size_t kMaxNameBytes = 256;  // of a property
 
 Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int depth) {
   if (depth > rules_.limits().nesting) return schema.Error("refers to itself");
-  // A schema of allOf is read once for each way that leads to it, of which there can be 2^depth.
+  // A schema of allOf is read once for each path to it, and there can be 2^depth of these.
   rules_.Spend(kStepsOfSchema +
                kStepsOfProperty *
                    static_cast<int64_t>(schema["properties"].size() + schema["required"].size()));
@@ -30,7 +30,7 @@ Status SchemaReader::Collect(const JsonValue& schema, ObjectParts& parts, int de
   }
   std::set<std::string_view> allowed = KeywordsOf(SchemaType::kObject);
   allowed.insert({"type", "allOf"});
-  // A schema of several types is read for each; here it is read for objects.
+  // A schema of several types is read once for each; here it is read for objects.
   const bool is_nested = depth > 0 || !schema["allOf"].absent();
   if (is_nested) {
     OUTRIDER_TRY(CheckKeywords(schema, allowed, "is not supported within allOf"));
@@ -85,7 +85,7 @@ Result<ExprId> SchemaReader::WriteObject(const JsonValue& schema, ObjectParts& p
           "properties of the other schemas");
     }
   }
-  std::map<std::string_view, bool> names;  // and whether they are required
+  std::map<std::string_view, bool> names;  // whether they are required
   for (const std::string& name : parts.names) names.emplace(name, false);
   JsonValue additional = parts.additional.empty() ? JsonValue(schema["additionalProperties"])
                                                   : parts.additional.front();

@@ -22,11 +22,11 @@
 
 namespace outrider::grammar {
 
-// The properties of one object, from a schema and what allOf adds to it.
+// The properties of one object, from a schema and its allOf.
 struct ObjectParts {
   std::vector<std::pair<std::string, JsonValue>> properties;
-  std::set<std::string> names;                // of the properties
-  std::map<std::string, JsonValue> required;  // names, and where the schema has them
+  std::set<std::string> names;                // of properties
+  std::map<std::string, JsonValue> required;  // names, and the schemas that require them
   std::vector<JsonValue> additional;
   int schemas = 0;
 };
@@ -35,7 +35,7 @@ class SchemaReader {
  public:
   SchemaReader(const JsonValue& root, RuleSet& rules) : root_(root), rules_(rules), json_(rules) {}
 
-  // The rule of a whole text that is valid for the part at `path`.
+  // The rule for a whole text that is valid for the part at `path`.
   Result<RuleId> Read(const std::vector<std::string>& path);
 
  private:
@@ -45,7 +45,7 @@ class SchemaReader {
   // `types`, here and below: those that the value may have; empty: any.
   Result<ExprId> ReadConstants(const JsonValue& schema, const std::vector<SchemaType>& types);
   static bool HasType(const JsonValue& value, const std::vector<SchemaType>& types);
-  // A value as it must be written.
+  // A value exactly as it must be written.
   Result<ExprId> WriteValue(const JsonValue& value);
   Result<ExprId> ReadChoice(const JsonValue& schema, const std::string& name);
   // What of an alternative has a type that `typed`, the schema around it, names. An empty choice if
@@ -59,23 +59,24 @@ class SchemaReader {
   Result<ExprId> ReadString(const JsonValue& schema);
   // The text of a string with a pattern or a format.
   Result<ExprId> ReadPattern(const JsonValue& schema);
-  // `text` in `min` to `max` characters.
+  // `text` with `min` to `max` characters.
   Result<ExprId> WithLength(const JsonValue& pattern, ExprId text, int min, int max);
-  // The integer that bounds integers where `value` does: 4.5 is 5 for a low bound.
+  // The equivalent integer bound: 4.5 is 5 for a lower bound.
   Result<std::optional<int64_t>> ReadIntegerBound(const JsonValue& value, bool is_low,
                                                   bool* is_excluded);
   Result<ExprId> ReadIntegers(const JsonValue& schema);
   Result<ExprId> ReadNumbers(const JsonValue& schema);
-  // What all of `bounds`, and `multiple` if there is one, allow. REQUIRES: there is one of them.
+  // The numbers that all of `bounds`, and `multiple` if there is one, allow. REQUIRES: there is at
+  // least one of these.
   Result<ExprId> AllOfNumbers(const JsonValue& multiple, const std::vector<ExprId>& bounds,
                               bool is_integer);
   Result<ExprId> ReadArray(const JsonValue& schema);
   // `first`, then any number of `item` unless that is kNoExpr; `min` to `max` in all.
   ExprId Tuple(const std::vector<ExprId>& first, ExprId item, int min, int max);
 
-  // Adds what `schema`, an object's, and the schemas of its allOf say.
+  // Adds the keywords of an object's `schema` and of its allOf.
   Status Collect(const JsonValue& schema, ObjectParts& parts, int depth);
-  // Adds what the keywords of objects in `schema` itself say.
+  // Adds the object keywords of `schema` itself.
   static Status AddObject(const JsonValue& schema, ObjectParts& parts);
   static Status AddProperty(const std::string& name, const JsonValue& value, ObjectParts& parts);
   Result<ExprId> WriteObject(const JsonValue& schema, ObjectParts& parts);
@@ -87,7 +88,7 @@ class SchemaReader {
   JsonRules json_;
   std::map<std::string, RuleId> refs_;  // by pointer, which is unique (Resolve)
   std::deque<std::pair<RuleId, JsonValue>> pending_;
-  std::deque<std::string> extra_;  // names that are required and no property's
+  std::deque<std::string> extra_;  // required names that are not properties
 };
 
 }  // namespace outrider::grammar

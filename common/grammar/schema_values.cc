@@ -1,4 +1,4 @@
-// Strings, numbers and arrays of a JSON Schema.
+// Reads strings, numbers and arrays of a JSON Schema.
 
 #include <algorithm>
 #include <cmath>
@@ -18,15 +18,15 @@ namespace {
 
 constexpr size_t kMaxPrefixItems = 256;
 constexpr int64_t kMaxBound = int64_t{1} << 62;
-constexpr int64_t kStepsOfPatternByte = 8;  // it is parsed each time that its schema is read
+constexpr int64_t kStepsOfPatternByte = 8;  // it is parsed each time its schema is read
 
 constexpr double kMaxDoubleBound = 9e15;
 constexpr size_t kMaxBoundDigits = 20;  // after the point
-// What a remainder is counted of: states are in proportion.
+// The largest multiple; the number of states is proportional to it.
 constexpr int64_t kMaxMultiple = 1000;
 constexpr int kMaxMultipleDigits = 9;
 
-// As its shortest text says it: 0.1 is a tenth, not the double next to it.
+// The exact decimal of its shortest text: 0.1 is a tenth, not the nearest double.
 Result<Decimal> DecimalOf(const JsonValue& value) {
   Decimal out;
   if (value.is_integer()) {
@@ -118,7 +118,7 @@ Result<ExprId> SchemaReader::ReadPattern(const JsonValue& schema) {
   OUTRIDER_TRY(rules_.status());
   RegexOptions options{.may_lie_inside = !is_format, .write_character = &JsonRules::CharacterOf};
   const bool has_length = !schema["minLength"].absent() || !schema["maxLength"].absent();
-  if (has_length) options.write_character = nullptr;  // characters are counted first
+  if (has_length) options.write_character = nullptr;  // first counts characters
   const Result<ExprId> text = ParseRegex(regex, rules_, options);
   if (!text.ok()) return source.Error(text.status().message());
   if (!has_length) return *text;

@@ -1,4 +1,4 @@
-// Reads the characters of a grammar's source one by one.
+// Reads a grammar's source character by character.
 //
 // Thread: one owner.
 #pragma once
@@ -20,19 +20,19 @@ class SourceReader {
   explicit SourceReader(std::string_view text);
 
   bool at_end() const { return at_ == text_.size(); }
-  // The character to come, or a later one; kEnd after the last.
+  // The next character, or a later one; kEnd after the last.
   char32_t Peek(size_t ahead = 0) const {
     return ahead < text_.size() - at_ ? text_[at_ + ahead] : kEnd;
   }
   // REQUIRES: not at the end.
   char32_t Next() { return text_[at_++]; }
   bool Take(char32_t c);
-  // ASCII.
+  // REQUIRES: `text` is ASCII.
   bool TakeText(std::string_view text);
-  // {n}, {n,} and {n,m}; else takes nothing and returns false. kInvalidArgument beyond `most`, or
-  // where m is less than n.
+  // {n}, {n,} and {n,m}; otherwise consumes nothing and returns false. kInvalidArgument beyond
+  // `most`, or if m is less than n.
   Result<bool> TakeCounts(int* min, int* max, int most);
-  // kInvalidArgument unless so many digits come. REQUIRES: at most 8.
+  // kInvalidArgument unless `digits` digits follow. REQUIRES: at most 8.
   Result<char32_t> TakeHex(int digits);
 
   size_t line() const;  // from 1

@@ -33,7 +33,7 @@ void Stepper::Call(const Automaton& automaton, const CallEdge& call, const Item&
     Reach({automaton.rules()[call.rule].start, 0, called.frame});
   }
   Frame* const frame = called.frame;
-  // The frame is left at a later byte at the earliest, so a caller that comes late is in time.
+  // The rule ends at a later byte at the earliest, so a caller may still be added.
   Return* const back = returns_.Take();
   *back = {call.target, caller.count, caller.frame, frame->returns};
   frame->returns = back;
@@ -52,7 +52,7 @@ void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {
         rule.max_count == kUnbounded || ended.count < static_cast<uint32_t>(rule.max_count);
     const bool may_end = ended.count >= static_cast<uint32_t>(rule.min_count);
     if (rule.max_count == kUnbounded && may_end) {
-      ended.count = static_cast<uint32_t>(rule.min_count);  // more are not told apart
+      ended.count = static_cast<uint32_t>(rule.min_count);  // higher counts are equivalent
     }
     if (may_go_on) Reach({rule.start, ended.count, item.frame});
     if (!may_end) return;
@@ -61,7 +61,7 @@ void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {
     out.ended = true;
     return;
   }
-  // A rule that matches nothing: its callers have a path around it.
+  // The rule matches nothing, and its callers have a path around it.
   if (item.frame->serial >= first_serial_) return;
   for (const Return* back = item.frame->returns; back != nullptr; back = back->next) {
     Reach({back->node, back->count, back->frame});
@@ -112,7 +112,7 @@ void Stepper::Step(const Automaton& automaton, std::span<const Item> items, uint
       ++steps_;
       if (byte < edge.low) break;  // so do those after it
       if (byte > edge.high) continue;
-      // The usual case needs no closure.
+      // The common case needs no closure.
       if (items.size() == 1 && automaton.node(edge.target).is_plain && reached_.empty()) {
         const auto edges = automaton.byte_edges(item.node);
         const bool is_last = &edge == &edges.back() || (&edge + 1)->low > byte;

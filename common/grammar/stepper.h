@@ -1,9 +1,9 @@
 // Runs the automaton on bytes with all of its stacks at once. A stack is a list of frames, and
-// stacks share frames: all calls of one rule that begin at the same byte share one (a graph-
-// structured stack, as in Tomita's parsing and in GLL). So an ambiguous grammar takes no more items
-// than there are pairs of a node and a frame, and equal ones are one item.
+// stacks share frames: all calls of one rule that begin at the same byte share one (a
+// graph-structured stack, as in Tomita's parsing and in GLL). So an ambiguous grammar takes no more
+// items than there are pairs of a node and a frame, and equal ones are one item.
 //
-// Thread: one owner; a Stepper is the working memory of one thread, used again and again.
+// Thread: one owner; a Stepper is the working memory of one thread, and is reused.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace outrider::grammar {
 
 struct Frame;
 
-// Where one caller goes on when a rule has matched.
+// Where one caller continues when a rule has matched.
 struct Return {
   uint32_t node = 0;
   uint32_t count = 0;            // of the caller, if it is counted
@@ -28,28 +28,28 @@ struct Return {
 struct Frame {
   const Return* returns = nullptr;
   int32_t num_returns = 0;
-  // Frames that a Stepper has made have numbers that rise; 0: the frame belongs to a GrammarState.
+  // A Stepper's frames are numbered in ascending order; 0: the frame belongs to a GrammarState.
   uint64_t serial = 0;
 };
 
-// One way in which what has been read can be understood.
+// One parse of what has been read.
 struct Item {
   uint32_t node = 0;
-  uint32_t count = 0;            // how often its rule has matched, if that is a counted one
-  const Frame* frame = nullptr;  // where its rule returns to; nullptr: the bottom
+  uint32_t count = 0;            // matches so far, if its rule is a counted one
+  const Frame* frame = nullptr;  // to which its rule returns; nullptr: the bottom
   bool operator==(const Item&) const = default;
 };
 
-// More items at once than this end a state: Stepper::overflowed.
+// More items at once end a state: Stepper::overflowed.
 inline constexpr size_t kMaxItems = 512;
-// So do more steps for one byte, about as many as finding kMaxItems items takes.
+// More steps for one byte do so, too; finding kMaxItems items takes about as many.
 inline constexpr int64_t kMaxStepsOfByte = 1 << 17;
-// So do more returns of one frame, and more that one Stepper holds at once (32 bytes each), those
-// of a whole token included.
+// So do more returns of one frame, and more in one Stepper at once (32 bytes each), including those
+// for a whole token.
 inline constexpr int32_t kMaxFrameReturns = 512;
 inline constexpr size_t kMaxStepperReturns = 1 << 19;
 
-// Objects that are taken one by one and given back all at once, down to a mark.
+// Objects that are allocated one by one and freed together, down to a mark.
 template <class T>
 class MarkedPool {
  public:
@@ -71,7 +71,7 @@ class MarkedPool {
 
 class Stepper {
  public:
-  // What a step has found: items of nodes that can read a byte, and whether the bottom was reached.
+  // The result of a step: items of nodes that can read a byte, and whether the bottom was reached.
   struct Set {
     std::vector<Item> items;
     bool ended = false;
@@ -90,22 +90,22 @@ class Stepper {
   void Start(const Automaton& automaton, Set& out);
   // The items after `frame`'s rule has matched. REQUIRES: not nullptr.
   void Resume(const Automaton& automaton, const Frame& frame, Set& out);
-  // The items after `byte`. `out` is not where `items` lie.
+  // The items after `byte`. `out` must not contain `items`.
   void Step(const Automaton& automaton, std::span<const Item> items, uint8_t byte, Set& out);
 
-  // Frames that were made since are given back: no item of theirs may be used.
+  // Frees the frames made since the mark; their items must not be used.
   Mark mark() const { return {frames_.mark(), returns_.mark()}; }
   void GiveBack(const Mark& mark) {
     frames_.GiveBack(mark.frames);
     returns_.GiveBack(mark.returns);
   }
 
-  // Edges looked at and items compared, since the Stepper was made.
+  // Edges and items compared since the Stepper was made.
   int64_t steps() const { return steps_; }
-  // Counts work that its owner does beside the steps.
+  // Adds its owner's work to the steps.
   void Charge(int64_t steps) { steps_ += steps; }
   // Whether a set exceeded kMaxItems, kMaxStepsOfByte, kMaxFrameReturns or kMaxStepperReturns since
-  // this was last cleared: the set is then without some of its items.
+  // this was last cleared; it then lacks some of its items.
   bool overflowed() const { return overflowed_; }
   void ClearOverflow() { overflowed_ = false; }
 
@@ -124,12 +124,12 @@ class Stepper {
 
   MarkedPool<Frame> frames_;
   MarkedPool<Return> returns_;
-  std::vector<Item> reached_;   // of the set that is being made; those to look at come last
+  std::vector<Item> reached_;   // of the set being made; those not yet processed come last
   std::vector<Called> called_;  // by rule
   uint64_t last_serial_ = 0;
-  uint64_t first_serial_ = 0;  // of frames of the set that is being made
+  uint64_t first_serial_ = 0;  // of frames of the set being made
   int64_t steps_ = 0;
-  int64_t steps_before_ = 0;  // the set that is being made
+  int64_t steps_before_ = 0;  // before the set being made
   bool overflowed_ = false;
 };
 

@@ -16,7 +16,7 @@ Status TooManyStates() {
                          " states; use a shorter or simpler one");
 }
 
-// Numbers things in the order in which they are first asked for.
+// Numbers keys in the order of first use.
 template <class Key>
 class Numbering {
  public:
@@ -34,7 +34,8 @@ class Numbering {
   std::vector<const Key*> keys_;
 };
 
-// A nondeterministic automaton of an expression (Thompson's construction), and its states' subsets.
+// A nondeterministic automaton of an expression (Thompson's construction), and subsets of its
+// states.
 class CharacterNfa {
  public:
   explicit CharacterNfa(RuleSet& rules) : rules_(rules) {}
@@ -50,7 +51,7 @@ class CharacterNfa {
   bool Accepts(const StateSet& set) const {
     return std::binary_search(set.begin(), set.end(), end_);
   }
-  // The sets after each range of characters, between the places where an edge begins or ends.
+  // Calls back with the next set for each range of characters between two edge boundaries.
   void ForEachRange(const StateSet& set,
                     const std::function<void(char32_t low, char32_t high, StateSet next)>& visit) {
     std::vector<Edge> edges;
@@ -145,7 +146,7 @@ class CharacterNfa {
     return end;
   }
 
-  // What empty edges reach from these, ascending.
+  // The empty closure of these states, ascending.
   StateSet Closure(StateSet states) {
     std::vector<bool> seen(nodes_.size(), false);
     StateSet out;
@@ -224,14 +225,14 @@ Result<TextDfa> TextDfa::OfLength(RuleSet& rules, int min, int max) {
 Result<TextDfa> TextDfa::OfMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction) {
   TextDfa out;
   const auto places = static_cast<uint32_t>(fraction);
-  // 0 and 1: the start, after a minus. 2: zero. Then by remainder: whole numbers, those with a
-  // point and 0, 1 .. digits after it.
+  // 0 and 1: the start, and after a minus. 2: zero. Then by remainder: whole numbers, and those
+  // with a point and 0, 1 .. digits after it.
   const uint64_t size = 3 + uint64_t{multiple} * (places == 0 ? 1 : places + 2);
   if (size > kMaxStates) return TooManyStates();
   rules.Spend(static_cast<int64_t>(10 * size));
   OUTRIDER_TRY(rules.status());
   out.states_.resize(size);
-  // `after`: 0 for a whole number, else one more than the digits after the point.
+  // `after`: 0 for a whole number, else the digits after the point plus one.
   const auto id_of = [&](uint32_t after, uint32_t remainder) {
     return 3 + after * multiple + remainder;
   };
@@ -314,7 +315,7 @@ std::optional<TextDfa::Repetition> TextDfa::AsRepetition() const {
 
 ExprId TextDfa::AddTo(RuleSet& rules,
                       const std::function<ExprId(RuleSet&, const CodePointSet&)>& write) const {
-  // The characters from one state to another are written once for all places with the same ones.
+  // Equal sets of characters between two states share one expression.
   std::map<std::vector<std::pair<char32_t, char32_t>>, ExprId> written;
   std::vector<ExprState> states;
   for (const State& state : states_) {

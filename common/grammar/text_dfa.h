@@ -1,5 +1,5 @@
-// A deterministic automaton over characters, for what JSON Schema says with two keywords at once: a
-// pattern and a length, bounds and a multiple. Such languages are intersected here, and become one
+// A deterministic automaton over characters, for combinations of JSON Schema keywords: a pattern
+// and a length, bounds and a multiple. It intersects such languages and converts them to one
 // expression (Expr::Kind::kStates).
 //
 // Thread: one owner.
@@ -22,10 +22,10 @@ class TextDfa {
   static constexpr size_t kMaxStates = 4096;
 
   struct Edge {
-    char32_t low, high;  // included
+    char32_t low, high;  // inclusive
     uint32_t target;
   };
-  // Its edges do not overlap, and ascend.
+  // Its edges are ascending and do not overlap.
   struct State {
     std::vector<Edge> edges;
     bool accepts = false;
@@ -40,17 +40,17 @@ class TextDfa {
   // the point, without exponent. kInvalidArgument as above. REQUIRES: 0 < multiple < 2^31 / 10, 0
   // <= fraction <= digits.
   static Result<TextDfa> OfMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction);
-  // What both accept. kInvalidArgument as above.
+  // The texts that both accept. kInvalidArgument as above.
   static Result<TextDfa> Intersect(RuleSet& rules, const TextDfa& a, const TextDfa& b);
 
-  // The repetition that it is, where the same characters come again and again.
+  // Its equivalent repetition, if the same set of characters repeats.
   struct Repetition {
     CodePointSet characters;
     int min = 0, max = 0;  // or kUnbounded
   };
   std::optional<Repetition> AsRepetition() const;
 
-  // As an expression; `write` says how a text writes one character of a set.
+  // Converts it to an expression; `write` spells one character of a set.
   ExprId AddTo(RuleSet& rules,
                const std::function<ExprId(RuleSet&, const CodePointSet&)>& write) const;
 

@@ -97,7 +97,8 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   std::vector<TokenId> forced;
   std::vector<MaskWord> mask(mask_words());
   std::optional<GrammarState> state = text_;
-  int64_t steps_before = 0;  // without the last token, as what decides it also decides the round
+  // before the latest token; what decides the first one decides the round, too
+  int64_t steps_before = 0;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
     const Result<int> count =
         forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);

@@ -87,7 +87,7 @@ std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_speci
       continue;
     }
     if (token.lstrip) {
-      // Not what a token before has taken.
+      // Excludes what an earlier token has taken.
       part.begin -= WhiteSpaceAtEnd(text.substr(done, part.begin - done));
     }
     if (token.rstrip) part.end += WhiteSpaceAtStart(text.substr(part.end));

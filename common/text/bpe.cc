@@ -24,7 +24,7 @@ uint64_t PairAt(uint32_t rank, int32_t at) {
   return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(at);
 }
 
-// The best pair that is left; nullopt: none. `taken`: how many of `sorted` have been.
+// The best remaining pair; nullopt: none. `taken`: how many of `sorted` are done.
 std::optional<uint64_t> TakeBest(BpeScratch& scratch, size_t& taken) {
   std::vector<uint64_t>& heap = scratch.heap;
   if (taken == scratch.sorted.size()) {
@@ -52,7 +52,7 @@ Result<TokenId> FindMergePart(const Vocabulary& vocabulary, size_t index, std::s
 
 }  // namespace
 
-// Multiplication mixes the low bits up, the shift brings them down again (buckets take low bits).
+// Multiplication mixes low bits upwards; the shift brings them down again, as buckets use low bits.
 size_t Bpe::PairHash::operator()(uint64_t pair) const {
   const uint64_t mixed = (pair ^ pair >> 29) * 0x9E3779B97F4A7C15u;
   return mixed ^ mixed >> 32;
@@ -84,7 +84,7 @@ Result<Bpe> Bpe::Create(const TokenizerSpec& spec, const Vocabulary& vocabulary)
     OUTRIDER_ASSIGN(const TokenId merged, FindMergePart(vocabulary, i, left_text + right_text));
     bpe.merges_.emplace_back(left, right);
     bpe.merged_.push_back(merged);
-    // Of a pair listed twice the later rank counts, as in the Hugging Face library.
+    // For a pair listed twice the later rank counts, as in the Hugging Face library.
     bpe.rank_of_[PairKey(left, right)] = static_cast<uint32_t>(i);
   }
   return bpe;
@@ -143,7 +143,7 @@ Status Bpe::SpellCharacters(std::string_view piece, BpeScratch& scratch) const {
   return Status();
 }
 
-// All bytes of the character or none: half a character would decode to nothing.
+// All bytes of the character or none, because half a character would decode to nothing.
 bool Bpe::FallBackToBytes(std::string_view character, BpeScratch& scratch) const {
   for (const char c : character) {
     if (byte_ids_[static_cast<uint8_t>(c)] < 0) return false;
@@ -188,7 +188,7 @@ void Bpe::MergeSymbols(BpeScratch& scratch) const {
     const auto at = static_cast<int32_t>(*best & 0xffffffffu);
     const auto rank = static_cast<uint32_t>(*best >> 32);
     Symbol& left = symbols[at];
-    // A merge beside it may have changed either symbol since the pair was found.
+    // A neighbouring merge may have changed either symbol since the pair was found.
     if (left.rank != rank) continue;
     Symbol& right = symbols[left.next];
     left.id = merged_[rank];

@@ -12,7 +12,7 @@ constexpr int kCharacters = 256 + 68;
 
 struct Alphabet {
   std::array<char32_t, 256> character_of{};
-  std::array<int, kCharacters> byte_of{};  // -1: not of the alphabet
+  std::array<int, kCharacters> byte_of{};  // -1: not in the alphabet
 };
 
 bool IsPrintable(int byte) {

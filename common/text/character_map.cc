@@ -17,7 +17,7 @@ uint32_t ValueOf(uint32_t unit) { return unit & 0x7fffffffu; }
 uint32_t LabelOf(uint32_t unit) { return unit & 0x800000ffu; }
 uint32_t OffsetOf(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }
 
-// -1: not of the alphabet.
+// -1: not in the alphabet.
 int ValueOfDigit(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';
   if (c >= 'a' && c <= 'z') return c - 'a' + 26;
@@ -93,7 +93,7 @@ std::optional<std::string_view> CharacterMap::Find(std::string_view text) const 
     if (at >= units_.size()) return std::nullopt;
     const size_t begin = ValueOf(units_[at]);
     if (begin >= texts_.size()) return std::nullopt;
-    // Within a character it would not be UTF-8.
+    // A start within a character would not be valid UTF-8.
     if ((static_cast<uint8_t>(texts_[begin]) & 0xC0) == 0x80) return std::nullopt;
     return std::string_view(texts_).substr(begin, texts_.find('\0', begin) - begin);
   }

@@ -17,7 +17,8 @@ using jinja::MarkedText;
 using jinja::Statement;
 using jinja::Value;
 
-constexpr size_t kMaxFileBytes = size_t{64} << 20;  // tokenizer_config.json lists added tokens
+// tokenizer_config.json may list many added tokens
+constexpr size_t kMaxFileBytes = size_t{64} << 20;
 
 constexpr std::string_view kChatMlText =
     "{% for message in messages %}"
@@ -25,7 +26,7 @@ constexpr std::string_view kChatMlText =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// Ends of messages that older checkpoints leave out of their lists of EOS tokens.
+// Message ends that older checkpoints omit from their lists of EOS tokens.
 constexpr std::string_view kEndMarkers[] = {"<|im_end|>", "<|eot_id|>"};
 
 Status Refusal(const std::string& why) {
@@ -34,8 +35,8 @@ Status Refusal(const std::string& why) {
                             "chatml, or send a prompt to /v1/completions");
 }
 
-// Whether `iterable` is something called content: x.content, x['content'], content, or what a
-// filter, a slice or a condition makes of one.
+// Whether `iterable` is something called content: x.content, x['content'], content, or the result
+// of a filter, a slice or a condition on one.
 bool IsContent(const Expression& iterable) {
   const auto operand = [&](size_t i) {
     return i < iterable.operands.size() && iterable.operands[i] != nullptr &&
@@ -66,7 +67,7 @@ bool WalksOverContent(const jinja::Body& body) {
   });
 }
 
-// A token of the checkpoint's files: its text, or an object that holds it.
+// A token in the checkpoint's files: its text, or an object with it.
 std::string TokenText(const JsonValue& value) {
   return value.is_object() ? value["content"].text() : value.text();
 }
@@ -75,7 +76,7 @@ Result<JsonValue> ReadConfig(const std::filesystem::path& file) {
   return ReadJsonObject(file, {.bytes = kMaxFileBytes, .repeated_members = true});
 }
 
-// From tokenizer_config.json, and where that does not say, from special_tokens_map.json.
+// From tokenizer_config.json, or else from special_tokens_map.json.
 Result<ChatTemplate::SpecialTokens> ReadSpecialTokens(const std::filesystem::path& model_dir) {
   constexpr const char* kVariables[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                         "pad_token", "cls_token", "mask_token"};
@@ -100,7 +101,7 @@ struct OwnTexts {
   std::optional<std::string> tool_use;  // for chats with tools
 };
 
-// Of tokenizer_config.json's list of templates. Names other than these two are never chosen.
+// From the list of templates in tokenizer_config.json. Other names are never used.
 Result<OwnTexts> NamedTexts(const JsonValue& list) {
   OwnTexts texts;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -128,10 +129,10 @@ Result<OwnTexts> ReadOwnTexts(const std::filesystem::path& model_dir) {
   return found.Wrong("a template, or a list of named ones");
 }
 
-// What a model says of chats, whatever its format.
+// What a model's files say about chats, in any format.
 struct ModelTexts {
   ChatTemplate::SpecialTokens special_tokens;
-  OwnTexts own;  // where they were asked for
+  OwnTexts own;  // if requested
 };
 
 Result<ModelTexts> ReadModelTexts(const std::filesystem::path& model_dir, bool with_templates) {
@@ -157,8 +158,8 @@ std::string_view Stripped(std::string_view text, bool left_only) {
   return text.substr(0, text.find_last_not_of(kSpace) + 1);
 }
 
-// `text` up to the end of the last message's content, as transformers cuts it: with the space that
-// the content ends with where the template has kept it.
+// `text` up to the end of the last message's content, cut as transformers does: including the space
+// at the end of the content if the template has kept it.
 Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) {
   const std::string content = last.parts.empty() ? "" : last.parts.back();
   const std::string_view stripped = Stripped(content, /*left_only=*/false);
@@ -172,7 +173,7 @@ Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) 
   return text.Slice({0, at + (kept ? longer.size() : stripped.size())});
 }
 
-// Calls visit(part, from_request) for the parts of `text`, up to the first error, which it returns.
+// Calls visit(part, from_request) for the parts of `text`, and returns the first error.
 template <class Visit>
 Status ForEachPart(const MarkedText& text, Visit visit) {
   Status status;
@@ -206,8 +207,8 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens specia
   return out;
 }
 
-// Transformers hands arguments over as objects, which most templates print by `tojson`. Some add
-// them to a string, which fails: these are given the text. Both ways are tried once.
+// Transformers passes arguments as objects, which most templates print with `tojson`. Some append
+// them to a string, which fails; these get the text. Both ways are tried once.
 bool ChatTemplate::TakesArgumentsAsText() {
   if (text_.find("tool_calls") == text_.npos) return false;
   ChatMessage call{.role = "assistant", .parts = {""}, .has_content = false};
@@ -335,7 +336,7 @@ Result<MarkedText> ChatTemplate::Render(const std::vector<ChatMessage>& messages
   for (const auto& [name, token] : special_tokens_) {
     variables.Set(Value::Text(name), Value::Text(token));
   }
-  // What transformers gives where a caller has none.
+  // The defaults in transformers.
   variables.Set(Value::Text("documents"), Value());
   variables.Set(Value::Text("tools"), options.tools);
   for (const auto& [name, value] : options.variables) variables.Set(Value::Text(name), value);
@@ -364,14 +365,14 @@ Result<std::vector<TokenId>> ChatTemplate::EncodeRendered(const Tokenizer& token
   std::vector<TokenId> prompt;
   if (adds_prompt_prefix_) prompt = tokenizer.prompt_prefix();
 
-  // As one text, so that words merge over the borders of its parts as they did in training.
+  // As one text, so that merges cross the borders of its parts, as they did in training.
   const auto specials_of = [&](const std::vector<TokenId>& ids) {
     std::vector<TokenId> specials;
     std::copy_if(ids.begin(), ids.end(), std::back_inserter(specials),
                  [&](TokenId id) { return tokenizer.IsSpecial(id); });
     return specials;
   };
-  std::vector<TokenId> ours;  // the special tokens of the template's own parts
+  std::vector<TokenId> ours;  // special tokens of the template's own parts
   OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
     if (from_request) return Status();
     OUTRIDER_ASSIGN(const auto ids, tokenizer.Encode(part, /*parse_special=*/true));
@@ -380,7 +381,7 @@ Result<std::vector<TokenId>> ChatTemplate::EncodeRendered(const Tokenizer& token
     return Status();
   }));
   OUTRIDER_ASSIGN(std::vector<TokenId> ids, tokenizer.Encode(text.text(), /*parse_special=*/true));
-  if (specials_of(ids) != ours) {  // somebody wrote one into a message
+  if (specials_of(ids) != ours) {  // a message contains the text of a special token
     ids.clear();
     OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
       OUTRIDER_ASSIGN(const auto some, tokenizer.Encode(part, /*parse_special=*/!from_request));

@@ -22,14 +22,14 @@ constexpr char kBos[] = "tokenizer.ggml.bos_token_id";
 constexpr char kAddBos[] = "tokenizer.ggml.add_bos_token";
 constexpr char kAddSpace[] = "tokenizer.ggml.add_space_prefix";
 
-// What tokenizer.ggml.pre names: the steps before byte-level BPE of the tokenizers that llama.cpp
-// gives this name.
+// A value of tokenizer.ggml.pre: the steps before byte-level BPE in the tokenizers for which
+// llama.cpp uses this name.
 struct PreTokenizerName {
   std::string_view name;
   std::string_view pattern;
-  bool lone_digits = false;    // each digit is cut off first
-  bool ignore_merges = false;  // as TokenizerSpec has it
-  bool adds_bos = false;       // where the file does not say
+  bool lone_digits = false;    // each digit is split off first
+  bool ignore_merges = false;  // see TokenizerSpec
+  bool adds_bos = false;       // if the file does not say
   bool nfc = false;
 };
 constexpr PreTokenizerName kPreTokenizers[] = {
@@ -52,7 +52,7 @@ struct Tokens {
   std::vector<PieceType> types;
 };
 
-// "[PAD12]", which the conversion puts where the vocabulary is smaller than the embedding.
+// "[PAD12]", added by the conversion if the vocabulary is smaller than the embedding.
 bool IsPadding(std::string_view text, size_t id) {
   return text == "[PAD" + std::to_string(id) + "]";
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLongestCharacter = 4;
 
-// Whether some text has a part that only the unknown token can stand for.
+// Whether some text has a part that only the unknown token can represent.
 bool ReachesUnknown(const TokenizerSpec& spec) {
   if (spec.model == TokenModelKind::kWordPiece) return true;
   if (!spec.unk_token.has_value()) return false;
@@ -31,12 +31,12 @@ bool ReachesUnknown(const TokenizerSpec& spec) {
   return false;
 }
 
-// Of the text that is merged, the bytes that a token stands for.
+// The most bytes of the merged text that a token represents.
 std::optional<size_t> LongestToken(const TokenizerSpec& spec,
                                    const std::vector<AddedTokenSpec>& normalized_tokens) {
   size_t longest = 1;
   if (ReachesUnknown(spec)) {
-    // WordPiece makes one unknown token of a whole word.
+    // WordPiece makes a whole word one unknown token.
     if (spec.fuse_unk || spec.model == TokenModelKind::kWordPiece) return std::nullopt;
     longest = kLongestCharacter;
   }
@@ -56,7 +56,7 @@ std::optional<size_t> LongestToken(const TokenizerSpec& spec,
   return longest;
 }
 
-// By how much a step may shorten a text.
+// The factor by which a step may shorten a text.
 std::optional<size_t> ShrinkOf(const NormalizerStep& step) {
   if (const auto* form = std::get_if<UnicodeFormStep>(&step)) {
     const bool canonical = form->form == UnicodeForm::kNfc || form->form == UnicodeForm::kNfd;

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// 4 MiB of spaces as U+2581 take 12.
+// 4 MiB of spaces take 12 MiB as U+2581.
 constexpr size_t kMaxNormalizedBytes = 16 << 20;
 
 Result<std::string> ReplaceAll(const std::string& text, const Pattern& pattern,

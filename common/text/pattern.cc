@@ -29,8 +29,8 @@ struct MatchDataFree {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 
-// The name of a property at the start of `text`, which follows a \\p: "{Lu}" is Lu. "" if it is
-// spelled in another way.
+// The name of a property at the start of `text`, after \\p: "{Lu}" is Lu. "" if it is spelled in
+// another way.
 std::string_view PropertyName(std::string_view text) {
   const size_t end = text.find('}');
   if (!text.starts_with('{') || end == std::string_view::npos) return "";
@@ -44,7 +44,7 @@ std::string_view NewerRanges(std::string_view property) {
   return "";
 }
 
-// Copies a regular expression as PCRE2 has to see it.
+// Rewrites a regular expression for PCRE2.
 class PatternRewriter {
  public:
   explicit PatternRewriter(std::string_view pattern) : rest_(pattern) {}
@@ -66,7 +66,7 @@ class PatternRewriter {
         in_class_ = c != ']';
       } else if (c == '[') {
         in_class_ = true;
-        // What comes first is a member, "]" too.
+        // The first character is a member, even "]".
         if (rest_.starts_with('^')) Copy(1);
         if (rest_.starts_with(']')) Copy(1);
       }
@@ -92,7 +92,7 @@ class PatternRewriter {
     const std::string_view newer = NewerRanges(name);
     const size_t bytes = newer.empty() ? 2 : 4 + name.size();
     if (newer.empty()) return Copy(2);
-    // Within a class, what a property does not hold cannot be taken back.
+    // Within a class, nothing can be added to the complement of a property.
     if (in_class_ && escaped == 'P') return Copy(bytes);
     rest_.remove_prefix(bytes);
     if (!in_class_) out_ += escaped == 'p' ? "[" : "[^";
@@ -145,7 +145,7 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto regex = std::make_shared<Regex>();
-  // \C would match a lone byte of a character.
+  // \C would match a single byte of a character.
   regex->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
                                   nullptr));
@@ -153,7 +153,8 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
     return InvalidArgument("regular expression: " + ErrorText(error) + " at byte " +
                            std::to_string(offset) + " of " + text);
   }
-  // Without JIT (an architecture or a kernel that forbids it) PCRE2 interprets: slower, the same.
+  // Without JIT (if the architecture or the kernel forbids it) PCRE2 interprets, with the same
+  // results.
   (void)pcre2_jit_compile(regex->code.get(), PCRE2_JIT_COMPLETE);
   regex->limits.reset(pcre2_match_context_create(nullptr));
   if (regex->limits == nullptr) return ResourceExhausted("no memory for a regular expression");
@@ -172,24 +173,24 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
   size_t at = 0;
   while (at <= text.size()) {
     const auto run = [&](uint32_t options) {
-      // The caller has checked the text once; PCRE2 would check it again for every match.
+      // The caller has checked the text once; PCRE2 would do so again for every match.
       return pcre2_match(regex_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                          at, PCRE2_NO_UTF_CHECK | options, match.get(), regex_->limits.get());
     };
     int count = run(0);
-    // The compiled code has 32 KiB of stack; the interpreter takes its memory from the heap.
+    // Compiled code has a stack of 32 KiB; the interpreter uses the heap.
     if (count == PCRE2_ERROR_JIT_STACKLIMIT) count = run(PCRE2_NO_JIT);
     if (count == PCRE2_ERROR_NOMATCH) break;
     if (count < 0) {
       const std::string message =
           "splitting the text at byte " + std::to_string(at) + ": " + ErrorText(count);
-      // A limit is reached again whenever this text comes again: trying later does not help.
+      // The same text always reaches the limit, so trying later does not help.
       return count == PCRE2_ERROR_NOMEMORY ? ResourceExhausted(message)
                                            : InvalidArgument(message + "; change the text there");
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
     const TextSpan span{bounds[0], bounds[1]};
-    // Only \K within a lookaround can make such a match.
+    // Only \K within a lookaround can cause such a match.
     if (span.begin < at || span.end < span.begin) {
       return FailedPrecondition("the pattern matches backwards at byte " + std::to_string(at));
     }

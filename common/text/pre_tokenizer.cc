@@ -15,7 +15,7 @@ struct Part {
   bool match;
 };
 
-// The matches and what lies between them.
+// The matches and the parts between them.
 std::vector<Part> Cover(size_t size, const std::vector<TextSpan>& matches, bool invert) {
   std::vector<Part> parts;
   size_t done = 0;
@@ -28,7 +28,7 @@ std::vector<Part> Cover(size_t size, const std::vector<TextSpan>& matches, bool 
   return parts;
 }
 
-// Of a run of matches only the one that adjoins joins its neighbour; the others stay alone.
+// Of a run of matches only the adjacent one is merged with its neighbour; the others stay alone.
 void JoinPrevious(const std::vector<Part>& parts, std::vector<TextSpan>& out) {
   bool previous_match = false;
   const size_t first = out.size();
@@ -116,7 +116,7 @@ Status ApplyMetaspace(const MetaspaceStep& step, bool at_text_start, Pieces& pie
   RewritePieces(pieces, [&](std::string_view piece, bool is_first, std::string& out) {
     const bool wanted = step.prepend_scheme == PrependScheme::kAlways ||
                         (step.prepend_scheme == PrependScheme::kFirst && at_text_start && is_first);
-    // Spaces have become replacements by the time the start is looked at.
+    // Spaces have already become replacements when the start is checked.
     if (wanted && !piece.starts_with(' ') && !piece.starts_with(step.replacement)) {
       out += step.replacement;
     }

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-constexpr char32_t kDottedCapitalI = 0x130;  // the one letter whose lower case is two characters
+constexpr char32_t kDottedCapitalI = 0x130;  // the only letter whose lower case has two characters
 constexpr char32_t kDotAbove = 0x307;
 constexpr char32_t kReplacement = 0xFFFD;
 
@@ -38,7 +38,7 @@ bool IsBertControl(char32_t code) {
          category == UTF8PROC_CATEGORY_CO;
 }
 
-// The blocks that BERT takes for Chinese.
+// The blocks that BERT considers Chinese.
 bool IsChinese(char32_t code) {
   return IsWithin(code, 0x4E00, 0x9FFF) || IsWithin(code, 0x3400, 0x4DBF) ||
          IsWithin(code, 0x20000, 0x2A6DF) || IsWithin(code, 0x2A700, 0x2B73F) ||

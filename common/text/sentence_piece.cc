@@ -17,12 +17,12 @@ namespace {
 using Type = SentencePiece::Type;
 
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
-// Ways to make a piece of two others, on average. Published vocabularies have two or three; more
-// would let a small file take much memory.
+// Limit on the mean number of ways to make a piece from two others. Published vocabularies have two
+// or three; more would let a small file take much memory.
 constexpr size_t kMaxMergesPerPiece = 16;
 
-// The text with spaces as marks, if it is nothing but spaces of either kind; else "". Gemma's runs
-// of spaces are user-defined pieces, which GGUF spells with spaces.
+// The text with spaces as marks, if it consists only of spaces of either kind; else "". Gemma's
+// runs of spaces are user-defined pieces, which GGUF writes with spaces.
 std::string AsSpaceMarks(std::string_view text) {
   std::string marks;
   while (!text.empty()) {
@@ -34,7 +34,7 @@ std::string AsSpaceMarks(std::string_view text) {
   return marks;
 }
 
-// A piece that merging makes, and its score.
+// A piece that a merge makes, and its score.
 struct Merged {
   TokenId id;
   float score;
@@ -62,7 +62,7 @@ class MergeFinder {
     }
   }
 
-  // Appends the ways to make the piece of two others, in the order of their ids.
+  // Appends the ways to make the piece from two others, in the order of their ids.
   void Find(const Merged& merged, std::vector<Merge>* merges) const {
     const std::string_view text = *spec_.vocabulary[static_cast<size_t>(merged.id)];
     const size_t first = merges->size();
@@ -86,8 +86,8 @@ class MergeFinder {
   std::unordered_map<std::string_view, TokenId> ids_;
 };
 
-// Best first: by the score of what a merge makes; of the ways to make one piece, the longest left
-// half first. (transformers, convert_slow_tokenizer.py, generate_merges.)
+// Best first: by the score of the result; among ways to make the same piece, the longest left half
+// first. (transformers, convert_slow_tokenizer.py, generate_merges.)
 Status FillMerges(const std::vector<Merged>& merged, TokenizerSpec* spec) {
   std::vector<Merge> merges;
   const MergeFinder finder(*spec);
@@ -119,7 +119,7 @@ Status CheckText(const std::string& text, size_t id) {
   return Status();
 }
 
-// Places one piece in the vocabulary or among the added tokens.
+// Adds one piece to the vocabulary or the added tokens.
 Status AddPiece(const SentencePiece& piece, TokenId id, TokenizerSpec* spec,
                 std::vector<Merged>* merged) {
   std::optional<std::string>& entry = spec->vocabulary[static_cast<size_t>(id)];
@@ -153,7 +153,7 @@ Status AddPiece(const SentencePiece& piece, TokenId id, TokenizerSpec* spec,
                          std::to_string(static_cast<int>(piece.type)));
 }
 
-// Spaces as marks, before and after.
+// Adds steps that replace spaces by marks, before and after.
 void FillSpaces(bool adds_space, TokenizerSpec* spec) {
   const std::string mark(kSpaceMark);
   if (adds_space) spec->normalizer.emplace_back(PrependStep{mark});
@@ -162,7 +162,7 @@ void FillSpaces(bool adds_space, TokenizerSpec* spec) {
   spec->strip_leading_space = adds_space;
 }
 
-// The pieces, in the vocabulary and among the added tokens; `merged`: those that others make.
+// Adds the pieces to the vocabulary and the added tokens; `merged`: those made from others.
 Status FillPieces(const std::vector<SentencePiece>& pieces, TokenizerSpec* spec,
                   std::vector<Merged>* merged) {
   spec->vocabulary.resize(pieces.size());
@@ -197,7 +197,7 @@ Status FillSentencePieceUnigram(const std::vector<SentencePiece>& pieces, bool a
     const SentencePiece& piece = pieces[id];
     spec->scores.push_back(static_cast<double>(piece.score));
     if (piece.type == Type::kUnknown) spec->unk_id = static_cast<TokenId>(id);
-    // Not a piece of a text, whatever its spelling.
+    // It never becomes part of a text, whatever its spelling.
     if (piece.type == Type::kUnused) spec->vocabulary[id].reset();
   }
   FillSpaces(adds_space, spec);

@@ -18,8 +18,8 @@ namespace {
 // One field of a message: a number, or bytes.
 struct ProtoField {
   uint64_t number = 0;
-  uint64_t value = 0;      // of the wire types varint and those of fixed size
-  std::string_view bytes;  // of the wire type "length-delimited"
+  uint64_t value = 0;      // for varint and fixed-size wire types
+  std::string_view bytes;  // for the wire type "length-delimited"
   bool has_bytes = false;
 };
 
@@ -94,7 +94,7 @@ Status ForEachField(std::string_view message, const Visit& visit) {
   }
 }
 
-// What the message says that counts here, with its defaults.
+// The relevant fields of the message, with their defaults.
 struct Model {
   std::vector<SentencePiece> pieces;
   uint64_t kind = 1;  // of TrainerSpec.ModelType: 1 Unigram, 2 BPE, 3 words, 4 characters

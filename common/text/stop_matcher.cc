@@ -34,7 +34,7 @@ StopMatcher::Step StopMatcher::Push(std::string_view text, bool may_stop) {
   if (stopped_) return {"", true};
   for (const char c : text) {
     held_ += c;
-    size_t stop_size = 0;  // of the longest stop string that ends here
+    size_t stop_size = 0;  // the longest one that ends here
     for (Pattern& pattern : patterns_) {
       if (Advance(&pattern, c)) stop_size = std::max(stop_size, pattern.text.size());
     }

@@ -33,8 +33,8 @@ std::string ReplaceAll(const std::string& text, std::string_view from, std::stri
   return out.append(text, done);
 }
 
-// WordPiece's decoder: a space before each word, none where English has none before a mark. (HF's
-// tokenizers, decoders/wordpiece.rs; a text does not begin with that space.)
+// WordPiece's decoder: puts a space before each word, except where English has none before
+// punctuation. (HF's tokenizers, decoders/wordpiece.rs; the text does not begin with that space.)
 std::string JoinedBytes(const TokenizerSpec& spec, std::string token) {
   if (token.starts_with(spec.joined_prefix)) {
     token.erase(0, spec.joined_prefix.size());
@@ -64,7 +64,7 @@ std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) 
   return text;
 }
 
-// Tokens with normalized:true are looked for in normalized text, so they are normalized too.
+// Tokens with normalized:true are matched in normalized text, so they are normalized, too.
 Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedTokenSpec>& tokens,
                                                      const Normalizer& normalizer) {
   std::vector<AddedTokenSpec> out;
@@ -101,7 +101,7 @@ struct Tokenizer::Parts {
   std::vector<TokenId> prompt_prefix;
   std::vector<TokenId> eos_tokens;
   std::vector<TokenId> prompt_suffix;
-  // Refers to `vocabulary`, so it is made when that is in place.
+  // Refers to `vocabulary`, so it is made after that.
   std::optional<TokenModel> model;
   TokenizerFingerprint fingerprint;
 
@@ -144,7 +144,8 @@ Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(const Result<Toke
     parts->bytes.push_back(
         BytesOf(spec, std::string(parts->vocabulary.Text(id)), parts->vocabulary.IsAdded(id)));
   }
-  // A normalized token stands for what it is found as: "</s>" behind a Prepend takes a space along.
+  // A normalized token has the form in which it is matched: after a Prepend, "</s>" includes a
+  // space.
   for (AddedTokenSpec& token : normalized) {
     parts->bytes[token.id] = BytesOf(spec, token.content, true);
   }
@@ -178,7 +179,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadGguf(const std::filesystem::pa
 }
 
 // The spec of a folder without tokenizer.json. Tokenizers of such models begin texts with BOS and
-// do not end them with EOS, unless tokenizer_config.json says something else.
+// do not end them with EOS, unless tokenizer_config.json says otherwise.
 Result<TokenizerSpec> Tokenizer::ReadSentencePiece(const std::filesystem::path& model_dir,
                                                    ModelRoles* roles) {
   OUTRIDER_ASSIGN(const std::string bytes,
@@ -254,7 +255,7 @@ Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, Token
   return Status();
 }
 
-// A stretch between raw added tokens: normalization sees nothing beyond it.
+// The text between two raw added tokens; normalization does not see beyond it.
 Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start,
                                        bool parse_special, TokenScratch& scratch,
                                        std::vector<TokenId>& ids) const {

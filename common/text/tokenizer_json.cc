@@ -14,10 +14,10 @@
 namespace outrider {
 namespace {
 
-// HF's tokenizers believe the last of two members.
+// HF's tokenizers use the last of repeated members.
 constexpr JsonLimits kLimits = {.bytes = kMaxTokenizerFileBytes, .repeated_members = true};
-// Contents that a normalizer inserts are a character or two. Longer ones would let a small text
-// grow without bound.
+// Texts that a normalizer inserts have a character or two. Longer ones would let a small text grow
+// without bound.
 constexpr size_t kMaxInsertedBytes = 16;
 
 Status Unknown(const JsonValue& step, const std::string& type) {
@@ -30,7 +30,7 @@ Result<TokenId> Id(const JsonValue& json) { return json.Int(0, kMaxVocabulary - 
 // The elements of a Sequence, or the node itself.
 Result<std::vector<JsonValue>> Flatten(const JsonValue& root, const char* list_key) {
   std::vector<JsonValue> out;
-  std::vector<JsonValue> open = {root};  // the last is next
+  std::vector<JsonValue> open = {root};  // a stack
   while (!open.empty()) {
     const JsonValue node = std::move(open.back());
     open.pop_back();
@@ -139,7 +139,7 @@ Result<SplitBehavior> ParseBehavior(const JsonValue& node) {
 }
 
 Result<PrependScheme> ParsePrependScheme(const JsonValue& metaspace) {
-  // Older files say add_prefix_space, the newest ones may say both.
+  // Older files have add_prefix_space, newer ones may have both.
   bool add_prefix_space = true;
   OUTRIDER_TRY(metaspace["add_prefix_space"].Read(&add_prefix_space));
   const JsonValue node = metaspace["prepend_scheme"];
@@ -192,19 +192,19 @@ Result<PreTokenizerStep> ParseDigits(const JsonValue& node) {
                 .invert = false});
 }
 
-// A Split by an expression of our own.
+// A Split by our own expression.
 PreTokenizerStep SplitBy(std::string_view pattern, SplitBehavior behavior, bool invert = false) {
   return SplitStep{.pattern = {.text = std::string(pattern), .regex = true},
                    .behavior = behavior,
                    .invert = invert};
 }
 
-// The pre-tokenizers that are a Split or two under a name; none: it is no such name.
+// Pre-tokenizers that are one or two Splits under a name; empty: it is not such a name.
 Result<std::vector<PreTokenizerStep>> ParseNamedSplit(const JsonValue& node,
                                                       const std::string& type) {
-  // ASCII's marks count, whatever Unicode takes them for.
+  // ASCII punctuation counts, whatever its category in Unicode.
   constexpr std::string_view kMark = "[\\p{P}!-/:-@\\[-`{-~]";
-  // What \w is in the regex syntax of Unicode TR 18, and no space otherwise.
+  // \w in the regex syntax of Unicode TR 18, or anything else that is not a space.
   constexpr std::string_view kWords =
       "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+|"
       "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}\\s]+";
@@ -324,7 +324,7 @@ Status ParseVocabulary(const JsonValue& node, TokenizerSpec& spec) {
   });
 }
 
-// "a b" or ["a", "b"]; the second form can hold tokens with spaces.
+// "a b" or ["a", "b"]; the second form can have tokens with spaces.
 Result<std::pair<std::string, std::string>> ParseMerge(const JsonValue& json) {
   std::pair<std::string, std::string> merge;
   if (json.is_string()) {
@@ -428,14 +428,14 @@ Status ParseModel(const JsonValue& model, bool decoder_falls_back, TokenizerSpec
   }
   OUTRIDER_TRY(model["fuse_unk"].Read(&spec.fuse_unk));
   OUTRIDER_TRY(model["ignore_merges"].Read(&spec.ignore_merges));
-  // Old files lack the field; theirs have the tokens if they mean it.
+  // Old files lack the field; they have the byte tokens if byte fallback is meant.
   bool byte_fallback = decoder_falls_back || HasAllByteTokens(spec);
   OUTRIDER_TRY(model["byte_fallback"].Read(&byte_fallback));
   spec.byte_fallback = byte_fallback && !spec.byte_level;
   return Status();
 }
 
-// `id`: where the node does not say.
+// `id`: used if the node has none.
 Result<AddedTokenSpec> ParseAddedToken(const JsonValue& node, TokenId id = -1) {
   OUTRIDER_TRY(node.MustBeObject());
   AddedTokenSpec token{.id = id};
@@ -503,14 +503,14 @@ Status ParsePostProcessor(const JsonValue& root, TokenizerSpec& spec) {
       OUTRIDER_ASSIGN(const TokenId last, Id(step["sep"][1]));
       spec.prompt_prefix.insert(spec.prompt_prefix.begin(), first);
       spec.prompt_suffix.push_back(last);
-    } else if (type != "ByteLevel") {  // which moves offsets only
+    } else if (type != "ByteLevel") {  // which only changes offsets
       return Unknown(step, type);
     }
   }
   return Status();
 }
 
-// The member `key` as token text: a string, or an object that holds it as "content".
+// The member `key` as token text: a string, or an object with a "content".
 Result<std::optional<std::string>> ParseTokenText(const JsonValue& node) {
   const JsonValue text = node.is_object() ? node["content"] : node;
   if (text.is_null()) return std::optional<std::string>();
@@ -518,7 +518,7 @@ Result<std::optional<std::string>> ParseTokenText(const JsonValue& node) {
   return std::optional<std::string>(std::move(token));
 }
 
-// A number or a list of them; -1 is none.
+// A number or a list of them; -1 means none.
 Result<std::vector<TokenId>> ParseIds(const JsonValue& node) {
   std::vector<TokenId> ids;
   if (node.is_null()) return ids;
@@ -531,7 +531,7 @@ Result<std::vector<TokenId>> ParseIds(const JsonValue& node) {
   return ids;
 }
 
-// An empty object where the file does not exist.
+// An empty object if the file does not exist.
 Result<JsonValue> ReadOptionalObject(const std::filesystem::path& file) {
   Result<JsonValue> json = ReadJsonObject(file, kLimits);
   return json.status().code() == Code::kNotFound ? ParseJsonObject("{}", "the file") : json;
@@ -549,7 +549,7 @@ Status ParseTokenizerConfig(const JsonValue& json, ModelRoles& roles) {
   return Status();
 }
 
-// Fills only what an earlier file has left open.
+// Only fills in what an earlier file has left open.
 Status ParseModelConfig(const JsonValue& json, ModelRoles& roles) {
   if (!roles.bos_id.has_value()) {
     OUTRIDER_ASSIGN(const std::vector<TokenId> bos, ParseIds(json["bos_token_id"]));

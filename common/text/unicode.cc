@@ -29,15 +29,15 @@ bool IsNfcAtSight(std::string_view text) {
                      [](char c) { return static_cast<unsigned char>(c) < 0xCC; });
 }
 
-// Whether bytes alone say that the text is in the form. ASCII is in all of them.
+// Whether the bytes alone show that the text is in this form. ASCII is in all of them.
 bool IsAtSight(std::string_view text, UnicodeForm form) {
   if (form == UnicodeForm::kNfc) return IsNfcAtSight(text);
   return std::all_of(text.begin(), text.end(),
                      [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// Unicode section 3.11, D109: sorts each run of non-starters by combining class, keeping the order
-// of equals.
+// Unicode section 3.11, D109: sorts each run of non-starters by combining class; equal ones keep
+// their order.
 void ReorderMarks(std::vector<utf8proc_int32_t>& codes) {
   auto begin = codes.begin();
   while (begin != codes.end()) {

@@ -10,11 +10,11 @@
 namespace outrider {
 namespace {
 
-// What an unknown character costs beyond the worst token (sentencepiece, unigram_model.cc).
+// Cost of an unknown character beyond the worst token (sentencepiece, unigram_model.cc).
 constexpr double kUnknownPenalty = 10;
 
-// Without special tokens: a text does not make one by spelling it. Where it may, the added tokens
-// are found before.
+// Without special tokens, because a text must not produce one by its spelling. If it may, the added
+// tokens are found before.
 std::vector<std::pair<std::string_view, TokenId>> OrdinaryTokens(const TokenizerSpec& spec,
                                                                  const Vocabulary& vocabulary) {
   std::vector<std::pair<std::string_view, TokenId>> tokens;

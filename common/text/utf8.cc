@@ -20,7 +20,7 @@ LeadByte Classify(uint8_t lead) {
   if (lead < 0xF0) return {3, 0x80, 0xBF};
   if (lead == 0xF0) return {4, 0x90, 0xBF};
   if (lead < 0xF4) return {4, 0x80, 0xBF};
-  if (lead == 0xF4) return {4, 0x80, 0x8F};  // nothing above U+10FFFF
+  if (lead == 0xF4) return {4, 0x80, 0x8F};  // nothing beyond U+10FFFF
   return {0, 0, 0};
 }
 

@@ -7,8 +7,8 @@
 namespace outrider {
 namespace {
 
-// The tokens that begin with `prefix`, without it, but for special ones: a text does not make one
-// by spelling it.
+// The tokens that begin with `prefix`, without it, and without special tokens, because a text must
+// not produce one by its spelling.
 std::vector<std::pair<std::string_view, TokenId>> TokensAfter(const TokenizerSpec& spec,
                                                               const Vocabulary& vocabulary,
                                                               std::string_view prefix) {

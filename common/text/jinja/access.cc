@@ -16,13 +16,13 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-// What a failed look-up gives. `name`: as the template wrote it.
+// The result of a failed lookup. `name`: as written in the template.
 Value Missing(const Value& object, const std::string& name) {
   return Value::Undefined("'" + std::string(TypeName(object)) + "' has no attribute or item " +
                           Printable(name, 60));
 }
 
-// What an object of ours, or Python's type, has by this name.
+// The attribute of our object, or of Python's type.
 Result<std::optional<Value>> OwnAttribute(const Value& object, std::string_view name) {
   std::optional<Value> found;
   if (object.Is(Kind::kLoop)) found = object.loop()->Attribute(name);
@@ -43,7 +43,7 @@ std::optional<size_t> PositionOf(int64_t index, size_t length) {
   return static_cast<size_t>(index);
 }
 
-// object[key] of Python; nullopt where Python raises TypeError or LookupError.
+// Python's object[key]; nullopt if Python raises TypeError or LookupError.
 std::optional<Value> Subscript(const Value& object, const Value& key) {
   if (object.Is(Kind::kDict)) {
     const Value* const found = IsHashable(key) ? object.dict().Find(key) : nullptr;
@@ -65,7 +65,7 @@ std::optional<Value> Subscript(const Value& object, const Value& key) {
   return at.has_value() ? std::optional(items[*at]) : std::nullopt;
 }
 
-// The positions that a slice takes, as Python's slice.indices().
+// The positions of a slice, as in Python's slice.indices().
 struct Positions {
   int64_t from = 0;
   int64_t step = 1;
@@ -85,7 +85,7 @@ Result<Positions> PositionsOf(const Value& from, const Value& to, const Value& s
   OUTRIDER_ASSIGN(const auto last, SliceBound(to));
   OUTRIDER_ASSIGN(const auto stride, SliceBound(step));
   Positions out;
-  // Longer steps than the sequence are all alike; this keeps the sums below from overflowing.
+  // Steps longer than the sequence are equivalent; this keeps the sums below from overflowing.
   out.step = std::clamp(stride.value_or(1), -length - 1, length + 1);
   if (out.step == 0) return InvalidArgument("a slice's step must not be 0");
   const bool forward = out.step > 0;

@@ -8,7 +8,7 @@
 namespace outrider::jinja {
 namespace {
 
-// The next of names separated by spaces; takes it off.
+// Removes and returns the next of names separated by spaces.
 std::string_view NextName(std::string_view* names) {
   const size_t end = std::min(names->find(' '), names->size());
   const std::string_view name = names->substr(0, end);
@@ -16,7 +16,7 @@ std::string_view NextName(std::string_view* names) {
   return name;
 }
 
-// Puts what is given by name where its parameter is.
+// Moves keyword arguments to the positions of their parameters.
 Status BindNamed(const Builtin& builtin, const Arguments& arguments, Bound* bound) {
   for (const auto& [name, value] : arguments.named) {
     std::string_view rest = builtin.parameters;

@@ -43,7 +43,7 @@ Evaluator::FramePtr Evaluator::NewFrame(const FramePtr& parent,
 Result<MarkedText> Evaluator::Run(const Program& program) {
   const FramePtr frame = NewFrame(nullptr, program.unset);
   const Result<Flow> flow = RunBody(program.body, frame);
-  // Macros hold the frames that hold them.
+  // Macros and frames hold each other.
   macros_.clear();
   loops_.clear();
   if (flow.ok()) return std::move(out_);
@@ -157,7 +157,7 @@ Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement, const Fra
     OUTRIDER_TRY(runtime_.CountBytes(sizeof(Loop) + items.size() * sizeof(Value)));
     loop = &loops_.emplace_back(items, &statement, frame, depth0);
   }
-  bool completed = false;  // an iteration came to its end: as in Jinja, then `else` does not run
+  bool completed = false;  // an iteration was completed; then `else` does not run, as in Jinja
   for (size_t i = 0; i < items.size(); ++i) {
     const FramePtr scope = NewFrame(frame, statement.unset);
     if (loop != nullptr) {
@@ -317,7 +317,7 @@ Result<Value> Evaluator::EvaluateOperator(const Expression& expression, const Fr
     }
     default: break;
   }
-  // Signs: 0 - x and 0 + x, but for the sign of a float's zero.
+  // Signs: 0 - x and 0 + x, except for the sign of a float's zero.
   const bool negate = expression.kind == Expression::Kind::kNegate;
   if (left.Is(Kind::kFloat)) return Value::Float(negate ? -left.real() : left.real());
   if (left.AsInt().has_value()) return runtime_.Binary(negate ? "-" : "+", Value::Int(0), left);
@@ -458,7 +458,7 @@ Result<Value> Evaluator::EvaluateCall(const Expression& expression, const FrameP
     case Kind::kFunction: {
       const Function& function = callee.function();
       Result<Value> value = CallBuiltin(*function.builtin, runtime_, function.self, arguments);
-      // What raise_exception says is the template's message, not an error of the call.
+      // The text of raise_exception is the template's message, not an error of the call.
       if (value.ok() || function.builtin->name == "raise_exception") return value;
       return value.status().Annotate(std::string(function.builtin->name) + "()");
     }
@@ -481,7 +481,7 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
     arguments.named.erase(at);
     return value;
   };
-  // All that is given, before defaults, which may read the parameters.
+  // Assigns all arguments before defaults, which may read the parameters.
   std::vector<const Parameter*> left_out;
   for (size_t i = 0; i < definition.parameters.size(); ++i) {
     const Parameter& parameter = definition.parameters[i];

@@ -20,7 +20,7 @@ ExpressionPtr New(NodeKind kind, int line) {
   return expression;
 }
 
-// Sets the depth of what is complete.
+// Sets the depth of a complete expression.
 Result<ExpressionPtr> Done(ExpressionPtr expression) {
   int depth = 0;
   for (const ExpressionPtr& operand : expression->operands) {
@@ -93,7 +93,7 @@ Result<ExpressionPtr> ExpressionParser::ParseExpression() {
     }
     OUTRIDER_ASSIGN(value, NewOf(NodeKind::kConditional, line, "", std::move(condition),
                                  std::move(value), std::move(otherwise)));
-    unknown_.resize(unknown);  // what is unknown in here fails when it runs
+    unknown_.resize(unknown);  // unknown names in here fail when they run
   }
   return value;
 }
@@ -316,7 +316,7 @@ Result<ExpressionPtr> ExpressionParser::ParseItem(ExpressionPtr node) {
   const int line = Take().line;
   ExpressionPtr parts[3];
   bool is_slice = false;
-  if (TakeOperator("]")) {  // x[]: an empty tuple
+  if (TakeOperator("]")) {  // x[] has an empty tuple
     return NewOf(NodeKind::kItem, line, "", std::move(node), New(NodeKind::kTuple, line));
   }
   if (!AtOperator(":")) {
@@ -377,7 +377,7 @@ Status ExpressionParser::ParseArguments(std::vector<CallArgument>* arguments) {
       argument.name = Take().text;
       Take();
     }
-    // Of each of * and ** one at most, positional ones first, ** last.
+    // At most one * and one **; positional ones come first, ** last.
     const bool out_of_order = has[kMapping] || (argument.kind == kSequence && has[kSequence]) ||
                               (argument.kind == kPositional && (has[kSequence] || has[kKeyword]));
     if (out_of_order) return SyntaxError(line, "the arguments of a call are in the wrong order");

@@ -1,4 +1,4 @@
-// Filters that work on one value: text, numbers and JSON. Those on sequences: sequence_filters.cc.
+// Filters on one value: text, numbers and JSON. Those on sequences are in sequence_filters.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-// The text of any value, as most filters of text take it.
+// The text of any value, as most text filters accept.
 Result<MarkedText> PlainTextOf(Runtime& runtime, const Value& value) {
   if (value.is_string()) OUTRIDER_TRY(TextArgument(value, "the string").status());
   return runtime.TextOf(value);
@@ -33,7 +33,7 @@ Result<Value> ChangeFilter(Runtime& runtime, const Value& self, const Bound& /*b
   return Value::Text(Changed(text, change(text.text())));
 }
 
-// Jinja's own, which is not str.title: the first character after space, - ( { [ and <.
+// Jinja's own, not str.title: capitalizes the first character after space, - ( { [ and <.
 std::string TitleOfWords(std::string_view text) {
   std::string out;
   const auto separates = [](char32_t code) {
@@ -87,7 +87,7 @@ Result<Value> IndentFilter(Runtime& runtime, const Value& self, const Bound& bou
   }
   const bool first = FlagArgument(bound.at[1], false), blank = FlagArgument(bound.at[2], false);
   MarkedText text = *given;
-  text.Append("\n");  // as Jinja does: an empty last line stays
+  text.Append("\n");  // as in Jinja: an empty last line stays
   OUTRIDER_TRY(runtime.CountBytes(text.size()));
   MarkedText out;
   if (first) out.Append(indent);

@@ -18,7 +18,7 @@ using Kind = Value::Kind;
 
 constexpr int kMostWidth = 1000;
 
-// %-08.3f: what is between % and the letter.
+// %-08.3f: the part between % and the letter.
 struct Conversion {
   std::string flags;  // of "-+ 0"
   int width = 0;
@@ -45,7 +45,7 @@ class PercentFormatter {
       OUTRIDER_TRY(ReadConversion(&at));
     }
     out_.Append(format_, {at, text.size()});
-    // Python takes what can be subscripted for a mapping, of which nothing needs to be used.
+    // Python treats anything that can be subscripted as a mapping, which need not be used.
     const bool is_mapping =
         arguments_.is_undefined() || arguments_.Is(Kind::kDict) ||
         (arguments_.Is(Kind::kSequence) && arguments_.sequence().IsIndexed() && !is_tuple_);
@@ -156,7 +156,7 @@ class PercentFormatter {
     return Status();
   }
 
-  // The format of C for the same, with `length` before the letter.
+  // The equivalent format in C, with `length` before the letter.
   static std::string CFormat(const Conversion& conversion, const char* length, char type) {
     std::string out = "%" + conversion.flags;
     if (conversion.width > 0) out += std::to_string(conversion.width);
@@ -167,7 +167,7 @@ class PercentFormatter {
   template <class Number>
   void Print(const std::string& format, Number number) {
     char buffer[kMostWidth * 2 + 400];
-    // The format is made above, of flags and numbers that were checked.
+    // The format is made above from checked flags and numbers.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     const int size = std::snprintf(buffer, sizeof(buffer), format.c_str(), number);
@@ -184,7 +184,7 @@ class PercentFormatter {
       integer = static_cast<int64_t>(*number);
     }
     Conversion plain = conversion;
-    // C drops the flag 0 beside a precision, Python does not.
+    // C ignores the flag 0 with a precision, Python does not.
     if (plain.precision >= 0 && plain.flags.find('0') != std::string::npos) {
       return InvalidArgument("a precision beside the flag 0 is not supported");
     }
@@ -208,7 +208,7 @@ class PercentFormatter {
   MarkedText out_;
 };
 
-// The argument that a field between braces names: "", "0" or "name".
+// The argument for a field between braces: "", "0" or "name".
 Result<Value> FieldOf(std::string_view field, const Arguments& arguments, size_t* next) {
   if (field.find_first_of(".[!:{") != field.npos) {
     return InvalidArgument("str.format has only {}, {0} and {name} here, not {" +

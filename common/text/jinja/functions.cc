@@ -85,7 +85,7 @@ Result<Value> StrftimeNow(Runtime& runtime, const Value& /*self*/, const Bound& 
   std::tm local = {};
   localtime_r(&now, &local);
   char text[kMostBytes];
-  // A text that is never empty, for the library says 0 for an error too.
+  // The text is never empty, because the library also returns 0 for an error.
   const size_t size = std::strftime(text, sizeof(text), (format->text() + "x").c_str(), &local);
   if (size == 0) return InvalidArgument("format gives a text of more than 4096 bytes");
   return runtime.NewText(MarkedText(std::string(text, size - 1), format->HasRequestText()));

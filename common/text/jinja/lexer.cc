@@ -17,7 +17,7 @@ constexpr std::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", "
                                            "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                            ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-// Every kind of line end becomes \n, and one at the very end goes.
+// Converts every line end to \n, and removes one at the very end.
 std::string WithPlainNewlines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -45,7 +45,7 @@ class Lexer {
   }
 
  private:
-  // "" behind the end.
+  // "" beyond the end.
   std::string_view Rest(size_t from) const {
     return std::string_view(source_).substr(std::min(from, source_.size()));
   }
@@ -60,7 +60,7 @@ class Lexer {
     return at;
   }
 
-  // Goes on at `to`; counts lines.
+  // Moves to `to` and counts lines.
   void MoveTo(size_t to) {
     line_ += static_cast<int>(std::count(source_.begin() + static_cast<ptrdiff_t>(at_),
                                          source_.begin() + static_cast<ptrdiff_t>(to), '\n'));
@@ -89,8 +89,8 @@ class Lexer {
     if (!text.empty()) Add(Token::Kind::kText, std::string(text));
   }
 
-  // Where a `%}` or `#}` with its sign ends, with the newline or the space that it takes; nullopt
-  // where there is none.
+  // The end of a `%}` or `#}` with its sign, including the newline or space that it takes; nullopt
+  // if there is none.
   std::optional<size_t> EndOfTag(size_t at, std::string_view end) const {
     if (Looks(at, "-") && Looks(at + 1, end)) return SkipSpace(at + 1 + end.size());
     if (Looks(at, "+") && Looks(at + 1, end)) return at + 1 + end.size();
@@ -139,7 +139,7 @@ class Lexer {
     return Status();
   }
 
-  // After `{%`: where the rest of `raw %}` ends.
+  // After `{%`: the end of the rest of `raw %}`.
   std::optional<size_t> EndOfRawBegin(size_t inside) const {
     size_t at = SkipSpace(inside);
     if (!Looks(at, "raw")) return std::nullopt;
@@ -170,7 +170,7 @@ class Lexer {
   // From after `{{` or `{%` to after its end.
   Status ReadTag(bool is_print) {
     const int begin = line_;
-    std::string open;  // the brackets that must be closed
+    std::string open;  // the open brackets
     while (at_ < source_.size()) {
       if (open.empty()) {
         const auto end = is_print ? EndOfPrint(at_) : EndOfTag(at_, "%}");
@@ -274,7 +274,7 @@ class Lexer {
     return ReadInteger(end);
   }
 
-  // `decimal_end`: of the decimal digits here.
+  // `decimal_end`: end of the decimal digits here.
   Status ReadInteger(size_t decimal_end) {
     size_t end = decimal_end;
     int base = 10;
@@ -289,7 +289,7 @@ class Lexer {
         end = EndOfDigits(begin, digits);
         base = 0;
       } else {
-        end = EndOfDigits(at_, "0");  // Python has no number 012
+        end = EndOfDigits(at_, "0");  // in Python 012 is invalid
       }
     }
     const std::string text = source_.substr(at_, end - at_);
@@ -323,7 +323,7 @@ class Lexer {
         out += text[i];
         continue;
       }
-      const char kind = text[++i];  // there is one: the string's end would be escaped
+      const char kind = text[++i];  // it exists: an escaped end of the string is impossible
       constexpr std::string_view kNamed = "abfnrtv\\'\"", kMeant = "\a\b\f\n\r\t\v\\'\"";
       if (const size_t named = kNamed.find(kind); named != kNamed.npos) {
         out += kMeant[named];
@@ -342,7 +342,7 @@ class Lexer {
         i += size - 1;
       } else if (kind == 'N') {
         return SyntaxError(line_, "characters by name (\\N) are not supported");
-      } else if (kind != '\n') {  // an escaped newline is none
+      } else if (kind != '\n') {  // an escaped newline is removed
         out += '\\';
         out += kind;
       }

@@ -29,7 +29,7 @@ Result<Value> StripMethod(Runtime& runtime, const Value& self, const Bound& boun
   return runtime.NewText(Strip(*text, chars, side));
 }
 
-// Counts the parts of a text with so many separators, before they are made.
+// Counts the parts of a text with `separators` separators, before they are made.
 Status CountParts(Runtime& runtime, size_t separators, int64_t most) {
   constexpr size_t kPartBytes = sizeof(String) + sizeof(MarkedText) + sizeof(ByteRange);
   const size_t parts = most < 0 ? separators : std::min(separators, static_cast<size_t>(most));
@@ -70,8 +70,8 @@ Result<Value> SplitLinesMethod(Runtime& runtime, const Value& self, const Bound&
   return ListOfTexts(runtime, std::move(parts));
 }
 
-// The bytes of the characters from `start` to `end` of a method's arguments; nullopt where `start`
-// is after the text.
+// The bytes of the characters from `start` to `end` of a method's arguments; nullopt if `start` is
+// beyond the text.
 Result<std::optional<ByteRange>> PartOf(const MarkedText& text, const Value* start,
                                         const Value* end) {
   if (start == nullptr && end == nullptr) {
@@ -88,7 +88,7 @@ Result<std::optional<ByteRange>> PartOf(const MarkedText& text, const Value* sta
                                  ByteOfCharacter(text.text(), static_cast<size_t>(to))});
 }
 
-// The character at which `sub` is found first, or last; -1 where it is not.
+// The index of the first or last occurrence of `sub`; -1 if there is none.
 template <Side side>
 Result<int64_t> Find(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
@@ -208,7 +208,7 @@ Result<Value> ChangeMethod(Runtime& runtime, const Value& self, const Bound& /*b
   return Value::Text(Changed(*text, change(text->text())));
 }
 
-// Whether every character is of a class, and there is one.
+// Whether all characters are of a class, and there is at least one.
 using CharacterClass = bool (*)(char32_t);
 
 template <CharacterClass is_in>
@@ -245,7 +245,7 @@ Result<Value> IsLowerMethod(Runtime& runtime, const Value& self, const Bound& bo
   return CaseMethod(runtime, self, bound, false);
 }
 
-// center, ljust and rjust: `side` is where the text goes.
+// center, ljust and rjust: `side` is the text's side.
 template <Side side>
 Result<Value> PadMethod(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
@@ -262,7 +262,7 @@ Result<Value> PadMethod(Runtime& runtime, const Value& self, const Bound& bound)
   const auto padding = static_cast<size_t>(std::max<int64_t>(width - length, 0));
   const size_t most = runtime.limits().value_bytes + 1;
   OUTRIDER_TRY(runtime.CountBytes(std::min(padding, most) * fill.size() + text->size()));
-  // CPython's str.center puts the odd one left where the width is odd.
+  // CPython's str.center puts the odd space on the left if the width is odd.
   size_t left = side == Side::kRight ? padding : 0;
   if (side == Side::kBoth) left = padding / 2 + (padding & static_cast<size_t>(width) & 1);
   MarkedText out;
@@ -358,7 +358,7 @@ Result<Value> ItemsMethod(Runtime& runtime, const Value& self, const Bound& /*bo
 }
 
 Result<Value> CopyMethod(Runtime& /*runtime*/, const Value& self, const Bound& /*bound*/) {
-  return self;  // it never changes
+  return self;  // it is immutable
 }
 
 constexpr Builtin kDictMethods[] = {
@@ -417,14 +417,14 @@ Result<Value> ChangedMethod(Runtime& runtime, const Value& self, const Bound& bo
 
 constexpr Builtin kLoopMethods[] = {{"changed", "*", ChangedMethod}, {"cycle", "*", CycleMethod}};
 
-// --- what there is of each type ---
+// --- methods by type ---
 
 using Names = std::span<const std::string_view>;
 
 struct Methods {
   std::span<const Builtin> served;
-  Names changing;     // refused: values never change
-  Names unsupported;  // Python's, and not here
+  Names changing;     // refused: values are immutable
+  Names unsupported;  // they exist in Python, but not here
 };
 
 constexpr std::string_view kStringUnsupported[] = {"casefold",   "encode",       "expandtabs",

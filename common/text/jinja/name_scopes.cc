@@ -6,7 +6,7 @@
 namespace outrider::jinja {
 namespace {
 
-// The names that a scope's own statements use, without those of the scopes within it.
+// The names that a scope's own statements use, without those of inner scopes.
 struct Scope {
   const Scope* parent = nullptr;
   std::set<std::string_view> names = {};
@@ -32,10 +32,10 @@ struct Scope {
         break;
     }
   }
-  // A parameter, which has a value from the beginning.
+  // Declares a parameter, which has a value from the beginning.
   void Declare(const Target& target) { Assign(target, /*conditional=*/true); }
 
-  // A name that a scope around this one uses is that scope's. REQUIRES: those are complete.
+  // A name that an outer scope uses belongs to that scope. REQUIRES: those are complete.
   std::vector<std::string> Unset() const {
     std::vector<std::string> unset;
     for (const std::string_view name : assigned_first) {
@@ -47,7 +47,7 @@ struct Scope {
   }
 };
 
-// Notes what the statements of one scope use. `inner`: gets those that have scopes of their own.
+// Records what the statements of one scope use. `inner` gets those with scopes of their own.
 void Note(Body* body, bool conditional, Scope* scope, std::vector<Statement*>* inner) {
   for (Statement& statement : *body) {
     switch (statement.kind) {
@@ -81,7 +81,7 @@ void Note(Body* body, bool conditional, Scope* scope, std::vector<Statement*>* i
 
 void Fill(Statement* statement, const Scope& outer);
 
-// Completes `scope` with `body`, then the scopes within it. Returns the names that it leaves unset.
+// Completes `scope` with `body`, then the inner scopes. Returns the names that it leaves unset.
 std::vector<std::string> FillBody(Body* body, Scope* scope) {
   std::vector<Statement*> inner;
   Note(body, /*conditional=*/false, scope, &inner);

@@ -31,7 +31,7 @@ Result<Value> IntegerPower(int64_t base, int64_t exponent) {
   int64_t power = 1;
   if (base == 0 || base == 1) return Value::Int(exponent == 0 ? 1 : base);
   if (base == -1) return Value::Int(exponent % 2 == 0 ? 1 : -1);
-  for (; exponent > 0; --exponent) {  // 63 times at most: then it overflows
+  for (; exponent > 0; --exponent) {  // at most 63 times, then it overflows
     if (__builtin_mul_overflow(power, base, &power)) return Overflow("**");
   }
   return Value::Int(power);
@@ -56,7 +56,7 @@ Result<Value> IntegerOperation(char symbol, bool doubled, int64_t a, int64_t b) 
   if (symbol == '/' && !doubled) {
     return Value::Float(static_cast<double>(a) / static_cast<double>(b));
   }
-  if (b == -1) {  // the one quotient that overflows
+  if (b == -1) {  // the only quotient that overflows
     if (symbol == '%') return Value::Int(0);
     if (a == std::numeric_limits<int64_t>::min()) return Overflow("//");
   }
@@ -120,7 +120,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-// A string as part of one that `safe` has made.
+// A string as part of one made by `safe`.
 MarkedText AsMarkup(const String& string) {
   if (string.markup) return string.marked;
   MarkedText out;

@@ -10,7 +10,7 @@
 namespace outrider::jinja {
 namespace {
 
-// Statements, and what they assign to.
+// Parses statements and assignment targets.
 class Parser : public ExpressionParser {
  public:
   using ExpressionParser::ExpressionParser;
@@ -24,7 +24,7 @@ class Parser : public ExpressionParser {
   }
 
  private:
-  // A body that becomes a scope of its own.
+  // A body with a scope of its own.
   Result<Body> ParseScopedBody(Names ends, const std::string& tag, Scope inner) {
     const Scope outer = Enter(inner);
     auto body = ParseBody(ends, tag);
@@ -34,7 +34,8 @@ class Parser : public ExpressionParser {
 
   // --- statements ---
 
-  // Up to `{% end`, which stays, for one of `ends`; to the template's end where there are none.
+  // Parses up to `{% end`, which is not consumed, for one of `ends`; without `ends` to the
+  // template's end.
   Result<Body> ParseBody(Names ends, const std::string& tag) {
     const Level level(nesting());
     OUTRIDER_TRY(CheckNesting());
@@ -220,7 +221,7 @@ class Parser : public ExpressionParser {
     return Status();
   }
 
-  // Runs `parse` in the scope of `macro`, whose special variables it may read.
+  // Calls `parse` in the scope of `macro`, whose special variables it may read.
   template <class Parse>
   Status ParseWithin(MacroDefinition* macro, Parse parse) {
     EnterMacro(macro);
@@ -238,7 +239,7 @@ class Parser : public ExpressionParser {
       return Status();
     }));
     Take();
-    for (const Parameter& parameter : macro->parameters) {  // a parameter is no special variable
+    for (const Parameter& parameter : macro->parameters) {  // a parameter is not a special variable
       if (parameter.name == "caller") macro->takes_caller = false;
       if (parameter.name == "kwargs") macro->takes_keywords = false;
       if (parameter.name == "varargs") macro->takes_positional = false;
@@ -299,7 +300,7 @@ class Parser : public ExpressionParser {
     return Status();
   }
 
-  // Marks in training which tokens the model made; a scope like a call block otherwise.
+  // Marks for training which tokens the model generated; otherwise a scope like a call block.
   Status ParseGeneration(Body* body) {
     Statement statement = Make(Statement::Kind::kScope);
     Take();
@@ -327,7 +328,7 @@ class Parser : public ExpressionParser {
     return name;
   }
 
-  // `ends`: names that end a tuple. `attributes`: those of a namespace may be assigned to.
+  // `ends`: names that end a tuple. `attributes`: allows assignment to those of a namespace.
   Result<Target> ParseTarget(Names ends, bool attributes) {
     const Level level(nesting());
     OUTRIDER_TRY(CheckNesting());

@@ -32,7 +32,7 @@ utf8proc_category_t CategoryOf(char32_t code) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(code));
 }
 
-// Digits that are no decimal digits: superscripts and numbers in circles. Unicode's Numeric_Type.
+// Digits that are not decimal digits: superscripts and circled numbers. Unicode's Numeric_Type.
 constexpr CodeRange kDigits[] = {
     {0xB2, 0xB3},       {0xB9, 0xB9},       {0x1369, 0x1371},   {0x19DA, 0x19DA},
     {0x2070, 0x2070},   {0x2074, 0x2079},   {0x2080, 0x2089},   {0x2460, 0x2468},
@@ -49,8 +49,8 @@ constexpr CodeRange kOtherLower[] = {
 constexpr CodeRange kOtherUpper[] = {
     {0x2160, 0x216F}, {0x24B6, 0x24CF}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
 
-// Unicode's SpecialCasing.txt without its conditions: a character, its upper case, its title case,
-// where these have more than one character. utf8proc has the simple mappings only.
+// Unicode's SpecialCasing.txt without its conditions: a character, its upper case and its title
+// case, if these have several characters. utf8proc only has the simple mappings.
 constexpr char8_t kSpecialCase[] =
     u8"\u00DF SS Ss \u0149 \u02BCN \u02BCN \u01F0 J\u030C J\u030C "
     u8"\u0390 \u0399\u0308\u0301 \u0399\u0308\u0301 \u03B0 \u03A5\u0308\u0301 \u03A5\u0308\u0301 "
@@ -151,7 +151,7 @@ bool IsCaseIgnorable(char32_t code) {
   return IsIn(kMidWord, code);
 }
 
-// A capital sigma is a final one when a cased letter is before it and none after it.
+// A capital sigma is final if a cased letter precedes it and none follows.
 bool IsFinalSigma(std::string_view before, std::string_view after) {
   while (!before.empty() && IsCaseIgnorable(LastCharacter(before).code)) {
     before.remove_suffix(LastCharacter(before).size);
@@ -163,7 +163,7 @@ bool IsFinalSigma(std::string_view before, std::string_view after) {
   return after.empty() || !IsCased(FirstCharacter(after).code);
 }
 
-// The character at `at` of `text`.
+// Appends the lower case of the character at `at` of `text`.
 void AppendLower(std::string_view text, size_t at, std::string& out) {
   const Utf8Character character = FirstCharacter(text.substr(at));
   constexpr char32_t kCapitalSigma = 0x3A3, kSigma = 0x3C3, kFinalSigma = 0x3C2;
@@ -191,8 +191,8 @@ std::string_view Stripped(std::string_view text) {
   return text;
 }
 
-// The digits of a number without the underscores that Python allows between two of them; nullopt
-// where one is elsewhere.
+// The digits of a number without the underscores that Python allows between two digits; nullopt if
+// one is elsewhere.
 std::optional<std::string> WithoutUnderscores(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -208,7 +208,7 @@ std::optional<std::string> WithoutUnderscores(std::string_view text) {
   return out;
 }
 
-// 0x, 0o or 0b before the digits, in whichever case; 0 for none.
+// 0x, 0o or 0b before the digits, in either case; 0 for none.
 int BaseOfPrefix(std::string_view digits) {
   if (digits.size() < 2 || digits[0] != '0') return 0;
   switch (digits[1] | 0x20) {
@@ -419,7 +419,7 @@ std::optional<int64_t> ParseInt(std::string_view text, int base, bool* too_large
   if (base == 0) {
     base = 10;
     const bool zeros = digits->find_first_not_of('0') == std::string::npos;
-    if (digits->front() == '0' && !zeros) return std::nullopt;  // "012" is no literal of Python
+    if (digits->front() == '0' && !zeros) return std::nullopt;  // "012" is not a Python literal
   }
   uint64_t value = 0;
   const char* const end = digits->data() + digits->size();

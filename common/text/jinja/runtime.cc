@@ -11,14 +11,14 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-// A character that a `for` takes out of a string becomes a value of its own.
+// A character that a `for` takes from a string becomes a value of its own.
 constexpr size_t kCharacterBytes = 128;
 
 Status CannotPrint(const Value& value) {
   return InvalidArgument("a " + std::string(TypeName(value)) + " cannot be printed");
 }
 
-// What stands around the items of a sequence in repr().
+// The brackets around the items of a sequence in repr().
 std::pair<std::string_view, std::string_view> BracketsOf(const Sequence& sequence) {
   switch (sequence.flavor) {
     case Flavor::kList: return {"[", "]"};
@@ -50,7 +50,7 @@ void AppendStringRepr(const String& string, MarkedText* out) {
   out->Append(string.markup ? ")" : "");
 }
 
-// Of what has the same text in str() and repr(); nullopt for other kinds.
+// The text of values for which str() and repr() agree; nullopt for other kinds.
 std::optional<std::string> PlainText(const Value& value) {
   switch (value.kind()) {
     case Kind::kNone: return "None";
@@ -72,7 +72,7 @@ Status Runtime::CountSteps(size_t steps) {
 Status Runtime::CountReading(size_t bytes) { return CountSteps(bytes / 16); }
 
 Status Runtime::CountBytes(size_t bytes) {
-  // The sum cannot wrap: what is counted at once is below 2^63.
+  // The sum cannot wrap, because each count is below 2^63.
   bytes_ += bytes;
   if (bytes_ > limits_.value_bytes) {
     return InvalidArgument("rendering makes more than " + std::to_string(limits_.value_bytes) +

@@ -15,14 +15,14 @@ using Flavor = Sequence::Flavor;
 
 bool IsGiven(const Value* argument) { return argument != nullptr && !argument->is_none(); }
 
-// What sorting and comparing without case goes by.
+// The key for sorting and comparing without case.
 Result<Value> WithoutCase(Runtime& runtime, const Value& value) {
   if (!value.is_string()) return value;
   OUTRIDER_TRY(runtime.CountBytes(value.text().size()));
   return Value::Text(Lower(value.text()));
 }
 
-// The attribute (nullptr or None: the item itself) of every item, and without case unless
+// The attribute (nullptr or None: the item itself) of every item, without case unless
 // `case_sensitive`.
 Result<std::vector<Value>> KeysOf(Runtime& runtime, const std::vector<Value>& items,
                                   const Value* attribute, bool case_sensitive) {
@@ -51,7 +51,7 @@ Result<Value> ListFilter(Runtime& runtime, const Value& self, const Bound& /*bou
   return NewList(std::move(items));
 }
 
-// A generator gives its first item and keeps the others.
+// A generator yields its first item and keeps the others.
 Result<Value> FirstFilter(Runtime& runtime, const Value& self, const Bound& /*bound*/) {
   if (self.Is(Kind::kSequence)) {
     Sequence& sequence = self.sequence();
@@ -225,7 +225,7 @@ Result<Value> SumFilter(Runtime& runtime, const Value& self, const Bound& bound)
   return sum;
 }
 
-// Equal keys next to each other, after sorting, are a group.
+// Adjacent equal keys, after sorting, form a group.
 Result<Value> GroupByFilter(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const std::vector<Value> items, runtime.ItemsOf(self));
   const Value& attribute = *bound.at[0];
@@ -259,7 +259,7 @@ Result<Value> GroupByFilter(Runtime& runtime, const Value& self, const Bound& bo
 Result<Value> BatchFilter(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const std::vector<Value> items, runtime.ItemsOf(self));
   OUTRIDER_ASSIGN(const int64_t size, IntArgument(*bound.at[0], "linecount"));
-  // Python starts a new batch when the one so far has exactly this size: none of size 0 ends.
+  // Python starts a new batch when the present one has exactly this size; one of size 0 never ends.
   if (size < 1) return InvalidArgument("linecount must be at least 1");
   std::vector<Value> batches, batch;
   const auto add = [&]() -> Status {
@@ -323,7 +323,7 @@ Result<const Builtin*> NamedBuiltin(const Value& name, bool is_test) {
 Result<Value> MapAttribute(Runtime& runtime, const std::vector<Value>& items,
                            const Arguments& arguments) {
   const Value* attribute = nullptr;
-  const Value* otherwise = nullptr;  // where an item has no such attribute
+  const Value* otherwise = nullptr;  // for items without the attribute
   for (const auto& [name, value] : arguments.named) {
     if (name == "attribute") {
       attribute = &value;
@@ -411,8 +411,8 @@ constexpr Builtin kSequenceFilters[] = {
     {"unique", "case_sensitive? attribute?", UniqueFilter},
 };
 
-// Sorts positions [begin, end) of `order`, with room in `scratch`. A merge sort, for it stays
-// within its bounds whatever the comparison says (NaN), and stops at its first error.
+// Sorts positions [begin, end) of `order`, with `scratch` as memory. A merge sort, because it stays
+// within its bounds whatever the comparison returns (NaN), and stops at its first error.
 Status MergeSort(Runtime& runtime, const std::vector<Value>& keys, bool reverse, size_t begin,
                  size_t end, std::vector<size_t>* order, std::vector<size_t>* scratch) {
   if (end - begin < 2) return Status();

@@ -1,4 +1,4 @@
-// What follows `is`.
+// Tests: what follows `is`.
 #include <algorithm>
 
 #include "common/text/jinja/builtins.h"
@@ -51,7 +51,7 @@ Result<Value> IsEscaped(Runtime& /*runtime*/, const Value& self, const Bound& /*
 
 Result<Value> IsSameAs(Runtime& /*runtime*/, const Value& self, const Bound& bound) {
   const Value& other = *bound.at[0];
-  // Python has one object each of these.
+  // Python has a single object for each of these.
   const auto is_single = [](const Value& value) {
     return value.is_none() || value.Is(Kind::kBool) || value.is_undefined();
   };
@@ -79,7 +79,7 @@ Result<Value> IsDivisibleBy(Runtime& runtime, const Value& self, const Bound& bo
   return Remainder(runtime, self, *bound.at[0], 0);
 }
 
-// str.isupper and str.islower: a cased character at least, and none of the other case.
+// str.isupper and str.islower: at least one cased character, and none of the other case.
 template <bool upper>
 Result<Value> HasCase(Runtime& runtime, const Value& self, const Bound& /*bound*/) {
   OUTRIDER_ASSIGN(const MarkedText text, runtime.TextOf(self));

@@ -15,7 +15,7 @@ std::string_view ViewOf(const MarkedText& text, ByteRange bytes) {
   return std::string_view(text.text()).substr(bytes.begin, bytes.end - bytes.begin);
 }
 
-// Calls `is_in(code)` for the characters at the ends of `bytes`, which become what is left.
+// Calls `is_in(code)` for the characters at the ends of `bytes`, which is reduced to the rest.
 template <class IsIn>
 ByteRange Stripped(const MarkedText& text, ByteRange bytes, Side side, IsIn is_in) {
   while (side != Side::kRight && bytes.begin < bytes.end) {
@@ -31,7 +31,7 @@ ByteRange Stripped(const MarkedText& text, ByteRange bytes, Side side, IsIn is_i
   return bytes;
 }
 
-// A word at one end of `bytes`, which loses it.
+// Removes a word from one end of `bytes`, and returns it.
 ByteRange TakeWord(const MarkedText& text, Side side, ByteRange* bytes) {
   const auto is_word = [](char32_t code) { return !IsSpace(code); };
   const ByteRange rest = Stripped(text, *bytes, side, is_word);
@@ -67,7 +67,7 @@ std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side 
   while (rest.begin < rest.end && parts.size() < Limit(most)) {
     parts.push_back(text.Slice(TakeWord(text, side, &rest)));
   }
-  // What is left once `most` is reached keeps the space at its other end.
+  // The rest after `most` splits keeps the white space at its other end.
   if (rest.begin < rest.end) parts.push_back(text.Slice(rest));
   if (side == Side::kRight) std::reverse(parts.begin(), parts.end());
   return parts;

@@ -88,7 +88,7 @@ class Writer {
     return Status();
   }
 
-  // Before an item or a closing bracket, where each has a line.
+  // Begins the line of an item or a closing bracket, if each has one.
   Status BeginLine() {
     if (!style_.indent.has_value()) return Status();
     OUTRIDER_TRY(runtime_.CountBytes(1 + style_.indent->size() * levels_));

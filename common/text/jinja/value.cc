@@ -10,7 +10,7 @@ namespace {
 using Kind = Value::Kind;
 using Flavor = Sequence::Flavor;
 
-// From so many entries on a dictionary has an index.
+// Dictionaries with this many entries have an index.
 constexpr size_t kIndexedEntries = 12;
 
 bool IsTuple(const Sequence& sequence) {
@@ -21,7 +21,7 @@ bool HaveEqualItems(const Sequence& a, const Sequence& b) {
   return std::equal(a.items.begin(), a.items.end(), b.items.begin(), b.items.end(), IsEqual);
 }
 
-// Of two views of dictionaries, which compare as sets.
+// Compares two views of dictionaries as sets.
 bool HoldSameEntries(const Sequence& a, const Sequence& b) {
   const bool pairs = a.flavor == Flavor::kItems;
   const auto key = [pairs](const Value& item) { return pairs ? item.sequence().items[0] : item; };
@@ -59,7 +59,7 @@ bool AreEqualDicts(const Dict& a, const Dict& b) {
   });
 }
 
-// An integer and a float compare as exact numbers, not as two doubles.
+// Compares an integer and a float as exact numbers, not as two doubles.
 int CompareIntToFloat(int64_t a, double b) {
   constexpr double kTwoTo63 = 9223372036854775808.0;
   if (b >= kTwoTo63) return -1;
@@ -69,7 +69,7 @@ int CompareIntToFloat(int64_t a, double b) {
   return b > std::floor(b) ? -1 : 0;
 }
 
-// Whether both are numbers, and how they compare; NaN compares to nothing.
+// Whether both are numbers, and how they compare; NaN is unordered.
 struct NumberOrder {
   bool numbers = false;
   bool less = false;
@@ -93,7 +93,7 @@ NumberOrder OrderNumbers(const Value& a, const Value& b) {
   return {true, *x < *y, *x == *y};
 }
 
-// `outer` with `item` in it.
+// Adds `item` to `outer`.
 void Include(const Extent& item, Extent* outer) {
   outer->depth = std::max(outer->depth, item.depth + 1);
   outer->weight += item.weight;
@@ -290,7 +290,7 @@ bool IsEqual(const Value& a, const Value& b) {
 
 Result<bool> IsLess(const Value& a, const Value& b) {
   if (const NumberOrder order = OrderNumbers(a, b); order.numbers) return order.less;
-  // UTF-8 sorts as its code points do.
+  // UTF-8 sorts in code point order.
   if (a.is_string() && b.is_string()) return a.text() < b.text();
   const bool sequences = a.Is(Kind::kSequence) && b.Is(Kind::kSequence);
   const bool ordered =

@@ -1,5 +1,6 @@
-// Which draft tokens stand where acceptance is synthetic: a coin for each place of a session's
-// text, so that whoever decodes the same load has the same rounds (pair_cases.py has it too).
+// Synthetic acceptance: a random number for each position of a session's text decides whether its
+// draft token is accepted, so that every decoder of the same load has the same rounds
+// (pair_cases.py has it, too).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// One text by a model pair without services between the two: plain greedy decoding by the target,
-// or speculation, with all the work of both. How many draft tokens stand may be synthetic, as
-// random weights agree on nothing.
+// Generates one text with a model pair without services in between: plain greedy decoding by the
+// target, or speculation with all the work of both. The number of accepted draft tokens may be
+// synthetic, as random weights agree on nothing.
 //
 // Thread: the models' owner.
 #pragma once

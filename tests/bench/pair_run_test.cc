@@ -1,5 +1,5 @@
-// The pair benchmark's loop: it is built once with the CPU's backend and once with the CUDA
-// backend's sources on the host. No times.
+// The pair benchmark's loop, built once with the CPU backend and once with the CUDA backend's
+// sources on the host. Checks no times.
 #include "tests/bench/pair_run.h"
 
 #include <gtest/gtest.h>

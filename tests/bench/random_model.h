@@ -1,5 +1,4 @@
-// Models of known shapes with random weights, for benchmarks: nothing of the speed depends on what
-// the weights are.
+// Models of known shapes with random weights, for benchmarks: the weights do not affect the speed.
 #pragma once
 
 #include <cstddef>

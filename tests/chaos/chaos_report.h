@@ -1,4 +1,4 @@
-// What came of each fault, as a table.
+// The outcome of each kind of fault, as a table.
 #pragma once
 
 #include <string>

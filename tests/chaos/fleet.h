@@ -1,4 +1,4 @@
-// Drafter processes, each behind a proxy of its own, and what can happen to them.
+// Drafter processes, each with a proxy of its own, and the faults that can be injected.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Client threads that keep a verifier busy with mixed requests (greedy, sampled, seeded, of every
-// rule) and note what they see: failures, wrong texts, waits between chunks.
+// rule) and record failures, wrong texts and waits between chunks.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Runs the outrider command in this process and keeps what it printed.
+// Runs the outrider command in this process and keeps its output.
 #pragma once
 
 #include <sstream>

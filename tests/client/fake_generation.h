@@ -1,4 +1,4 @@
-// A verifier's Generation service that answers by script, on a free port of the loopback.
+// A verifier's Generation service with scripted answers, on a free loopback port.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Numbers worked out by hand.
+// Compares with numbers computed by hand.
 #include "client/plan.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// What the controller is held to, on the scenarios of tests/control/scenarios: production policies,
-// fixed seeds. ucbspec and exp3spec run beside it for the record (printed, not judged).
+// Requirements on the controller, in the scenarios of tests/control/scenarios: production policies,
+// fixed seeds. ucbspec and exp3spec run beside it for comparison (printed, not checked).
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Whatever a chat template holds: it is refused with its line, or it renders within its limits. A
-// text is well-formed UTF-8, and what only the request says is marked as the request's in it.
+// Any chat template is refused with its line, or renders within its limits. The text is well-formed
+// UTF-8, and what comes from the request is marked as such.
 
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Whatever config.json and generation_config.json hold (the input, cut at its first zero byte):
-// LoadModelConfig refuses it, or the sizes are such that a model can be laid out.
+// For any config.json and generation_config.json (the input, cut at its first zero byte):
+// LoadModelConfig refuses it, or the sizes are valid for a model.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Whatever the scenario: it is refused, or played by every policy with figures that hold together.
+// Any scenario is refused, or simulated with every policy and consistent figures.
 
 #include <cmath>
 #include <nlohmann/json.hpp>

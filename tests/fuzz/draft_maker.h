@@ -1,5 +1,5 @@
-// Drafts that answer a plan as an honest drafter would, with laws and tokens from the input's
-// bytes.
+// Drafts that answer a plan as an honest drafter would, with distributions and tokens from the
+// input's bytes.
 #pragma once
 
 #include <algorithm>

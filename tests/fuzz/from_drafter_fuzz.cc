@@ -1,6 +1,6 @@
-// What a drafter sends, against the verifier's pool: honest drafts, honest drafts with a change,
-// and arbitrary bytes. Whatever passes can be verified by every rule; whatever does not closes that
-// drafter's stream alone: another drafter's sessions hear nothing of it.
+// What a drafter sends, against the verifier's pool: honest drafts, modified ones, and arbitrary
+// bytes. Every rule can verify what is accepted; what is not closes only that drafter's stream, and
+// another drafter's sessions are not affected.
 
 #include <map>
 #include <memory>

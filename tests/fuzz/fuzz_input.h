@@ -1,4 +1,4 @@
-// The bytes of one fuzz input, read piece by piece. Reads behind the end give zeros, so that every
+// The bytes of one fuzz input, read piece by piece. Reads beyond the end give zeros, so that every
 // input is a whole program of a target's small language.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Whatever the pair (the input behind some bytes of options): Simulate refuses it, or its answer is
-// JSON whose laws are laws.
+// For any pair (the input after some bytes of options): Simulate refuses it, or its answer is JSON
+// whose distributions are valid.
 
 #include <cmath>
 #include <nlohmann/json.hpp>

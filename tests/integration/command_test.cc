@@ -1,5 +1,5 @@
-// The outrider command as a user at a terminal has it: what it shows of a running verifier, and
-// when it is interrupted.
+// The outrider command as a user sees it: what it shows of a running verifier, and its
+// interruption.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Probes and metrics beside many connections that take a place and say nothing, or never finish.
+// Probes and metrics while many connections are silent or never finish.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -1,6 +1,6 @@
-// A text that repeats its prompt, through two processes: the drafts that the text itself holds are
-// made before a drafter is asked, and the text stays plain decoding's. Which of them the controller
-// finds worth their time is the machine's; engine_test.cc has that with a clock of its own.
+// A text that repeats its prompt, through two processes: drafts found in the text are made before a
+// drafter is asked, and the text equals plain decoding's. Which drafts the controller finds
+// worthwhile depends on the machine; engine_test.cc tests that with a clock of its own.
 #include <gtest/gtest.h>
 
 #include <fstream>

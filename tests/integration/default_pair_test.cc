@@ -1,5 +1,5 @@
-// models/default through two processes: what it is there to show. Everything else is tested with a
-// smaller pair (SmallPair).
+// The purpose of models/default, through two processes. Everything else is tested with a smaller
+// pair (SmallPair).
 #include <gtest/gtest.h>
 
 #include <fstream>

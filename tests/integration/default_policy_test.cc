@@ -1,5 +1,5 @@
-// The policy that a verifier has unless it is told otherwise, where drafts are sure to pay: many
-// tests fix the plan, so nothing else would notice a controller that never drafts.
+// A verifier's default policy, where drafts are sure to pay: many tests fix the plan, so nothing
+// else would notice a controller that never drafts.
 #include <gtest/gtest.h>
 
 #include <chrono>

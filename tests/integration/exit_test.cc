@@ -1,4 +1,4 @@
-// Programs that are told to stop, at any moment, end with the exit code that they should.
+// Programs that are told to stop, at any moment, end with the right exit code.
 #include <gmock/gmock.h>
 
 #include <atomic>

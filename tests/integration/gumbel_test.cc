@@ -1,5 +1,5 @@
-// The seed-stable rule through real processes: under `gumbel` a seeded request has one text,
-// whoever drafts for it, how much, and whatever else runs.
+// The seed-stable rule through real processes: under `gumbel` a seeded request always has the same
+// text, whatever its drafts and whatever else runs.
 #include <gtest/gtest.h>
 
 #include <atomic>

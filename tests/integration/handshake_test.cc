@@ -1,5 +1,5 @@
-// Which drafters a verifier takes: those of the same tokenization, however the logits are padded,
-// and of others those that share enough of their tokens.
+// Which drafters a verifier accepts: those with the same tokenization, however the logits are
+// padded, and others if they share enough of their tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A drafter that speaks nonsense, over its own gRPC stream: its stream ends with a reason, and
-// neither requests nor the drafter beside it notice.
+// A drafter that violates the protocol, over its own gRPC stream: the stream ends with a reason,
+// and neither requests nor another drafter are affected.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

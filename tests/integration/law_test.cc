@@ -1,6 +1,7 @@
-// Exactness end to end: the output law of two real processes, under every rule and every sampling
-// transform, equals the law of plain decoding, computed exactly by enumerating the target model
-// here. Texts that follow a grammar are enumerated by std::regex, which shares nothing with ours.
+// Exactness end to end: the output distribution of two real processes, under every rule and all
+// sampling parameters, equals that of plain decoding, computed exactly by enumerating the target
+// model here. Texts that follow a grammar are enumerated by std::regex, which shares no code with
+// ours.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// More requests than places: refused at once with words and a time to come back, in fair shares,
-// and what was accepted is served.
+// With more requests than capacity, the excess is refused at once with a message and a time to
+// retry, shares are fair, and accepted requests are served.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

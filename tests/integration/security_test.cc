@@ -1,5 +1,5 @@
-// TLS, tokens, drafters' authorization and padding as the programs have them: who is let in, and
-// with which code and words the others are not.
+// TLS, tokens, drafters' authorization and padding in the programs: who is admitted, and with which
+// code and message others are refused.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 

@@ -1,5 +1,5 @@
-// What the programs say, and how they end, when they are started wrongly; what the verifier says of
-// the model that it serves.
+// The messages and exit codes of programs that are started wrongly, and what the verifier reports
+// about its model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Structured output through a verifier process with a drafter process: whatever asks for it and by
-// which port, texts that end are of their grammar, and drafts change nothing of them.
+// Structured output through a verifier process with a drafter process: through every port and
+// field, complete texts are valid for their grammar, and drafts do not change them.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,5 +1,5 @@
-// outrider train-head on a running pair: the drafter writes what serving makes, the command trains
-// on it, and a drafter that is started anew has the head.
+// outrider train-head on a running pair: the drafter writes examples while serving, the command
+// trains on them, and a restarted drafter has the head.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // The published and derived figures of Sun et al. 2025: their two-token toy (Section 2, Eq. 2), and
-// a four-token first-order chain, which unlike the two-token toy also tells rows and coins apart.
+// a four-token first-order chain, which unlike the two-token toy also distinguishes rows and random
+// numbers.
 #include <gtest/gtest.h>
 
 #include "tests/laws/tolerance.h"

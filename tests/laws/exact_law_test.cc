@@ -1,5 +1,6 @@
-// Losslessness, exactly: draws are enumerated, coins are integrated out through the production
-// rules in double, and the law of the first tokens is compared with the target's.
+// Exact losslessness: draft tokens are enumerated, random numbers are integrated out through the
+// production rules in double, and the distribution of the first tokens is compared with the
+// target's.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
 // Greedy block verification (Sun et al. 2025, Appendix C): lossless over several rounds with the
-// modified target carried on, not without it; and the derived figures of both toys.
+// carried modification of the target, and not without it; also the derived figures of both toys.
 #include "common/rules/greedy_block.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Multi-path block verification: its choice of a path has the law that it says, and it accepts what
-// exact enumeration was found to give.
+// Multi-path block verification: its choice of a path has the stated distribution, and its
+// acceptance equals the figures from exact enumeration.
 #include <gtest/gtest.h>
 
 #include <array>

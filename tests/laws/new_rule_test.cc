@@ -1,5 +1,5 @@
-// A rule of one's own is one function over a group of lanes (common/rules/rule.h): what it takes to
-// write one, and to prove that it preserves the target distribution.
+// A new rule is one function over a group of lanes (common/rules/rule.h). This shows how to write
+// one, and how to prove that it preserves the target distribution.
 #include <gtest/gtest.h>
 
 #include "common/rules/philox_coins.h"

@@ -1,5 +1,5 @@
-// The rules against the best that any rule can do, for a few tokens: optimal transport of one token
-// (SpecTr's OTM) and the optimum over all lossless rules of one round.
+// Compares the rules with the optimum over all rules, for a few tokens: optimal transport of one
+// token (SpecTr's OTM) and the optimum over all lossless rules for one round.
 #include <gtest/gtest.h>
 
 #include <string>

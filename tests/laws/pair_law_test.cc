@@ -1,7 +1,7 @@
-// The output law through the whole of engine, pool and drafting loop. Working ahead leaves it
-// alone: every seed has the text that it has without (so the law over seeds is the same one). And
-// the law is the target's own, worked ahead or not, whatever a policy that learns makes of the
-// plans.
+// The output distribution through engine, pool and drafting loop. Lookahead drafting does not
+// change it: every seed gives the same text with and without it, and so the same distribution over
+// seeds. It is the target's own, with or without lookahead, whatever plans a learning policy
+// chooses.
 #include <gtest/gtest.h>
 
 #include <cctype>

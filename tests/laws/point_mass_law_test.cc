@@ -1,6 +1,6 @@
-// Losslessness, exactly, of drafts that proposers without a model make: their tokens are a function
-// of the text in front of the round, their laws point masses. Coins are integrated out through the
-// production rules in double, over the very tree that ToDraft makes.
+// Exact losslessness of drafts from proposers without a model: their tokens are a function of the
+// text before the round, their distributions point masses. Random numbers are integrated out
+// through the production rules in double, over the tree that ToDraft makes.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
-// Losslessness on the path that production takes: float rows from SequenceSampling, integer draft
-// laws, Philox coins, several rounds of trees. The joint law of a generation's first tokens is
-// compared with the target's, cell by cell: counted by position, never by how many tokens a round
-// accepted.
+// Losslessness on the production path: float rows from SequenceSampling, integer draft
+// distributions, Philox random numbers, several rounds of trees. The joint distribution of a
+// generation's first tokens is compared with the target's cell by cell, counted by position and not
+// by how many tokens a round accepted.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// How far two sums of the same probabilities may be apart, which were added in different orders.
+// The largest difference of two sums of the same probabilities in different orders.
 #pragma once
 
 namespace outrider {

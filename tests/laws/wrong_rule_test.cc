@@ -1,5 +1,5 @@
-// Plausible rules that are not lossless, with their exact errors: what the exact tests must be able
-// to see. Of the block: Sun et al. 2025; of several candidates: "SpecTr".
+// Plausible rules that are not lossless, with their exact errors, which the exact tests must
+// detect. For blocks: Sun et al. 2025; for several candidates: "SpecTr".
 #include <gtest/gtest.h>
 
 #include "tests/laws/tolerance.h"

@@ -1,5 +1,5 @@
-// Every rule through `outrider simulate`: the law of its output is the target's, and sampling meets
-// what enumeration finds.
+// Every rule through `outrider simulate`: its output has the target's distribution, and sampling
+// agrees with enumeration.
 #include <gtest/gtest.h>
 
 #include <algorithm>

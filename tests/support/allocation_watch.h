@@ -1,5 +1,6 @@
-// How much memory operator new has given out in this program: a test program that uses this has its
-// own operator new, which counts. The address sanitizer has one too; with it nothing is counted.
+// How much memory operator new has allocated in this program. A test program that uses this has its
+// own operator new, which counts; with the address sanitizer, which also has one, nothing is
+// counted.
 #pragma once
 
 #include <cstdint>

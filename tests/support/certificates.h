@@ -1,4 +1,4 @@
-// Certificates for tests, made by the openssl command in a folder of the test's own.
+// Certificates for tests, made by the openssl command in the test's own folder.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A checkpoint's folder, read and written whole, for what makes one checkpoint from another.
+// Reads and writes a whole checkpoint folder, to make one checkpoint from another.
 #pragma once
 
 #include <filesystem>

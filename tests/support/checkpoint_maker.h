@@ -1,6 +1,6 @@
 // Small random models as Hugging Face directories, for tests. Weights are scaled so that
 // activations keep their size through the layers and logits have a standard deviation of about 1.5:
-// the laws are neither flat nor one-hot.
+// the distributions are neither flat nor one-hot.
 #pragma once
 
 #include <cstdint>

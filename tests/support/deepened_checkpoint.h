@@ -1,6 +1,6 @@
-// A checkpoint made expensive: further layers that change nothing. Its texts and laws are the
-// original's, so a drafter keeps its acceptance, but a forward pass costs what one of a large model
-// would, in proportion to a round trip. For benchmarks.
+// Makes a checkpoint expensive by adding layers that change nothing. Its texts and distributions
+// are the original's, so a drafter keeps its acceptance, but relative to a round trip a forward
+// pass costs as much as that of a large model. For benchmarks.
 #pragma once
 
 #include <filesystem>

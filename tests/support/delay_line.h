@@ -1,5 +1,5 @@
-// One direction of a delayed connection: bytes with the times at which they may go on. Pure: time
-// is an argument, so that tests need no clock.
+// One direction of a delayed connection: bytes with the times at which they may be forwarded. Pure:
+// time is an argument, so that tests need no clock.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Widens the quantized matrices of a checkpoint in double, by the published layouts. Written by
-// itself: it shares no code with common/model.
+// Widens the quantized matrices of a checkpoint in double, according to the published layouts. It
+// shares no code with common/model.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Floats that are no numbers to count with.
+// Floats that are not finite numbers.
 #pragma once
 
 #include <limits>

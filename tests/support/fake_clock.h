@@ -1,4 +1,4 @@
-// Time that passes when the test says so.
+// A clock that the test advances.
 #pragma once
 
 #include "common/base/clock.h"

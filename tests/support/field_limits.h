@@ -1,5 +1,5 @@
-// Which fields of a message its sender can make as long as it likes: a test that has a limit for
-// each of them fails when a new one comes without.
+// Lists the fields of a message whose length its sender chooses: a test with a limit for each fails
+// when a new one has none.
 #pragma once
 
 #include <gmock/gmock.h>

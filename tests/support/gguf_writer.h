@@ -1,5 +1,5 @@
-// Writes GGUF files, for tests: single ones by hand, and what llama.cpp's conversion makes of a
-// test checkpoint. Written by itself: it shares no code with common/gguf and common/model.
+// Writes GGUF files for tests: single ones by hand, and what llama.cpp's conversion makes of a test
+// checkpoint. It shares no code with common/gguf and common/model.
 #pragma once
 
 #include <cstdint>

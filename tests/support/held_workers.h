@@ -1,5 +1,5 @@
-// Text workers of which each is busy until the test says otherwise: what is handed in meanwhile
-// waits, and whoever gets an answer all the same did the work on a thread of its own.
+// Text workers that are all busy until the test releases them: submitted work waits, so an answer
+// must have been computed on another thread.
 #pragma once
 
 #include <future>

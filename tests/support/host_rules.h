@@ -1,4 +1,4 @@
-// Parts of the rules as calls of their own, on the host: what tests build other rules from.
+// Parts of the rules as separate calls on the host, from which tests build other rules.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A drafter whose messages are well-formed and whose drafts are late, in one of two ways.
+// A drafter with well-formed messages and late drafts, in one of two ways.
 #pragma once
 
 #include <atomic>

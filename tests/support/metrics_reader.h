@@ -1,4 +1,4 @@
-// What a service's /metrics port says.
+// Reads a service's /metrics port.
 #pragma once
 
 #include <map>

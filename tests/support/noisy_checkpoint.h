@@ -1,5 +1,5 @@
-// A checkpoint with noise on its matrices: a drafter for the original that agrees with it often
-// but not always. For tests that need a pair and do not care which.
+// A checkpoint with noise on its matrices: a drafter that often agrees with the original, but not
+// always. For tests that need any pair.
 #pragma once
 
 #include <cstdint>

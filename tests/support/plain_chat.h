@@ -1,4 +1,4 @@
-// A chat template for tests of what is not the template: a line a message.
+// A chat template with one line per message, for tests that are not about templates.
 #pragma once
 
 #include "common/text/chat_template.h"

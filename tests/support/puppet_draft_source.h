@@ -1,4 +1,4 @@
-// A DraftSource that records what the engine asks and drafts only when the test says so.
+// A DraftSource that records the engine's calls and drafts when the test says so.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Writes matrices of test checkpoints as quantized checkpoints hold them.
+// Writes matrices of test checkpoints in the layouts of quantized checkpoints.
 #pragma once
 
 #include <map>

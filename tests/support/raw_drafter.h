@@ -1,4 +1,4 @@
-// A drafter that is nothing but its gRPC stream: what it sends is up to the test.
+// A drafter that is only a gRPC stream: the test chooses what it sends.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Keeps what a generation sends.
+// Records what a generation sends.
 #pragma once
 
 #include <gtest/gtest.h>

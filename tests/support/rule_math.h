@@ -1,4 +1,4 @@
-// The rules' arithmetic on whole rows, which the rules do entry by entry.
+// The rules' arithmetic on whole rows; the rules do it entry by entry.
 #pragma once
 
 #include "common/math/accept.h"

@@ -1,6 +1,6 @@
-// Pearson's chi-square test of counts against a law, for the exactness suites. Seeds are fixed, so
-// a test that passes once passes always; kFalseAlarm is the chance that a correct program would
-// have met an unlucky seed.
+// Pearson's chi-square test of counts against a distribution, for the exactness suites. Seeds are
+// fixed, so a test that passes once always passes; kFalseAlarm is the probability that a correct
+// program would have had an unlucky seed.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// A folder of a test's own, removed with it. Tests run at the same time as others, also of another
-// checkout: a file with a fixed name in /tmp is shared with them.
+// A folder of a test, removed with it. Tests run at the same time as others, even of other
+// checkouts, which would share a file with a fixed name in /tmp.
 #pragma once
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// Toy language models small enough to enumerate, and the exact laws of rounds over them, with
-// draws and coins integrated out through the production rules (common/rules/enumerate.h).
+// Toy language models small enough to enumerate, and the exact distributions of rounds over them,
+// with draft tokens and random numbers integrated out through the production rules
+// (common/rules/enumerate.h).
 #pragma once
 
 #include <algorithm>

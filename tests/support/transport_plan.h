@@ -1,5 +1,5 @@
-// What no verification rule can beat, by linear programming (GLPK): exact optima for vocabularies
-// of a few tokens.
+// Upper bounds of all verification rules, by linear programming (GLPK): exact optima for
+// vocabularies of a few tokens.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// Rounds as a RoundBatch takes them, and what the host's own types say of them, for the tests of
-// what decides them on a GPU.
+// Rounds in the form of a RoundBatch, and the verdicts of the host's own types, for tests of
+// verification on a GPU.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Files that are fine, and files that a peer has damaged or made up.
+// Valid files, and files that are damaged or forged.
 
 #include "common/gguf/gguf_file.h"
 

@@ -1,4 +1,4 @@
-// Hostile sources and texts. Every bound is of steps, states or bytes, none of time.
+// Hostile sources and texts. Bounds are on steps, states or bytes, never on time.
 
 #include <gmock/gmock.h>
 

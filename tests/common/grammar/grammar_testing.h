@@ -1,4 +1,4 @@
-// Grammars in few words, and small vocabularies whose tokens lie across every border of a grammar.
+// Short forms for grammars, and small vocabularies whose tokens cross every boundary of a grammar.
 #pragma once
 
 #include <gtest/gtest.h>

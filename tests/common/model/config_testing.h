@@ -1,4 +1,4 @@
-// What the tests of config.json share.
+// Helpers for the tests of config.json.
 #pragma once
 
 #include <gmock/gmock.h>

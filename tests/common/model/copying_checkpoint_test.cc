@@ -1,4 +1,5 @@
-// The model that copies gives edited functions back with their names changed, by a soft law.
+// The copying model repeats edited functions with changed names, from a distribution that is not
+// one-hot.
 #include "tests/support/copying_checkpoint.h"
 
 #include <gtest/gtest.h>

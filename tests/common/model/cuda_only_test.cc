@@ -1,5 +1,5 @@
-// What only a GPU keeps: weights, cache and rounded activations in f16; and what it has no kernels
-// for.
+// What only a GPU supports: weights, cache and rounded activations in f16; and what it has no
+// kernels for.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Drafts of several depths that a device makes in one go.
+// Drafts of several depths that a device samples in one go.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -1,6 +1,6 @@
-// What a forward pass promises whatever the batch around a token: trees, ragged batches, chunks,
-// and every way to come to the same history give the same bits. So greedy decoding with drafts
-// emits the tokens of plain decoding even where two logits all but tie.
+// A token's logits do not depend on its batch: trees, ragged batches, chunks and every path to the
+// same history give the same bits. So greedy decoding with drafts emits the tokens of plain
+// decoding even if two logits nearly tie.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// GGUF files as models: what is read, kept and refused. That their logits are right is
-// reference_test's.
+// GGUF files as models: what is read, kept and refused. reference_test checks their logits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// A model whose passes run as graphs, beside one whose do not, through a life of a service: for the
-// kernels' emulation and for a device alike.
+// Compares a model whose passes run as graphs with one whose passes do not, over the lifetime of a
+// service: for the kernels' emulation and for a device.
 #pragma once
 
 #include <gtest/gtest.h>

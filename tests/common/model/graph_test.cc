@@ -1,5 +1,5 @@
-// A model whose passes run as graphs, beside one whose do not: the same bits, whatever comes
-// between two passes.
+// A model whose passes run as graphs gives the same bits as one whose passes do not, whatever
+// happens between two passes.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Loading: how far it is, what LoadModel refuses, and in which words.
+// Loading: its progress, what LoadModel refuses, and with which messages.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

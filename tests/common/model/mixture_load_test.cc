@@ -1,5 +1,5 @@
-// Loading mixtures of experts: what is refused, and in which words. That sound files give the right
-// logits is reference_test's.
+// Loading mixtures of experts: what is refused, and with which messages. reference_test checks the
+// logits of valid files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What the tests of this folder share: directories that clean up, models loaded from them, and
-// forward passes in one line.
+// Helpers for this folder's tests: directories that clean up, models loaded from them, and forward
+// passes in one line.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Checkpoints of compressed-tensors with 8-bit weights: what is read, kept and refused. That their
-// logits are right is reference_test's.
+// compressed-tensors checkpoints with 8-bit weights: what is read, kept and refused. reference_test
+// checks their logits.
 
 #include "common/model/quantization.h"
 

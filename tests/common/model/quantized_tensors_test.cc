@@ -1,5 +1,5 @@
-// Damaged and contradictory files of every quantized layout: errors that name the tensor and what
-// is wrong with it. That sound ones give the right logits is reference_test's.
+// Damaged and contradictory files of every quantized layout: errors name the tensor and what is
+// wrong with it. reference_test checks the logits of valid files.
 #include "common/model/quantized_tensors.h"
 
 #include <gmock/gmock.h>

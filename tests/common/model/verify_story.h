@@ -1,5 +1,5 @@
-// A model that decides rounds on a device, against the host's verification of the same rows: for
-// the kernels' emulation and for a device alike.
+// Compares a model that decides rounds on a device with verification of the same rows on the host:
+// for the kernels' emulation and for a device.
 #pragma once
 
 #include <gtest/gtest.h>

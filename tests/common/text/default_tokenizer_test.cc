@@ -1,4 +1,4 @@
-// The tokenizer of the embedded pair, against the vectors that its training wrote.
+// The tokenizer of the embedded pair, against vectors written during its training.
 #include <gtest/gtest.h>
 
 #include <fstream>

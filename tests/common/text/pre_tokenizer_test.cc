@@ -1,4 +1,4 @@
-// The split patterns in use, against texts on which they differ or are easily got wrong.
+// The split patterns in use, on texts where they differ or are easily wrong.
 #include "common/text/pre_tokenizer.h"
 
 #include <gtest/gtest.h>

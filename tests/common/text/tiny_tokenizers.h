@@ -1,5 +1,4 @@
-// Small tokenizers for tests: the text of a tokenizer.json with a vocabulary that a reader can hold
-// in the head.
+// Small tokenizers for tests: tokenizer.json texts with a vocabulary that a reader can remember.
 #pragma once
 
 #include <memory>

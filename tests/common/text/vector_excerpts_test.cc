@@ -1,6 +1,6 @@
-// Published tokenizers, cut down to the tokens and merges that a few texts can meet. Ids and texts
+// Published tokenizers, reduced to the tokens and merges that a few texts can use. Ids and texts
 // are those of the full tokenizers: a merge whose result does not occur in a text cannot apply to
-// it, so leaving it out changes nothing.
+// it, so omitting it changes nothing.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -1,5 +1,5 @@
-// The drafting loop over a model whose device reads from rows what is drafted from: against the
-// loop whose rows come to the host, and what crosses.
+// The drafting loop over a model whose device picks from logits, compared with the loop whose
+// logits come to the host, and the data that is copied.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Working ahead: what a verdict finds prepared is what it would have got without, sooner.
+// Lookahead drafting: a verdict gets the same draft as without it, only sooner.
 #include <gmock/gmock.h>
 
 #include <random>

@@ -1,4 +1,4 @@
-// Sessions whose texts follow a grammar: their drafts do too.
+// Drafts of sessions whose texts follow a grammar follow it, too.
 #include "common/grammar/draft_grammar.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What is sampled is what is sent: drafted tokens follow the rows that go with them, and draws are
+// What is sampled is what is sent: draft tokens have the distributions that go with them, and are
 // independent of one another.
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-// One drafter, several verifiers: none starves, none is held when it is not wanted any more.
+// One drafter with several verifiers: none starves, and none is kept once it is no longer wanted.
 #include <gmock/gmock.h>
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What does not fit, what makes no sense, and who goes first.
+// What does not fit, what is invalid, and which session goes first.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The drafts that sessions must get, straight from the definition: a fresh sampling and the whole
-// path for every row and every draw, no KV, no batch, no frontier.
+// The drafts that sessions must get, computed from the definition: a new sampling state and the
+// whole path for every row and token, without KV, batches and frontier.
 #pragma once
 
 #include <gtest/gtest.h>

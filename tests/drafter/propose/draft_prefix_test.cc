@@ -1,5 +1,5 @@
-// KV that the drafter keeps for sessions that begin the same: only the rest is computed, drafts are
-// what they would be without, and every page comes back.
+// KV that the drafter keeps for sessions with the same beginning: only the rest is computed, drafts
+// are the same as without it, and every page is freed.
 #include <gtest/gtest.h>
 
 #include <vector>

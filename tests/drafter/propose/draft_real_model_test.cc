@@ -1,5 +1,5 @@
-// The drafting loop over a real model: behind any verdict its KV is as good as that of a session
-// opened at that place, and its pages are counted as the model counts them.
+// The drafting loop over a real model: after any verdict its KV equals that of a session opened at
+// that position, and its count of pages agrees with the model's.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

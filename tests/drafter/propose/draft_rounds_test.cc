@@ -1,5 +1,5 @@
-// Trees through the loop: what is fed, and that the draft behind any verdict is the one that a
-// session opened at that place would get.
+// Trees through the loop: which tokens are fed, and that the draft after any verdict is the one
+// that a session opened at that position would get.
 #include <gmock/gmock.h>
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the drafting loop records for the training of a head, and that nobody's draft changes by it.
+// What the drafting loop records for training a head, and that no draft changes by it.
 #include "drafter/propose/head_recorder.h"
 
 #include <gmock/gmock.h>

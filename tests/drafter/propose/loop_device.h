@@ -1,6 +1,5 @@
-// What the loop's tests are built with twice: once all rows come to the host (no_device.cc), once
-// the model has a device, the CUDA kernels' emulation, that reads from them what is drafted from
-// (emulated_device.cc).
+// The loop's tests are built twice: once with all logits coming to the host (no_device.cc), once
+// with a model whose device, the CUDA kernels' emulation, picks from them (emulated_device.cc).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The drafting loop's parts over a FakeModel and a clock that the test moves, without the loop.
+// The drafting loop's parts over a FakeModel and a clock that the test advances, without the loop.
 #pragma once
 
 #include <gtest/gtest.h>

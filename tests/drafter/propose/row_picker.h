@@ -1,4 +1,4 @@
-// Picks from rows of logits what a draft is drawn from, as a model would.
+// Picks from logits rows what a draft is sampled from, as a model would.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A verifier's Drafting service as a puppet, over TCP: it records what a drafter sends and answers
-// what the test has told it to.
+// A scripted Drafting service of a verifier, over TCP: it records what a drafter sends and sends
+// the answers that the test sets.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

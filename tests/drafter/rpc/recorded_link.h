@@ -1,4 +1,4 @@
-// What links tell the drafting loop and their observer, kept for a test to look at.
+// Records what links send to the drafting loop and their observer.
 //
 // Thread: any.
 #pragma once

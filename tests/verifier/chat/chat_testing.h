@@ -1,4 +1,4 @@
-// Answers for tests of what takes them apart: what each format's text says, in one line.
+// Answers for tests of their parsers: the content of each format's text, in one line.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What an answer says does not depend on how its text is cut into pieces: a step of the engine may
-// bring one token or ten.
+// The events of an answer do not depend on how its text is split: a step of the engine may bring
+// one token or ten.
 #include <gtest/gtest.h>
 
 #include "tests/verifier/chat/chat_testing.h"

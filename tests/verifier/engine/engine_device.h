@@ -1,5 +1,5 @@
-// What the engine's tests are built with twice: once the model verifies nothing (no_device.cc),
-// once it has a device, the CUDA kernels' emulation, that decides every round (emulated_device.cc).
+// The engine's tests are built twice: once with a model that verifies nothing (no_device.cc), once
+// with a device, the CUDA kernels' emulation, that decides every round (emulated_device.cc).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// The engine's output law: whatever is drafted, and whether it comes, finished texts follow the law
-// of the model alone. Penalties and stops are on, so that what the engine does around a rule
-// (rows of pending tokens, the end of a text, the count of rounds) shows.
+// The engine's output distribution: whatever drafts arrive, or none, finished texts have the
+// distribution of the model alone. Penalties and stops are on, so that the engine's work around a
+// rule (rows of pending tokens, the end of a text, the count of rounds) is covered.
 #include <gtest/gtest.h>
 
 #include <algorithm>

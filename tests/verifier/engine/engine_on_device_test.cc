@@ -1,5 +1,5 @@
-// The engine over a model that decides rounds on a device, against the engine over one that decides
-// them on the host: the same requests and drafts, the same texts.
+// An engine over a model that decides rounds on a device gives the same texts as one that decides
+// them on the host, for the same requests and drafts.
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What late drafts cost a request: the engine over the pool's own timeouts, with a drafter that is
-// played by hand and a clock that only forward passes (1 ms each) and waiting move.
+// The cost of late drafts to a request: the engine with the pool's own timeouts, a scripted
+// drafter, and a clock that only forward passes (1 ms each) and waiting advance.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the engine's events come to in metrics, without an engine.
+// The metrics that result from the engine's events, without an engine.
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Requests whose text follows a grammar, as the engine serves them. That this changes no
-// distribution is engine_law_test.cc's to show.
+// Requests whose text follows a grammar, in the engine. engine_law_test.cc checks that this changes
+// no distribution.
 #include <gtest/gtest.h>
 
 #include <memory>

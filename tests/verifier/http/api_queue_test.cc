@@ -1,4 +1,4 @@
-// A body on its way to a worker and back, without a server: connections are puppets.
+// A body on its way to a worker and back, without a server: connections are fakes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

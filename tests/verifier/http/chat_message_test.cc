@@ -1,5 +1,5 @@
-// Answers of chats with reasoning and calls: the message of a whole answer, and what a client puts
-// together of a stream's deltas.
+// Chat answers with reasoning and calls: the message of a whole answer, and what a client assembles
+// from a stream's deltas.
 #include <gtest/gtest.h>
 
 #include <memory>

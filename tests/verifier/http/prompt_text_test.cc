@@ -1,4 +1,4 @@
-// How the text of a completion's prompt becomes tokens, and that a chat's does not become special.
+// How a completion's prompt is tokenized, and that text in a chat never becomes a special token.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What is served beside completions and chats: routes and what they answer, without a server.
+// Routes other than completions and chats, and their answers, without a server.
 #include "verifier/http/routes.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Structured output in bodies: how it is asked for, what becomes of it, what is refused and by what
-// name.
+// Structured output in bodies: how it is requested, how it is converted, and what is refused under
+// which name.
 #include "verifier/http/structured_fields.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Tools in the bodies of chats: what is read, what the template gets, what is refused and by what
-// name.
+// Tools in the bodies of chats: what is read, what the template gets, and what is refused under
+// which name.
 #include "verifier/http/tool_fields.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The worst bodies that are known, as large as the front lets them be: what they cost grows with
-// their size and no faster, and none takes more memory than a body may.
+// The worst known bodies, as large as the front accepts: their cost is linear in their size, and
+// none takes more memory than a body may.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Texts for the proposers' tests, and what a scan of them finds.
+// Texts for the proposers' tests, and the expected matches by a linear scan.
 #pragma once
 
 #include <algorithm>

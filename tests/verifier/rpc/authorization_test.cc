@@ -1,4 +1,4 @@
-// Who is let in, over real connections: metadata and certificates come from a handshake.
+// Who is admitted, over real connections: metadata and certificates come from a handshake.
 #include "verifier/rpc/authorization.h"
 
 #include <gmock/gmock.h>

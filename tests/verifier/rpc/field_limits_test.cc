@@ -1,4 +1,4 @@
-// Every field that a client or a drafter can make as long as it likes has a limit.
+// Every field whose length a client or a drafter chooses has a limit.
 #include "tests/support/field_limits.h"
 
 #include <gtest/gtest.h>

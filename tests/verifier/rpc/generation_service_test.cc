@@ -1,5 +1,5 @@
-// The service over an engine without weights, with every worker that tokenizes held: what is
-// answered all the same took no worker's work.
+// The service over an engine without weights, with all tokenizing workers busy: what is answered
+// needed no worker.
 #include "verifier/rpc/generation_service.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// The worst messages that are known, as large as the port lets them be: none takes more memory for
-// each of its bytes than the worst body of the HTTP front may.
+// The worst known messages, as large as the port accepts: none takes more memory per byte than the
+// worst body of the HTTP front may.
 #include <gmock/gmock.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>

@@ -1,4 +1,4 @@
-// What config.json says of RoPE, in the spellings of Transformers 4 and 5.
+// RoPE settings in config.json, in the spellings of Transformers 4 and 5.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A template that asks for too much is refused before the work is done, and leaves nothing behind.
+// A template that exceeds a limit is refused before the work is done, and leaks nothing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

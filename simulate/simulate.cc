@@ -66,7 +66,8 @@ Result<Simulation> ParseSimulation(std::string_view pair_json, const SimulateOpt
     return InvalidArgument("rounds is " + std::to_string(options.rounds) + ", must be at least 1");
   }
   if (options.integer_law && simulation.rule == Rule::kGumbel) {
-    return InvalidArgument("integer_law: gumbel's drafts have no laws, the race makes them");
+    return InvalidArgument(
+        "integer_law: gumbel's drafts have no distributions, because the race picks them");
   }
   OUTRIDER_ASSIGN(simulation.pair, ParsePair(pair_json));
   if (options.integer_law) RoundToIntegers(&simulation.pair.draft);

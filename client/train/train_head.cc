@@ -131,7 +131,7 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
   HeadTrainer trainer(config.hidden_size, options.training);
   OUTRIDER_ASSIGN(std::optional<HeadData> data, LoadState(options, state, fingerprint, &trainer));
   if (data.has_value()) {
-    console.err << "goes on behind epoch " << trainer.epoch() << std::endl;
+    console.err << "continues after epoch " << trainer.epoch() << std::endl;
   } else {
     if (!options.prompts.empty()) OUTRIDER_TRY(CollectHeadData(options, model, console));
     OUTRIDER_ASSIGN(data, ReadHeadData(options.data, std::numeric_limits<uint64_t>::max()));

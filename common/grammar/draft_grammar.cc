@@ -97,7 +97,7 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   std::vector<TokenId> forced;
   std::vector<MaskWord> mask(mask_words());
   std::optional<GrammarState> state = text_;
-  // before the latest token; what decides the first one decides the round, too
+  // after the first token, whose mask the round needs in any case
   int64_t steps_before = 0;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
     const Result<int> count =

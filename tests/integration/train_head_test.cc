@@ -137,7 +137,7 @@ TEST_F(TrainHead, AKilledTrainingGoesOnAndEndsAtTheSameHead) {
   ASSERT_EQ(more->Wait(std::chrono::seconds(240)), 0) << more->Log();
   const auto resumed = Train("killed", training);
   ASSERT_EQ(resumed->Wait(std::chrono::seconds(240)), 0) << resumed->Log();
-  EXPECT_THAT(resumed->Log(), HasSubstr("goes on behind epoch"));
+  EXPECT_THAT(resumed->Log(), HasSubstr("continues after epoch"));
   EXPECT_THAT(resumed->Log(), Not(HasSubstr("epoch 1/60")));
   EXPECT_EQ(Read(dir_ / "killed"), Read(dir_ / "whole"));
 }

@@ -9,7 +9,7 @@ namespace {
 constexpr int kPositions = 16;
 
 constexpr char kRequestsRefused[] = "outrider_requests_refused_total";
-constexpr char kRequestsRefusedHelp[] = "Requests turned away before they waited";
+constexpr char kRequestsRefusedHelp[] = "Requests refused before they waited";
 constexpr char kDraftersLeft[] = "outrider_drafters_left_total";
 constexpr char kDraftersLeftHelp[] = "Drafters whose stream ended";
 
@@ -22,7 +22,7 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           RequestSecondsBuckets(), {{"model_name", model_name}})),
       inter_token_latency_seconds(
           registry.MakeHistogram("outrider_inter_token_latency_seconds",
-                                 "Time between two chunks over the tokens of the later one",
+                                 "Time between two chunks, per token of the later one",
                                  StepSecondsBuckets(), {{"model_name", model_name}})),
       e2e_request_latency_seconds(registry.MakeHistogram(
           "outrider_e2e_request_latency_seconds", "From a request's arrival to its end",
@@ -39,30 +39,30 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       num_requests_running(registry.MakeGauge("outrider_num_requests_running", "Admitted requests",
                                               {{"model_name", model_name}})),
       num_requests_waiting(registry.MakeGauge("outrider_num_requests_waiting",
-                                              "Requests that wait for admission",
+                                              "Requests waiting for admission",
                                               {{"model_name", model_name}})),
       kv_cache_usage_perc(registry.MakeGauge("outrider_kv_cache_usage_perc",
                                              "Share of the KV pages in use, 1 is all",
                                              {{"model_name", model_name}})),
       kv_cache_requests_perc(registry.MakeGauge(
           "outrider_kv_cache_requests_perc",
-          "Share of the KV pages that running requests hold, each counting those that it shares",
+          "Share of the KV pages that running requests hold; shared pages count for each",
           {{"model_name", model_name}})),
       kv_pages_used(registry.MakeGauge("outrider_kv_pages_used", "KV pages that somebody holds",
                                        {{"model_name", model_name}})),
-      prefix_cache_pages(registry.MakeGauge(
-          "outrider_prefix_cache_pages",
-          "KV pages that the prefix cache holds, alone or together with requests",
-          {{"model_name", model_name}})),
+      prefix_cache_pages(
+          registry.MakeGauge("outrider_prefix_cache_pages",
+                             "KV pages in the prefix cache, alone or together with requests",
+                             {{"model_name", model_name}})),
       num_preemptions_total(registry.MakeCounter(
           "outrider_num_preemptions_total",
-          "Running requests that gave their pages back to an older one and were computed anew",
+          "Running requests that were preempted by an older one and computed again",
           {{"model_name", model_name}})),
       prefix_cache_queries_total(registry.MakeCounter("outrider_prefix_cache_queries_total",
                                                       "Tokens looked up in the prefix cache",
                                                       {{"model_name", model_name}})),
       prefix_cache_hits_total(registry.MakeCounter("outrider_prefix_cache_hits_total",
-                                                   "Tokens whose KV the prefix cache held",
+                                                   "Tokens found in the prefix cache",
                                                    {{"model_name", model_name}})),
       prompt_tokens_total(registry.MakeCounter("outrider_prompt_tokens_total",
                                                "Prompt tokens of admitted requests",
@@ -93,9 +93,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       requests_refused_tokenizer_queue(
           registry.MakeCounter(kRequestsRefused, kRequestsRefusedHelp,
                                {{"model_name", model_name}, {"reason", "tokenizer_queue"}})),
-      tokenizer_requests_waiting(registry.MakeGauge("outrider_tokenizer_requests_waiting",
-                                                    "Requests whose text waits to be tokenized",
-                                                    {{"model_name", model_name}})),
+      tokenizer_requests_waiting(registry.MakeGauge(
+          "outrider_tokenizer_requests_waiting", "Requests waiting for their text to be tokenized",
+          {{"model_name", model_name}})),
       tokenizer_seconds(registry.MakeHistogram("outrider_tokenizer_seconds",
                                                "Time a worker took to tokenize one request's text",
                                                StepSecondsBuckets(), {{"model_name", model_name}})),
@@ -124,43 +124,43 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           "Sum over those rounds of the largest probability that any rule could reach",
           {{"model_name", model_name}})),
       draft_bytes_received_total(registry.MakeCounter("outrider_draft_bytes_received_total",
-                                                      "Bytes of drafts as they came over the wire",
+                                                      "Bytes of drafts received over the wire",
                                                       {{"model_name", model_name}})),
       draft_bytes_sent_total(registry.MakeCounter(
           "outrider_draft_bytes_sent_total", "Bytes sent to drafters: texts, verdicts and plans",
           {{"model_name", model_name}})),
-      draft_tokens_late_total(
-          registry.MakeCounter("outrider_draft_tokens_late_total",
-                               "Draft tokens that came when their round had gone on without them",
-                               {{"model_name", model_name}})),
-      early_drafts_total(registry.MakeCounter("outrider_early_drafts_total",
-                                              "Drafts sent before the verdict on the round before",
-                                              {{"model_name", model_name}})),
-      early_drafts_used_total(registry.MakeCounter("outrider_early_drafts_used_total",
-                                                   "Of those, drafts that no round had to wait for",
-                                                   {{"model_name", model_name}})),
+      draft_tokens_late_total(registry.MakeCounter(
+          "outrider_draft_tokens_late_total",
+          "Draft tokens that arrived after their round had gone on without them",
+          {{"model_name", model_name}})),
+      early_drafts_total(registry.MakeCounter(
+          "outrider_early_drafts_total", "Drafts sent before the verdict on the previous round",
+          {{"model_name", model_name}})),
+      early_drafts_used_total(registry.MakeCounter(
+          "outrider_early_drafts_used_total", "Of those, drafts that rounds used without waiting",
+          {{"model_name", model_name}})),
       draft_round_trip_seconds(registry.MakeHistogram(
           "outrider_draft_round_trip_seconds", "From a plan's sending to its whole draft",
           StepSecondsBuckets(), {{"model_name", model_name}})),
       draft_drafting_seconds(registry.MakeHistogram(
           "outrider_draft_drafting_seconds",
-          "Of that the drafter's own part, as it says; the rest is the network's",
+          "The drafter's own part of that, as it reports; the rest is the network's",
           StepSecondsBuckets(), {{"model_name", model_name}})),
       drafters_connected(registry.MakeGauge("outrider_drafters_connected", "Drafters attached",
                                             {{"model_name", model_name}})),
-      drafters_silent(registry.MakeGauge("outrider_drafters_silent",
-                                         "Of these, those whose drafts are late and not waited for",
-                                         {{"model_name", model_name}})),
-      drafters_translating(registry.MakeGauge("outrider_drafters_translating",
-                                              "Drafters attached whose vocabulary is another one",
-                                              {{"model_name", model_name}})),
-      drafter_shared_vocabulary_ratio(registry.MakeGauge(
-          "outrider_drafter_shared_vocabulary_ratio",
-          "Of such a drafter's tokens, the share that the target has too: the least of them, 1 "
-          "without any",
+      drafters_silent(registry.MakeGauge(
+          "outrider_drafters_silent", "Of these, drafters whose drafts are late and not waited for",
           {{"model_name", model_name}})),
+      drafters_translating(registry.MakeGauge("outrider_drafters_translating",
+                                              "Attached drafters with another vocabulary",
+                                              {{"model_name", model_name}})),
+      drafter_shared_vocabulary_ratio(
+          registry.MakeGauge("outrider_drafter_shared_vocabulary_ratio",
+                             "Share of such a drafter's tokens that the target also has: the least "
+                             "of all, 1 without such drafters",
+                             {{"model_name", model_name}})),
       drafters_refused_total(registry.MakeCounter("outrider_drafters_refused_total",
-                                                  "Drafters turned away at their hello",
+                                                  "Drafters refused at their hello",
                                                   {{"model_name", model_name}})),
       drafters_left_closed(registry.MakeCounter(
           kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "closed"}})),
@@ -176,10 +176,9 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                         {{"model_name", model_name}})),
       plain_rounds_total(registry.MakeCounter(
           "outrider_plain_rounds_total", "Rounds without a draft", {{"model_name", model_name}})),
-      forced_tokens_total(
-          registry.MakeCounter("outrider_forced_tokens_total",
-                               "Tokens that the grammars of requests left no choice about",
-                               {{"model_name", model_name}})),
+      forced_tokens_total(registry.MakeCounter("outrider_forced_tokens_total",
+                                               "Tokens that requests' grammars forced",
+                                               {{"model_name", model_name}})),
       round_seconds_total(registry.MakeCounter(
           "outrider_round_seconds_total",
           "Time of rounds after a request's first, from verdict to verdict: forward passes, waits "
@@ -192,32 +191,29 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
           {{"model_name", model_name}})),
       device_rounds_total(
           registry.MakeCounter("outrider_device_rounds_total",
-                               "Rounds that the device decided: no row of theirs came to the host",
+                               "Rounds that the device decided without copying logits to the host",
                                {{"model_name", model_name}})),
-      device_to_host_bytes_total(
-          registry.MakeCounter("outrider_device_to_host_bytes_total",
-                               "Bytes that came from the device: rows of logits, verdicts",
-                               {{"model_name", model_name}})),
+      device_to_host_bytes_total(registry.MakeCounter(
+          "outrider_device_to_host_bytes_total", "Bytes copied from the device: logits, verdicts",
+          {{"model_name", model_name}})),
       device_graph_launches_total(registry.MakeCounter(
           "outrider_device_graph_launches_total", "Forward passes that the device ran as one graph",
           {{"model_name", model_name}})),
       device_graph_captures_total(registry.MakeCounter("outrider_device_graph_captures_total",
-                                                       "Graphs that were made for that",
+                                                       "Graphs captured for that",
                                                        {{"model_name", model_name}})),
       sessions_moved_total(registry.MakeCounter("outrider_sessions_moved_total",
-                                                "Sessions taken off a late drafter for another one",
+                                                "Sessions moved from a late drafter to another one",
                                                 {{"model_name", model_name}})),
       draft_timeouts_total(registry.MakeCounter("outrider_draft_timeouts_total",
-                                                "Rounds whose draft was not whole in time",
+                                                "Rounds whose draft was incomplete at the deadline",
                                                 {{"model_name", model_name}})),
-      arm_switches_total(
-          registry.MakeCounter("outrider_spec_decode_arm_switches_total",
-                               "Rounds whose arm is another than that of the round before",
-                               {{"model_name", model_name}})),
+      arm_switches_total(registry.MakeCounter("outrider_spec_decode_arm_switches_total",
+                                              "Rounds with another arm than the previous round",
+                                              {{"model_name", model_name}})),
       arm_regret_seconds(registry.MakeGauge(
           "outrider_spec_decode_arm_regret_seconds",
-          "Time of all rounds less what the arm then held for the best would have taken for their "
-          "tokens",
+          "Time of all rounds minus the expected time of the best known arm for their tokens",
           {{"model_name", model_name}})),
       engine_step_seconds(
           registry.MakeHistogram("outrider_engine_step_seconds",
@@ -228,21 +224,20 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       trace_spans_total(registry.MakeCounter("outrider_trace_spans_total",
                                              "Spans written to --trace-file",
                                              {{"model_name", model_name}})),
-      trace_spans_dropped_total(
-          registry.MakeCounter("outrider_trace_spans_dropped_total",
-                               "Spans lost: the disk was slower than they came, full or gone",
-                               {{"model_name", model_name}})) {
+      trace_spans_dropped_total(registry.MakeCounter(
+          "outrider_trace_spans_dropped_total",
+          "Spans lost because the disk was too slow, full or gone", {{"model_name", model_name}})) {
   for (int position = 0; position < kPositions; ++position) {
     accepted_per_pos_.push_back(
         registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total",
-                             "Draft tokens accepted by position in the draft, the first is 0",
+                             "Draft tokens accepted by position in the draft, from 0",
                              {{"model_name", model_name}, {"position", std::to_string(position)}}));
   }
   for (const std::string& name : arm_names) {
     const MetricLabels labels = {{"model_name", model_name}, {"arm", name}};
     arms.push_back(
         {.rounds = registry.MakeCounter("outrider_spec_decode_arm_rounds_total",
-                                        "Rounds by the arm that was chosen", labels),
+                                        "Rounds by chosen arm", labels),
          .tokens = registry.MakeCounter("outrider_spec_decode_arm_tokens_total",
                                         "Tokens of these rounds", labels),
          .seconds = registry.MakeCounter("outrider_spec_decode_arm_seconds_total",

@@ -11,7 +11,7 @@ import sys
 
 # Of other people's programs: kubectl, helm, docker, cmake, prometheus.
 OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--rm", "--config",
-                "--build", "--preset", "--target"}
+                "--benchmark", "--build", "--preset", "--target"}
 # What a path in backticks may begin with.
 FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "simulate", "tests",
            "tools", "verifier")

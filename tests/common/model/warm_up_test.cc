@@ -32,7 +32,7 @@ TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
 }
 
 TEST(WarmUpTest, RunsPowersOfTwoAbove128) {
-  FakeModel model({.total_pages = 100, .max_batch_tokens = 600});
+  FakeModel model({.total_pages = 200, .max_batch_tokens = 600, .max_position_embeddings = 1000});
   ASSERT_TRUE(WarmUp(&model, 600).ok());
   EXPECT_THAT(Rows(model),
               ::testing::ElementsAre(600, 512, 256, 128, 112, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));

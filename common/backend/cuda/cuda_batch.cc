@@ -62,10 +62,12 @@ struct Grid {
   int tile_queries = 0;
 };
 
-// The next size of a graph's grid: eight for each power of two, so that at most an eighth of the
-// blocks have nothing to do.
+// The next size of a graph's grid. A few idle blocks cost nothing where the device has room for
+// all; of more there are eight sizes for each power of two, so that at most an eighth are idle.
 size_t RoundUpBlocks(size_t blocks) {
-  const size_t step = std::max<size_t>(1, std::bit_ceil(blocks) / 16);
+  constexpr size_t kFew = 128;
+  if (blocks <= kFew) return std::bit_ceil(blocks);
+  const size_t step = std::bit_ceil(blocks) / 16;
   return (blocks + step - 1) / step * step;
 }
 

@@ -275,7 +275,7 @@ Status Complete(VerifierOptions* o) {
 
 // The figures of docs/quantization.md, summed up.
 constexpr const char* kMemoryOfModels =
-    "Memory of weights and of the keys and values of 8,192 tokens; docs/quantization.md has more:\n"
+    "Memory of weights, and of keys and values of 8,192 tokens in bf16 (docs/quantization.md):\n"
     "  Llama 3.1 70B    in FP8            75.4 GB\n"
     "  Qwen 3 30B-A3B   in 4 bits         18.8 GB\n"
     "  Llama 3.1 8B     in INT4           7.1 GB (--weights int4: 6.1 GB)";

@@ -9,8 +9,7 @@
 namespace outrider {
 namespace {
 
-constexpr int kMaxThreads = 256;  // a column of the head each
-constexpr int kAhead = 16;        // results whose values are on their way
+constexpr int kAhead = 16;  // results whose values are on their way
 
 // Maximum and sum of a result, a lane each, and then what the results so far and this one are
 // multiplied by where they meet.
@@ -36,8 +35,8 @@ __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
   return {sum, m.before, m.chunk};
 }
 
-// A block a query of a merge.
-__global__ void __launch_bounds__(kMaxThreads) MergeKernel(AttentionCall call, float value_scale) {
+// A block a query of a merge, a thread a column of the head.
+__global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float value_scale) {
   AwaitEarlierKernels();
   if (IsIdle(call, kMerges)) return;
   const AttentionMerge merge = call.merges[blockIdx.x];

@@ -34,7 +34,7 @@ __device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure m
                                                             : BlockReduce(part, of_warp, Plus()));
 }
 
-// The largest entry after `last` in the order of RowBest; 0 if there is none.
+// The largest entry after `last` in the order of RankKey; 0 if there is none.
 __device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
   Bits best = 0;
   ForEntries(row, n, [&](float x, int i) {
@@ -98,34 +98,39 @@ __device__ int PickLargest(const float* row, int n, int count, PickShared& share
   return shared.count;
 }
 
-// Penalties and biases of the row, in place.
-__device__ void Adjust(const PickArrays& a, const BatchedPick& row, float* logits) {
-  AdjustLogits({.sampling = row.spec.sampling,
-                .seen = a.seen + row.first_seen,
-                .seen_count = row.seen,
-                .biases = a.biases + row.first_bias,
-                .bias_count = row.biases,
-                .suppressed = nullptr,
-                .suppressed_count = 0,
-                .mask = row.mask > 0 ? a.mask + row.first_mask : nullptr,
-                .parents = a.path_parents,
-                .tokens = a.path_tokens + row.path,
-                .node = row.depth,
-                .depth = row.depth},
-               row.spec.allowed, logits);
+// Penalties and biases of the row.
+__device__ RowAdjustment AdjustmentOf(const PickArrays& a, const BatchedPick& row) {
+  return {.sampling = row.spec.sampling,
+          .seen = a.seen + row.first_seen,
+          .seen_count = row.seen,
+          .biases = a.biases + row.first_bias,
+          .bias_count = row.biases,
+          .suppressed = nullptr,
+          .suppressed_count = 0,
+          .mask = row.mask > 0 ? a.mask + row.first_mask : nullptr,
+          .parents = a.path_parents,
+          .tokens = a.path_tokens + row.path,
+          .node = row.depth,
+          .depth = row.depth};
 }
 
-// The winners of the row's race, and its measure; `best`: as RowBest has it. Returns how many.
-__device__ int PickRace(const BatchedPick& row, const float* logits, Bits best, double* bounds,
-                        PickShared& shared, RowEntry* out, float* measure) {
+// Whether the row of a race must be made a distribution, if its largest entry is finite.
+__device__ inline bool NeedsProbabilities(const PickSpec& spec) {
+  return spec.sampling.truncates(spec.allowed) || spec.measure != RowMeasure::kNone;
+}
+
+// The winners of the row's race, and its measure. `summary`: of the adjusted row, with its sum
+// where it NeedsProbabilities. Returns how many.
+__device__ int PickRace(const BatchedPick& row, const float* logits, const RowSummary& summary,
+                        double* bounds, PickShared& shared, RowEntry* out, float* measure) {
   const PickSpec& spec = row.spec;
   const RowSampling& sampling = spec.sampling;
   const int n = spec.allowed;
-  const float max = best == 0 ? -INFINITY : logits[IdOf(best)];
+  const float max = summary.max;
   // As RaceOrder has it: a row of probabilities has no probabilities below those of floats.
   const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
   if (!of_logits || spec.measure != RowMeasure::kNone) {
-    const SoftmaxRow softmax(logits, n, sampling.temperature, best, shared.sampling.sum);
+    const SoftmaxRow softmax(logits, sampling.temperature, summary);
     const SampledRow probability(softmax, sampling, n, shared.sampling);
     *measure = MeasureOf(probability, n, spec.measure, shared.sampling.sum);
     if (!of_logits) {
@@ -156,20 +161,21 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   const int n = spec.allowed;
   double* sums = shared.sampling.sum;
   float measure = 0.f;
-  // As the model gave it: penalties may make infinities.
-  const bool broken = IsBroken(logits, n, shared.sampling.best);
-  const auto finish = [&](int found) {
-    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1, broken ? 1 : 0};
-  };
-
-  if (spec.pick == RowPick::kTop && spec.measure != RowMeasure::kNone) {
-    const SoftmaxRow softmax(logits, a.vocab, 1.f, RowBest(logits, a.vocab, shared.sampling.best),
-                             sums);
-    measure = MeasureOf(softmax, a.vocab, spec.measure, sums);
+  const bool is_top = !kIsRace && spec.pick == RowPick::kTop;
+  if (is_top && spec.measure != RowMeasure::kNone) {
+    const RowSummary all =
+        Summarize(logits, a.vocab, 1.f, /*sums=*/true, shared.sampling.best, sums);
+    measure = MeasureOf(SoftmaxRow(logits, 1.f, all), a.vocab, spec.measure, sums);
   }
-  Adjust(a, row, logits);
-  const Bits best = RowBest(logits, n, shared.sampling.best);
-  if (spec.pick == RowPick::kTop) {
+  const bool is_sampled = !is_top && sampling.temperature > 0.f;
+  const RowSummary summary = AdjustAndSummarize(
+      AdjustmentOf(a, row), n, is_sampled && (!kIsRace || NeedsProbabilities(spec)), logits,
+      shared.sampling);
+  const Bits best = summary.best;
+  const auto finish = [&](int found) {
+    if (threadIdx.x == 0) a.headers[blockIdx.x] = {found, measure, -1, summary.broken ? 1 : 0};
+  };
+  if (is_top) {
     finish(PickTop(logits, n, spec.count, best, shared.sampling.best, out));
     return;
   }
@@ -180,9 +186,9 @@ __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
     return;
   }
   if constexpr (kIsRace) {
-    finish(PickRace(row, logits, best, bounds, shared, out, &measure));
+    finish(PickRace(row, logits, summary, bounds, shared, out, &measure));
   } else {
-    const SoftmaxRow softmax(logits, n, sampling.temperature, best, sums);
+    const SoftmaxRow softmax(logits, sampling.temperature, summary);
     const SampledRow probability(softmax, sampling, n, shared.sampling);
     ForProbabilities(probability, n, [&](float p, int i) { logits[i] = p; });
     __syncthreads();

@@ -136,6 +136,19 @@ struct SamplingShared {
   double sum[kMaxWarps];
 };
 
+// Adjusts the row. Returns what it is like then, but for `broken`: that is said of the row as the
+// model gave it, as penalties may make infinities. `sums`: as Summarize. A step of the whole block.
+__device__ inline RowSummary AdjustAndSummarize(const RowAdjustment& a, int n, bool sums,
+                                                float* logits, SamplingShared& shared) {
+  const float inverse = InverseTemperature(a.sampling.temperature);
+  const RowSummary before = Summarize(logits, n, inverse, sums, shared.best, shared.sum);
+  if (!Adjusts(a)) return before;
+  AdjustLogits(a, n, logits);
+  RowSummary after = Summarize(logits, n, inverse, sums, shared.best, shared.sum);
+  after.broken = before.broken;
+  return after;
+}
+
 // Where top-k, top-p and min-p cut.
 __device__ inline RowCut FindCut(const SoftmaxRow& distribution, const RowSampling& sampling, int n,
                                  SamplingShared& shared) {

@@ -55,24 +55,6 @@ __device__ void ForProbabilities(const Distribution& distribution, int n, const 
   }
 }
 
-// Of the block: the largest entry, the lowest id on ties. 0 if there is none above -infinity.
-__device__ inline Bits RowBest(const float* row, int n, Bits* of_warp) {
-  Bits best = 0;
-  ForEntries(row, n, [&](float x, int i) {
-    if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
-  });
-  return BlockReduce(best, of_warp, Largest());
-}
-
-// Whether an entry of the row is NaN or infinite. A step of the whole block.
-__device__ inline bool IsBroken(const float* row, int n, Bits* of_warp) {
-  Bits broken = 0;
-  ForEntries(row, n, [&](float x, int) {
-    if (!(fabsf(x) < INFINITY)) broken = 1;
-  });
-  return BlockReduce(broken, of_warp, Largest()) != 0;
-}
-
 // What softmax multiplies logits with.
 __device__ inline float InverseTemperature(float temperature) {
   return fminf(1.f / temperature, 3.402823466e+38f);
@@ -85,25 +67,26 @@ __device__ inline float Exponent(float below, float inverse_temperature) {
 
 // What one reading of a row tells of it.
 struct RowSummary {
-  Bits best = 0;          // as RowBest
-  float max = -INFINITY;  // the entry
-  bool broken = false;    // as IsBroken
+  Bits best = 0;          // the largest entry, the lowest id on ties; 0: none is above -infinity
+  float max = -INFINITY;  // that entry
+  bool broken = false;    // an entry is NaN or infinite
   double sum = 0;         // of the entries' exponents, relative to the largest
 };
 
 // A thread's sum is relative to the largest entry that it has met so far, and is scaled down when
-// it meets a larger one (Milakov and Gimelshein 2018). A step of the whole block.
+// it meets a larger one (Milakov and Gimelshein 2018). Without `sums` the sum of finite entries is
+// left out. A step of the whole block.
 __device__ inline RowSummary Summarize(const float* row, int n, float inverse_temperature,
-                                       Bits* of_warp, double* sum_of_warp) {
+                                       bool sums, Bits* of_warp, double* sum_of_warp) {
   Bits best = 0, broken = 0;
   float most = -INFINITY;  // of the finite ones
   double sum = 0, infinite = 0;
   ForEntries(row, n, [&](float x, int i) {
     if (!(fabsf(x) < INFINITY)) broken = 1;
     if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
-    if (x == INFINITY) {
-      infinite += 1;
-    } else if (x > most) {
+    if (x == INFINITY) infinite += 1;
+    if (x == INFINITY || !sums) return;
+    if (x > most) {
       sum = sum * static_cast<double>(Exponent(most - x, inverse_temperature)) + 1;
       most = x;
     } else {
@@ -121,20 +104,12 @@ __device__ inline RowSummary Summarize(const float* row, int n, float inverse_te
 // Softmax of common/math/softmax.h.
 class SoftmaxRow {
  public:
+  // `summary`: of the row at this temperature, with its sum.
   __device__ SoftmaxRow(const float* logits, float temperature, const RowSummary& summary)
-      : SoftmaxRow(logits, temperature, summary.max) {
-    scale_ = static_cast<float>(1.0 / summary.sum);
-  }
-  // A step of the whole block.
-  __device__ SoftmaxRow(const float* logits, int n, float temperature, Bits best, double* of_warp)
-      : SoftmaxRow(logits, temperature, best == 0 ? -INFINITY : logits[IdOf(best)]) {
-    double sum = 0;
-    ForEntries(logits, n, [&](float x, int) {
-      sum += static_cast<double>(finite() ? Exponent(x - max_, inverse_) : x == max_ ? 1.f : 0.f);
-    });
-    sum = BlockReduce(sum, of_warp, Plus());
-    scale_ = static_cast<float>(1.0 / sum);
-  }
+      : logits_(logits),
+        max_(summary.max),
+        inverse_(InverseTemperature(temperature)),
+        scale_(static_cast<float>(1.0 / summary.sum)) {}
 
   __device__ bool finite() const { return max_ > -INFINITY && max_ < INFINITY; }
   __device__ float max() const { return max_; }
@@ -149,11 +124,8 @@ class SoftmaxRow {
   }
 
  private:
-  __device__ SoftmaxRow(const float* logits, float temperature, float max)
-      : logits_(logits), max_(max), inverse_(InverseTemperature(temperature)) {}
-
   const float* logits_;
-  float max_, inverse_, scale_ = 1.f;
+  float max_, inverse_, scale_;
 };
 
 }  // namespace outrider

@@ -49,23 +49,14 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   float* logits = a.logits + int64_t{row} * a.vocab;
   const int n = a.allowed;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  const float inverse = InverseTemperature(sampling.temperature);
-  const auto summarize = [&] {
-    return Summarize(logits, n, inverse, shared.sampling.best, shared.sampling.sum);
-  };
-  RowSummary summary = summarize();
-  // As the model gave it: penalties may make infinities.
-  if (thread == 0) a.broken[row] = summary.broken ? 1 : 0;
+  const bool is_argmax = round.kind() == DraftKind::kArgmax;
+  const bool sums = !is_argmax && (!kIsRace || sampling.truncates(n));
   const RowAdjustment adjustment = AdjustmentOf(a, row);
-  if (Adjusts(adjustment)) {
-    __syncthreads();  // nobody reads the row any more
-    AdjustLogits(adjustment, n, logits);
-    summary = summarize();
-  }
-  const Bits best = summary.best;
+  const RowSummary summary = AdjustAndSummarize(adjustment, n, sums, logits, shared.sampling);
+  if (thread == 0) a.broken[row] = summary.broken ? 1 : 0;
   const int depth = adjustment.depth;
-  if (round.kind() == DraftKind::kArgmax) {
-    if (thread == 0) a.matches[row] = best == 0 ? 0 : IdOf(best);
+  if (is_argmax) {
+    if (thread == 0) a.matches[row] = summary.best == 0 ? 0 : IdOf(summary.best);
     return;
   }
   const uint32_t position = round.spec.position + static_cast<uint32_t>(depth);

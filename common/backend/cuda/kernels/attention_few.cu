@@ -335,26 +335,13 @@ __global__ void __launch_bounds__(kThreads)
   FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
 }
 
-// Calls `with` for the kernel of such heads: one for each of a few sizes, others take the next.
-template <class T, class With>
-cudaError_t ForHeads(int head_dim, With&& with) {
-  if (head_dim <= 64) return with(AttentionFewKernel<64, T>, FewLayout<64>());
-  if (head_dim <= 96) return with(AttentionFewKernel<96, T>, FewLayout<96>());
-  if (head_dim <= 128) return with(AttentionFewKernel<128, T>, FewLayout<128>());
-  return with(AttentionFewKernel<256, T>, FewLayout<256>());
-}
-
 }  // namespace
 
 template <class T>
 cudaError_t PrepareAttentionFew() {
-  for (const int head_dim : {64, 96, 128, 256}) {
-    const cudaError_t error = ForHeads<T>(head_dim, [](auto kernel, auto layout) {
-      return AllowShared(kernel, static_cast<size_t>(layout.kBytes));
-    });
-    if (error != cudaSuccess) return error;
-  }
-  return cudaSuccess;
+  return ForHeadSizes([](auto dim) {
+    return AllowShared(AttentionFewKernel<dim, T>, static_cast<size_t>(FewLayout<dim>::kBytes));
+  });
 }
 template cudaError_t PrepareAttentionFew<Bf16>();
 template cudaError_t PrepareAttentionFew<F16>();
@@ -363,9 +350,9 @@ template <class T>
 cudaError_t LaunchAttentionFew(const AttentionCall& call, const T* keys, const T* values, int units,
                                cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
-  return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
-    return LaunchNext(kernel, grid, kThreads, static_cast<size_t>(layout.kBytes), stream, call,
-                      keys, values);
+  return ForHeadSize(call.shape.head_dim, [&](auto dim) {
+    return LaunchNext(AttentionFewKernel<dim, T>, grid, kThreads,
+                      static_cast<size_t>(FewLayout<dim>::kBytes), stream, call, keys, values);
   });
 }
 template cudaError_t LaunchAttentionFew(const AttentionCall&, const Bf16*, const Bf16*, int,

@@ -195,8 +195,9 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
             *reinterpret_cast<float2*>(to + n * 8 + 2 * t) =
                 make_float2(out[n][2 * r], out[n][2 * r + 1]);
           }
-          if (t == 0)
+          if (t == 0) {
             *reinterpret_cast<float2*>(to + dim) = make_float2(softmax.most[r], softmax.sum[r]);
+          }
         }
       }
 #pragma unroll
@@ -240,24 +241,13 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   }
 }
 
-// Calls `with` for the kernel of such heads: one for each of a few sizes, others take the next.
-template <class T, class With>
-cudaError_t ForHeads(int head_dim, With&& with) {
-  if (head_dim <= 64) return with(AttentionMmaKernel<64, T>, Layout<64>());
-  if (head_dim <= 96) return with(AttentionMmaKernel<96, T>, Layout<96>());
-  if (head_dim <= 128) return with(AttentionMmaKernel<128, T>, Layout<128>());
-  return with(AttentionMmaKernel<256, T>, Layout<256>());
-}
-
 template <class T>
 cudaError_t Prepare() {
-  for (const int head_dim : {64, 96, 128, 256}) {
-    const cudaError_t error = ForHeads<T>(head_dim, [](auto kernel, auto layout) {
-      return AllowShared(kernel, static_cast<size_t>(layout.Bytes(kMmaWarps)));
-    });
-    if (error != cudaSuccess) return error;
-  }
-  return PrepareAttentionFew<T>();
+  const cudaError_t error = ForHeadSizes([](auto dim) {
+    return AllowShared(AttentionMmaKernel<dim, T>,
+                       static_cast<size_t>(Layout<dim>::Bytes(kMmaWarps)));
+  });
+  return error == cudaSuccess ? PrepareAttentionFew<T>() : error;
 }
 
 template <class T>
@@ -268,9 +258,9 @@ cudaError_t LaunchOf(const AttentionCall& call, const KvLayer& kv, int units, in
   if (tile_queries <= kMmaQueries) return LaunchAttentionFew(call, keys, values, units, stream);
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   const int warps = tile_queries <= 2 * kMmaQueries ? 2 : 4;
-  return ForHeads<T>(call.shape.head_dim, [&](auto kernel, auto layout) {
-    return LaunchNext(kernel, grid, static_cast<unsigned>(warps * kWarpSize),
-                      static_cast<size_t>(layout.Bytes(warps)), stream, call, keys, values);
+  return ForHeadSize(call.shape.head_dim, [&](auto dim) {
+    return LaunchNext(AttentionMmaKernel<dim, T>, grid, static_cast<unsigned>(warps * kWarpSize),
+                      static_cast<size_t>(Layout<dim>::Bytes(warps)), stream, call, keys, values);
   });
 }
 

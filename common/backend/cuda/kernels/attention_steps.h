@@ -4,12 +4,32 @@
 #pragma once
 
 #include <climits>
+#include <type_traits>
 
 #include "common/backend/cuda/kernels/attention_parts.h"
 #include "common/backend/cuda/kernels/device.h"
 #include "common/backend/cuda/kernels/tensor_core.h"
 
 namespace outrider {
+
+// Calls `with` with a constant: the head size that there is a kernel for and that heads of
+// `head_dim` take, filled up with zeros.
+template <class With>
+cudaError_t ForHeadSize(int head_dim, const With& with) {
+  if (head_dim <= 64) return with(std::integral_constant<int, 64>());
+  if (head_dim <= 96) return with(std::integral_constant<int, 96>());
+  if (head_dim <= 128) return with(std::integral_constant<int, 128>());
+  return with(std::integral_constant<int, 256>());
+}
+// The same for each of those sizes, up to the first error.
+template <class With>
+cudaError_t ForHeadSizes(const With& with) {
+  for (const int head_dim : {64, 96, 128, 256}) {
+    const cudaError_t error = ForHeadSize(head_dim, with);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
 
 // Positions of a step, for heads of up to kDim elements: about as many products for each.
 constexpr int StepPositions(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
@@ -81,7 +101,7 @@ struct Query {
   int64_t row = 0;  // of the batch
   int head = 0;
   int begin = INT32_MAX, end = 0;  // positions that it sees
-  int pass = -1;                   // in which it sees those behind its context
+  int pass = -1;                   // in which it sees those after its context
 
   __device__ bool Sees(int position) const { return position >= begin && position < end; }
 };

@@ -22,13 +22,14 @@ std::vector<TokenId> SpreadTokens(int count, int vocab_size) {
   return tokens;
 }
 
-// A pass of a new sequence's first `rows` tokens; computes the logits of the last `logit_rows`.
-Status RunPass(Model* model, int rows, int logit_rows) {
+// A pass of a new sequence's first `rows` tokens. All rows are scored, as a draft's are: the output
+// head's products are those of any batch.
+Status RunPass(Model* model, int rows) {
   const std::vector<TokenId> tokens = SpreadTokens(rows, model->config().vocab_size);
-  std::vector<int32_t> last(static_cast<size_t>(logit_rows));
-  std::iota(last.begin(), last.end(), rows - logit_rows);
+  std::vector<int32_t> all(static_cast<size_t>(rows));
+  std::iota(all.begin(), all.end(), 0);
   const SequenceId sequence = model->NewSequence();
-  const ForwardSequence share = {.sequence = sequence, .tokens = tokens, .logit_rows = last};
+  const ForwardSequence share = {.sequence = sequence, .tokens = tokens, .logit_rows = all};
   ForwardOutput output;
   Status ran = model->Forward({&share, 1}, /*want_hidden=*/false, &output);
   model->Release(sequence);
@@ -51,9 +52,8 @@ int MostRows(const Model& model) {
 }  // namespace
 
 Status WarmUp(Model* model, int most_rows) {
-  // All rows are scored, as a draft's are: the output head's products are those of any batch.
   for (int rows = std::min(most_rows, MostRows(*model)); rows > 0; rows = Below(rows)) {
-    OUTRIDER_TRY(RunPass(model, rows, rows));
+    OUTRIDER_TRY(RunPass(model, rows));
   }
   return Status();
 }
@@ -70,7 +70,7 @@ Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double mos
     for (int rows = 1; rows <= most; rows *= 2, ++at) {
       const Time start = clock.Now();
       if (Seconds(start - begin) >= most_seconds) return times;
-      OUTRIDER_TRY(RunPass(model, rows, /*logit_rows=*/rows));
+      OUTRIDER_TRY(RunPass(model, rows));
       const double seconds = Seconds(clock.Now() - start);
       if (at == times.size()) times.push_back({rows, seconds});
       times[at].seconds = std::min(times[at].seconds, seconds);

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "common/backend/create_backend.h"
@@ -97,7 +96,7 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
          "What keys and values are kept as: f32, bf16, fp8 (a byte each, approximate) or auto (f32 "
          "on the CPU, the floats of --weights on a CUDA device)")
       ->default_str("auto")
-      ->check(CLI::IsMember(std::set<std::string>{"auto", "f32", "bf16", "fp8"}));
+      ->check(CLI::IsMember(kv_types));
   app.add_option("--kv-tokens", o->kv_tokens,
                  "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
                  "262,144 at most; on a CUDA device all that --memory-fraction leaves")

@@ -73,6 +73,7 @@ struct GgufArchitecture {
   bool qk_norms = false;
   bool interleaved = false;  // the rows of q and k
   Biases biases = Biases::kNone;
+  bool mixture = false;  // of experts, in every layer
 };
 
 constexpr GgufArchitecture kGgufArchitectures[] = {
@@ -86,11 +87,11 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
     {"phi3", "Phi3ForCausalLM", kFused, kNormsBefore, false, false, Biases::kNone},
     {"olmo2", "Olmo2ForCausalLM", kAttentionAndMlp, kNormsAfter, true, false, Biases::kAttention},
     {"granite", "GraniteForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll},
-    {"smollm3", "SmolLM3ForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll}};
-// Of files that have experts.
-constexpr GgufArchitecture kGgufMixtures[] = {
-    {"llama", "MixtralForCausalLM", kMixtral, kNormsBefore, false, true, Biases::kNone},
-    {"qwen3moe", "Qwen3MoeForCausalLM", kQwen3Moe, kNormsBefore, true, false, Biases::kNone}};
+    {"smollm3", "SmolLM3ForCausalLM", kAttentionAndMlp, kNormsBefore, false, true, Biases::kAll},
+    {"llama", "MixtralForCausalLM", kMixtral, kNormsBefore, false, true, Biases::kNone,
+     /*mixture=*/true},
+    {"qwen3moe", "Qwen3MoeForCausalLM", kQwen3Moe, kNormsBefore, true, false, Biases::kNone,
+     /*mixture=*/true}};
 
 constexpr char kLongFactors[] = "rope_factors_long.weight";
 constexpr char kShortFactors[] = "rope_factors_short.weight";
@@ -103,14 +104,10 @@ bool IsGemma(const GgufArchitecture& architecture) {
   return architecture.name.starts_with("gemma");
 }
 
-bool IsMixture(const GgufArchitecture& architecture) {
-  return architecture.projections.data() == kMixtral ||
-         architecture.projections.data() == kQwen3Moe;
-}
-
-std::string NamesOf(std::span<const GgufArchitecture> architectures) {
+std::string NamesOf(bool mixtures) {
   std::string names;
-  for (const GgufArchitecture& known : architectures) {
+  for (const GgufArchitecture& known : kGgufArchitectures) {
+    if (known.mixture != mixtures) continue;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
   return names;
@@ -135,16 +132,14 @@ Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
   OUTRIDER_ASSIGN(const std::optional<int64_t> experts,
                   file.MaybeInt(std::string(name) + ".expert_count", 0, kMostOfASize));
   const bool has_experts = experts.value_or(0) > 0;
-  const std::span<const GgufArchitecture> candidates =
-      has_experts ? std::span<const GgufArchitecture>(kGgufMixtures) : kGgufArchitectures;
-  for (const GgufArchitecture& known : candidates) {
-    if (known.name == name) return &known;
+  for (const GgufArchitecture& known : kGgufArchitectures) {
+    if (known.name == name && known.mixture == has_experts) return &known;
   }
   return file.Unsupported(
       "general.architecture",
       "is " + Printable(name) + (has_experts ? " with" : " without") +
-          " experts, which is not supported; these are: " + NamesOf(kGgufArchitectures) +
-          "; with experts: " + NamesOf(kGgufMixtures));
+          " experts, which is not supported; these are: " + NamesOf(/*mixtures=*/false) +
+          "; with experts: " + NamesOf(/*mixtures=*/true));
 }
 
 // A tensor of a layer: "blk.12.attn_q.weight".
@@ -380,7 +375,7 @@ Status ConfigWriter::CheckKeys() const {
       {"qwen3moe", "expert_feed_forward_length"}};
   constexpr std::string_view kOfMixtures[] = {"expert_count", "expert_used_count"};
   const std::span<const std::string_view> more =
-      IsMixture(architecture_) ? kOfMixtures : std::span<const std::string_view>();
+      architecture_.mixture ? kOfMixtures : std::span<const std::string_view>();
   const std::string prefix = Key("");
   for (auto pair = file_.metadata().lower_bound(prefix);
        pair != file_.metadata().end() && pair->first.starts_with(prefix); ++pair) {
@@ -595,7 +590,7 @@ Result<std::string> ConfigWriter::Write() {
   OUTRIDER_TRY(WriteBiases());
   OUTRIDER_TRY(WriteRope());
   if (IsGemma(architecture_)) OUTRIDER_TRY(WriteGemma());
-  if (IsMixture(architecture_)) OUTRIDER_TRY(WriteMixture());
+  if (architecture_.mixture) OUTRIDER_TRY(WriteMixture());
   if (architecture_.name == "granite") {
     OUTRIDER_TRY(Copy("attention.scale", "attention_multiplier"));
     OUTRIDER_TRY(Copy("embedding_scale", "embedding_multiplier"));
@@ -632,7 +627,7 @@ Result<std::vector<GgufEntry>> GgufEntries(const GgufFile& file) {
     OUTRIDER_ASSIGN(heads.k, SharedInt(file, key));
   }
   int64_t experts = 0;
-  if (IsMixture(*architecture)) {
+  if (architecture->mixture) {
     OUTRIDER_ASSIGN(experts, file.Int(prefix + "expert_count", 1, kMostOfASize));
   }
   std::vector<GgufEntry> entries;

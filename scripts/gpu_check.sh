@@ -267,7 +267,7 @@ sanitize() {
   for tool in memcheck racecheck synccheck; do
     step "$tool"
     rc=0
-    limit=$(room "$((part_seconds / 3))")
+    limit=$(room "$((seconds / 3))")
     timeout -k 5 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
       "$build/bin/cuda_parity_test" --gtest_filter='Families/CudaParity.*/Llama' \
       >"$out/sanitizer-$tool.log" 2>&1 || rc=$?
@@ -295,7 +295,6 @@ test_on_host() {
   fi
 }
 
-part_seconds=$seconds
 if ((!without_device)); then
   if wants build; then check_parity; fi
   if wants speed; then measure_speed; fi

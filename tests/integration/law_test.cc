@@ -51,14 +51,14 @@ struct Case {
   SamplingParams sampling;
   uint32_t paths = 1;
   std::vector<uint32_t> tree = {};
-  int generations = 16000;
+  int generations = 8000;
 };
 
 std::vector<Case> Cases() {
   return {
       {.rule = Rule::kBlock,
        .sampling = {.temperature = 0.8f, .top_p = 0.95f},
-       .generations = 80000},
+       .generations = 40000},
       {.rule = Rule::kToken, .sampling = {.temperature = 1.2f, .top_k = 5}},
       {.rule = Rule::kBlock, .sampling = {.repetition_penalty = 1.2f, .presence_penalty = 0.5f}},
       {.rule = Rule::kSpecTr, .sampling = {.temperature = 1.3f}, .paths = 3},
@@ -340,7 +340,7 @@ TEST_F(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
 TEST_F(Law, OfADrafterOfAnotherVocabularyIsPlainDecodings) {
   Start(TinyModel(), TokenizerJsonOf({"c", "a", "b", "f", "X", "d", "g", "e"}));
   for (Case c : Cases()) {
-    c.generations = 8000;
+    c.generations = 5000;
     ExpectLawOfPlainDecoding(c, 0.1, testing::kFalseAlarm);
   }
   for (Case c : GrammarCases()) {

@@ -40,7 +40,7 @@ void FindPaths(const BatchLayout& batch, AttentionPlan* plan) {
   }
 }
 
-// The rows that no other row of [begin, end) descends from: their paths hold them all.
+// The rows without a descendant in [begin, end): their paths contain all the others.
 void FindPasses(const BatchLayout& batch, int sequence, int begin, int end, AttentionPlan* plan) {
   const int first = batch.row_begin[sequence];
   std::vector<char> held(static_cast<size_t>(end - begin));
@@ -54,7 +54,7 @@ void FindPasses(const BatchLayout& batch, int sequence, int begin, int end, Atte
   }
 }
 
-// Tiles, each as one unit over all of its chunks.
+// The tiles, each as a single unit over all of its chunks.
 void FindTiles(const BatchLayout& batch, const AttentionShape& shape, int tile_queries,
                AttentionPlan* plan) {
   const int group = shape.num_heads / shape.num_kv_heads;
@@ -88,7 +88,7 @@ void FindTiles(const BatchLayout& batch, const AttentionShape& shape, int tile_q
 
 int Chunks(const AttentionTile& unit) { return unit.chunk_end - unit.chunk_begin; }
 
-// Results of each query that a tile leaves to its merge.
+// Results of each query that a tile leaves to its merge, if a unit takes `per_unit` chunks.
 int64_t Results(const AttentionTile& tile, int64_t per_unit) {
   return Chunks(tile) > per_unit ? 1 + Chunks(tile) - per_unit : 0;
 }

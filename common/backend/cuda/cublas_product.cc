@@ -20,12 +20,12 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // the library's advice for Hopper
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // NVIDIA's recommendation for Hopper
 constexpr uint32_t kRowAlignment = 16;                // of rows in the middle of a buffer
 constexpr int kCandidates = 8;
-constexpr int kTimedRuns = 3;  // after one that does not count
-// Of weights, from which the candidates are timed. A product of less is over in some microseconds:
-// what a clock says of it is chance, and two starts would take two algorithms.
+constexpr int kTimedRuns = 3;  // after one warm-up run
+// Bytes of weights from which candidates are timed. A smaller product takes only a few
+// microseconds: its timings are mostly noise, and two starts would choose two algorithms.
 constexpr int64_t kLeastTimedBytes = int64_t{4} << 20;
 
 void Must(cublasStatus_t status, const char* what) {
@@ -36,7 +36,7 @@ void Must(cublasStatus_t status, const char* what) {
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
-// The library cannot do what it is asked for, which is no reason to end: others can, if slower.
+// The library does not support the request, which is not fatal: slower ways do.
 bool IsNoWay(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
@@ -51,7 +51,7 @@ cudaDataType_t LibraryType(Dtype dtype) {
   return CUDA_R_32F;
 }
 
-// What the library is told of one shape.
+// The cublasLt descriptors of one shape.
 class Description {
  public:
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
@@ -61,7 +61,7 @@ class Description {
     const auto out = static_cast<uint64_t>(call.out_features);
     const auto columns = static_cast<uint64_t>(rows);
     const auto inner = static_cast<uint64_t>(call.stride);
-    // f32 in full, no TF32: the parity with the CPU rests on it.
+    // Full f32, no TF32: the parity with the CPU relies on it.
     Must(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing");
     const cublasOperation_t transposed = CUBLAS_OP_T;
     Must(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
@@ -81,7 +81,7 @@ class Description {
   Description(const Description&) = delete;
   Description& operator=(const Description&) = delete;
 
-  // The library's candidates, the one that it would take first; none where it knows of none.
+  // The library's candidates, its own first choice first; empty if it has none.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle) const {
     cublasLtMatmulPreference_t preference = nullptr;
     Must(cublasLtMatmulPreferenceCreate(&preference), "asking for an algorithm");
@@ -108,7 +108,8 @@ class Description {
     return algorithms;
   }
 
-  // Whether an algorithm of another number of rows serves this one too, in our workspace.
+  // Whether an algorithm chosen for another number of rows works for this one too, in our
+  // workspace.
   bool Takes(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const {
     cublasLtMatmulHeuristicResult_t result = {};
     return cublasLtMatmulAlgoCheck(handle, operation_, w_, x_, y_, y_, &algorithm, &result) ==
@@ -116,7 +117,7 @@ class Description {
            result.workspaceSize <= kWorkspaceBytes;
   }
 
-  // The product into `y` (call.y where it counts).
+  // Computes the product into `y` (call.y, except when timing).
   cublasStatus_t Run(cublasLtHandle_t handle, const ProductCall& call,
                      const cublasLtMatmulAlgo_t& algorithm, float* y, void* workspace,
                      cudaStream_t stream) const {
@@ -130,7 +131,7 @@ class Description {
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
 };
 
-// Of the device's second-level cache: as much again pushes all else out of it.
+// Size of the device's L2 cache: writing as many bytes evicts everything else.
 size_t CacheBytes() {
   int device = 0, bytes = 0;
   MustSucceed(cudaGetDevice(&device), "asking for the device");
@@ -153,7 +154,7 @@ class Stopwatch {
   Stopwatch& operator=(const Stopwatch&) = delete;
 
   void Start(cudaStream_t stream) { MustSucceed(cudaEventRecord(begin_, stream), "timing"); }
-  // Milliseconds; waits.
+  // Waits. Returns milliseconds.
   float Stop(cudaStream_t stream) {
     float milliseconds = 0.f;
     MustSucceed(cudaEventRecord(end_, stream), "timing");
@@ -201,10 +202,10 @@ class CublasProduct final : public LargeProduct {
     explicit Plan(const ProductCall& call) : description(call, call.rows) {}
     Description description;
     bool decided = false;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  // none: the library has none
+    std::optional<cublasLtMatmulAlgo_t> algorithm;  // nullopt: the library has none
   };
 
-  // The bucket's algorithm, found with the first product that falls into it.
+  // The bucket's algorithm, searched for on the first product in it.
   std::optional<cublasLtMatmulAlgo_t> Choose(const Description& description,
                                              const ProductCall& call, cudaStream_t stream) {
     const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), call.dtype);
@@ -217,9 +218,9 @@ class CublasProduct final : public LargeProduct {
     return best;
   }
 
-  // Times the candidates on the call's own operands, with weights that come from memory, as they do
-  // when layers take turns. What they compute goes elsewhere: the call's result may be a sum.
-  // Without memory for that, the library's own choice.
+  // Times the candidates on the call's own operands, with weights read from memory, as they are
+  // when layers take turns. The outputs are written elsewhere, since the call may accumulate.
+  // Without memory for that, takes the library's own choice.
   size_t Fastest(const Description& description, const ProductCall& call,
                  std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
     const int64_t weight_bytes =
@@ -255,7 +256,7 @@ class CublasProduct final : public LargeProduct {
 
   const cublasLtHandle_t handle_;
   const std::unique_ptr<CudaBuffer> workspace_;
-  std::map<Shape, Plan> plans_;                   // by rows: describing takes longer than looking
+  std::map<Shape, Plan> plans_;  // by rows: creating descriptors takes longer than a look-up
   std::map<Shape, cublasLtMatmulAlgo_t> chosen_;  // by bucket of rows
 };
 

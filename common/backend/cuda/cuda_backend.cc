@@ -27,14 +27,14 @@
 namespace outrider {
 namespace {
 
-constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention cut over blocks
-constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the ends; to be tuned
-// Of a pass that may become a graph: the launches of a larger one are hidden behind its work.
+constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention split over blocks
+constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the tails; not yet tuned
+// Limit for graphs: the launches of larger passes are hidden by their work.
 constexpr int kMaxGraphRows = 256;
-// What there are graphs for.
+// Kinds of graphs.
 constexpr int32_t kPassGraph = 1, kDraftGraph = 2;
 
-// That our own product takes at once, of weights T.
+// Rows that our own product takes at once, for weights of type T.
 template <class T>
 constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
 
@@ -85,7 +85,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
                     CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
     MustSucceed(cudaMemsetAsync(buffer->data(), 0, bytes, stream()), "clearing memory");
-    rounded_of_ = nullptr;  // the place may have been another buffer's
+    rounded_of_ = nullptr;  // the address may have been another buffer's
     return std::unique_ptr<Buffer>(std::move(buffer));
   }
 
@@ -114,7 +114,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void CopyKvSlots(std::span<const KvLayer> layers, const AttentionShape& shape,
                    std::span<const SlotCopy> copies) override {
     if (layers.empty() || copies.empty()) return;
-    UseDevice();  // before memory that the arrays may take
+    UseDevice();  // before memory is allocated for the arrays
     MustSucceed(
         LaunchCopyKvSlots(batch_.Send(layers), static_cast<int>(layers.size()), layers[0].type,
                           batch_.Send(copies), static_cast<int>(copies.size()), shape, stream()),
@@ -132,7 +132,7 @@ class CudaBackend final : public Backend, public DeviceOps {
                const std::function<void()>& ops) override {
     UseDevice();
     RunAsGraph(BeginPasses(kPassGraph, {&batch, 1}, shape, kv), [&] {
-      rounded_of_ = nullptr;  // no pass depends on the one before it
+      rounded_of_ = nullptr;  // a pass does not depend on the previous one
       ops();
     });
   }
@@ -228,7 +228,8 @@ class CudaBackend final : public Backend, public DeviceOps {
         "attention");
   }
 
-  // By the product of few rows, however many there are: a library's may sum in another order.
+  // Always uses the product for few rows, however many there are: a library may sum in another
+  // order.
   void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
                     float* logits) override {
     if (rows == 0) return;
@@ -317,9 +318,9 @@ class CudaBackend final : public Backend, public DeviceOps {
     return picks_.Picked();
   }
 
-  // The first pass is one like others, as it takes in all tokens since the last draft; those after
-  // it are alike, so they and all draws are one graph. Their arrays are planned while the
-  // device runs the first pass.
+  // The first pass is an ordinary one, since it processes all tokens since the last draft; the
+  // passes after it are alike, so they and all the sampling form one graph. Their arrays are
+  // planned while the device runs the first pass.
   std::span<const PickedRow> RunChains(std::span<const BatchLayout> passes,
                                        const AttentionShape& shape, KvType kv,
                                        const PickBatch& draws, float* rows, int vocab,
@@ -361,13 +362,13 @@ class CudaBackend final : public Backend, public DeviceOps {
             .tile_queries = AttentionTileQueries(shape, kv)};
   }
 
-  // The key of the graph of `kind` that they may be; empty: they are not to be one.
+  // The key of the graph of this `kind` for the passes; empty: they do not become a graph.
   GraphKey BeginPasses(int32_t kind, std::span<const BatchLayout> passes,
                        const AttentionShape& shape, KvType kv) {
     const AttentionLimits limits = Limits(shape, kv);
     const bool graph = graphs_.enabled() && !passes.empty() && passes[0].rows <= kMaxGraphRows;
     batch_.BeginPasses(passes, shape, limits, graph);
-    // Of a graph's first run and of any later one: a replay does not ask.
+    // Large enough for a graph's first run and any later one, since a replay does not allocate.
     partials_.AtLeast(static_cast<size_t>(batch_.most_partials() * PartialBytes(shape)));
     if (!graph) return {};
     GraphKey key = {kind};
@@ -380,10 +381,10 @@ class CudaBackend final : public Backend, public DeviceOps {
     } else {
       graphs_.Run(key, ops);
     }
-    rounded_of_ = nullptr;  // a replay leaves the scratch as it did, but nobody told
+    rounded_of_ = nullptr;  // a replay rewrites the scratch buffer without updating this
   }
 
-  // Makes what products with a new matrix need.
+  // Allocates what products with a new matrix need.
   Result<std::unique_ptr<PackedMatrix>> Keep(Result<std::unique_ptr<CudaMatrix>> packed) {
     if (!packed.ok()) return packed.status();
     const CudaMatrix& matrix = **packed;
@@ -391,13 +392,13 @@ class CudaBackend final : public Backend, public DeviceOps {
     const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
     if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
       stream_->Wait();
-      widened_.reset();  // before the larger one is asked for
+      widened_.reset();  // before the larger one is allocated
       OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened));
     }
     return std::unique_ptr<PackedMatrix>(std::move(packed).value());
   }
 
-  // The matrix as floats; those of codes are there until the next call.
+  // The matrix as floats; if widened from codes, valid until the next call.
   template <class T>
   const T* Floats(const CudaMatrix& matrix) {
     if (matrix.codes() == nullptr) return matrix.values<T>();
@@ -429,17 +430,17 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   // Where an op writes its result.
   struct Output {
-    float* floats = nullptr;  // null: nobody reads them
+    float* floats = nullptr;  // null: the floats are not read
     RoundedRows rounded;
   };
-  // Products with 16-bit weights read activations of the same type. An op whose result such a
-  // product reads next writes the rounded copy itself; only the last one is kept.
+  // Products with 16-bit weights read activations of the same type. An op whose result is read next
+  // by such a product writes the rounded copy itself; only the last copy is kept.
   Output OutputFor(Readers readers, int rows, int n, float* out) {
     const RoundedRows rounded = RoundedBeside(out, rows, n);
     rounded_only_ = rounded.data != nullptr && readers == Readers::kProducts;
     return {rounded_only_ ? nullptr : out, rounded};
   }
-  // No data where products read f32.
+  // No data if products read f32.
   RoundedRows RoundedBeside(const float* out, int rows, int n) {
     if (rounds_to_ == Dtype::kF32) return {};
     const int stride = (n + 7) / 8 * 8;
@@ -449,7 +450,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     rounded_count_ = rows;
     return rounded_rows_;
   }
-  // `out` changes without a rounded copy beside it.
+  // Must be called when `out` changes without a rounded copy.
   void Writes(const float* out) {
     if (rounded_of_ == out) rounded_of_ = nullptr;
   }
@@ -466,7 +467,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     return rounded_rows_.data;
   }
 
-  // f32 rows as they are, or with the zeros behind them that an odd width lacks.
+  // f32 rows as they are, or zero-padded if the matrix's stride is larger than its width.
   const float* Padded(const float* x, int rows, const CudaMatrix& matrix) {
     if (matrix.stride() == matrix.in_features()) return x;
     const auto height = static_cast<size_t>(rows);
@@ -531,7 +532,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   const int device_;
   const std::string description_;
   const int multiprocessors_;
-  // Before all that uses it: destroyed last.
+  // Declared before everything that uses it, so that it is destroyed last.
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<StagedCopy> staging_;
   const std::unique_ptr<LargeProduct> product_;
@@ -540,10 +541,10 @@ class CudaBackend final : public Backend, public DeviceOps {
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
   Scratch rounded_, padded_, partials_;
-  std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, as floats
+  std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
   GraphCache graphs_;
   Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
-  const float* rounded_of_ = nullptr;  // whose copy rounded_rows_ is; null: nobody's
+  const float* rounded_of_ = nullptr;  // the floats of which rounded_rows_ is a copy; null: none
   bool rounded_only_ = false;          // the floats are not written
   RoundedRows rounded_rows_;
   int rounded_count_ = 0;
@@ -557,7 +558,7 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
   kernels_overlap = properties.major >= 9;
-  // The first that asks for a kernel's code.
+  // The first call that needs a kernel's code.
   const cudaError_t prepared = PrepareAttention();
   if (prepared == cudaErrorNoKernelImageForDevice || prepared == cudaErrorInvalidDeviceFunction) {
     cudaGetLastError();

@@ -1,5 +1,5 @@
-// The CUDA backend: every op is enqueued on one stream, and nothing but Wait() (and a batch larger
-// than any before it) waits for the device. docs/gpu.md says what it promises.
+// The CUDA backend: every op is enqueued on one stream, and only Wait() (and a batch larger than
+// any before it) waits for the device. docs/gpu.md states its guarantees.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@
 namespace outrider {
 
 struct CudaBackendSettings {
-  bool graphs = true;  // for passes that come again
-  // Hears once, in words, when something does not work that the backend can do without.
+  bool graphs = true;  // for repeated passes
+  // Called once, with a message, when an optional feature does not work.
   std::function<void(const std::string&)> warn;
 };
 
-// On device `device`. REQUIRES: UseCudaDevice(device) went well (cuda_device.h). Without `product`
-// all rows go through the backend's own kernel.
+// Creates a backend on device `device`. REQUIRES: UseCudaDevice(device) succeeded (cuda_device.h).
+// Without `product`, all rows go through the backend's own kernel.
 Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    std::unique_ptr<LargeProduct> product,
                                                    CudaBackendSettings settings);

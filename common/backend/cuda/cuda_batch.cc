@@ -10,18 +10,18 @@
 namespace outrider {
 namespace {
 
-// Whether one plan serves both.
+// Whether one plan serves both shapes.
 bool Same(const AttentionShape& a, const AttentionShape& b) {
   return a.num_heads == b.num_heads && a.num_kv_heads == b.num_kv_heads &&
          a.head_dim == b.head_dim && a.page_tokens == b.page_tokens &&
          a.sliding_window == b.sliding_window;
 }
 
-// Arrays one after another, each with room for more than it has: where one begins depends only on
-// the rooms before it.
+// Places arrays one after another, each with capacity for more than its elements: where one begins
+// depends only on the capacities before it.
 class Packing {
  public:
-  // Where it will be.
+  // Returns the offset of the array.
   template <class T>
   size_t Add(const T* host, size_t count, size_t room) {
     constexpr size_t kLine = 64;
@@ -50,20 +50,21 @@ class Packing {
   size_t bytes_ = 0;
 };
 
-// Where a pass's arrays begin in the block; pages and paths of all passes are one list.
+// Offsets of a pass's arrays in the block; pages and paths of all passes are in one list.
 struct Places {
   size_t counts, tokens, positions, slots, logit_rows, row_begin, context, page_begin, is_tree,
       path_begin, passes, units, merges, lists;
 };
 
-// What attention launches, of the largest plan: one for all of them.
+// The launch of attention, the same for all plans: that of the largest one.
 struct Grid {
   size_t units = 0, merges = 0;
   int tile_queries = 0;
 };
 
-// The next size of a graph's grid. A few idle blocks cost nothing where the device has room for
-// all; of more there are eight sizes for each power of two, so that at most an eighth are idle.
+// The next size of a graph's grid. A few idle blocks cost nothing if the device has room for all;
+// above that there are eight sizes per power of two, so that at most an eighth of the blocks is
+// idle.
 size_t RoundUpBlocks(size_t blocks) {
   constexpr size_t kFew = 128;
   if (blocks <= kFew) return std::bit_ceil(blocks);
@@ -80,9 +81,9 @@ Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
   }
   if (round_up) {
     grid.units = RoundUpBlocks(grid.units);
-    if (grid.merges > 0) grid.merges = grid.units / 2;  // a merged tile has two units or more
+    if (grid.merges > 0) grid.merges = grid.units / 2;  // a merged tile has at least two units
   }
-  // As for the launch: one kernel takes all tiles up to a power of two.
+  // As for the launch: one kernel handles all tiles up to a power of two.
   grid.tile_queries = static_cast<int>(std::bit_ceil(static_cast<unsigned>(grid.tile_queries)));
   return grid;
 }
@@ -122,13 +123,13 @@ AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayou
           .shape = shape};
 }
 
-// Reserves the arrays of a part. `counts` [2]: its units and merges.
+// Reserves the arrays of a part. `counts` [2]: its number of units and of merges.
 Places PackPart(const BatchLayout& batch, const AttentionPlan& plan, const Grid& grid,
                 const std::array<int32_t, 2>& counts, Packing& packing) {
   const auto rows = static_cast<size_t>(batch.rows);
   const auto sequences = static_cast<size_t>(batch.sequences);
   OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
-  // A tile has no more passes than rows, and a row that two tiles share counts twice.
+  // A tile has at most as many passes as rows, and a row that two tiles share counts twice.
   const size_t row_passes = rows + grid.units;
   OUTRIDER_CHECK(plan.passes.size() <= row_passes);
   return {
@@ -148,14 +149,14 @@ Places PackPart(const BatchLayout& batch, const AttentionPlan& plan, const Grid&
       .lists = 0};
 }
 
-// Lists one after another from `at_lists` of the staged bytes.
+// Appends lists one after another, from offset `at_lists` of the staged bytes on.
 class ListWriter {
  public:
   ListWriter(std::byte* staged, size_t at_lists)
       : staged_(staged), lists_(reinterpret_cast<int32_t*>(staged + at_lists)), next_(lists_) {}
 
-  // Appends a list, and counts the `begins` numbers at `at_begins` from the first list instead of
-  // from its own beginning.
+  // Appends a list, and rebases the `begins` offsets at `at_begins` from the start of this list to
+  // the start of the first one.
   void Append(std::span<const int32_t> list, size_t at_begins, size_t begins) {
     auto* const begin = reinterpret_cast<int32_t*>(staged_ + at_begins);
     for (size_t j = 0; j < begins; ++j) begin[j] += static_cast<int32_t>(next_ - lists_);
@@ -170,11 +171,11 @@ class ListWriter {
 
 }  // namespace
 
-// First the arrays of all parts whose sizes follow from the key, then the pages and paths, whose
-// numbers change from pass to pass: they are counted from where the first of them is.
+// First come the arrays of all parts whose sizes follow from the key, then the pages and paths,
+// whose number changes from pass to pass: offsets into those count from the first of them.
 GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
                           Scratch* block, std::vector<Pass>* passes) {
-  constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it seldom grows
+  constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it rarely grows
   passes->clear();
   if (parts.empty()) return {};
   plans_.resize(std::max(plans_.size(), parts.size()));
@@ -190,7 +191,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
   Packing packing;
   std::vector<Places> places;
   std::vector<std::array<int32_t, 2>> counts(parts.size());
-  size_t listed = 0;  // pages and paths
+  size_t listed = 0;  // number of pages and path entries
   for (size_t i = 0; i < parts.size(); ++i) {
     const BatchLayout& batch = *parts[i].batch;
     counts[i] = {static_cast<int32_t>(plans[i].units.size()),
@@ -205,7 +206,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
 
   auto* device = static_cast<std::byte*>(block->AtLeast(std::max(kLeastBytes, bytes)));
   std::byte* staged = staging_.Take(bytes);
-  if (device == nullptr || staged == nullptr) {  // in a capture, which is spoiled by that
+  if (device == nullptr || staged == nullptr) {  // during a capture, which this invalidates
     passes->resize(parts.size());
     return key;
   }

@@ -1,5 +1,5 @@
-// A batch's arrays on the device, sent once however many ops read them, and with them the plan of
-// its attention.
+// The device copy of a batch's arrays, sent once for all ops that read them, together with the plan
+// of its attention.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace outrider {
 
-// A call without qkv, out and partials, and what its launch needs.
+// A call without qkv, out and partials, and its launch parameters.
 struct PlannedAttention {
   AttentionCall call;
-  int units = 0;   // blocks of each KV head, for units that there may be
-  int merges = 0;  // the same
+  int units = 0;   // blocks per KV head, enough for the units
+  int merges = 0;  // likewise for the merges
   int tile_queries = 0;
-  int partials = 0;  // that there must be room for
+  int partials = 0;  // that must fit into memory
 };
 
 class CudaBatch {
@@ -28,29 +28,29 @@ class CudaBatch {
   explicit CudaBatch(const Stream* stream)
       : stream_(*stream), ring_(stream), block_(stream), outside_block_(stream) {}
 
-  // Sends all that the ops of some passes read, with a plan of attention for each of their windows,
-  // in one copy after what was enqueued before. With
-  // `round_up`, those of an equal key() have their arrays at equal places and launch the same
-  // grids: those of attention are rounded up, and how many of their blocks have work stands on the
-  // device. Keeps `batches` until Forget or the next call: their arrays do not change until then.
+  // Sends everything that the ops of these passes read, with an attention plan for each of their
+  // windows, in one copy after the work enqueued so far. With `round_up`, passes with equal key()
+  // have their arrays at equal addresses and launch equal grids: attention grids are rounded up,
+  // and the number of their blocks with work is in device memory. Keeps `batches` until Forget or
+  // the next call: their arrays must not change until then.
   void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
                    const AttentionLimits& limits, bool round_up);
-  // What the work of these passes depends on, beside the contents of their arrays.
+  // Everything that the work of these passes depends on, except the contents of their arrays.
   const GraphKey& key() const { return key_; }
-  // Of the plan that has most.
+  // The maximum over the plans.
   int most_partials() const;
   // REQUIRES: the stream has been waited for.
   void Forget();
 
   // The device's copy of a batch's arrays.
   const BatchLayout& Rows(const BatchLayout& batch);
-  // The plan of a pass's attention, or of a batch, a shape or tiles that were not announced. Its
-  // call has the shape that it was planned for, as far as a plan depends on it.
+  // The plan of a pass's attention, or a new plan for a batch, a shape or tiles that were not
+  // announced. Its call has the shape for which it was planned, as far as a plan depends on it.
   const PlannedAttention& Attention(const BatchLayout& batch, const AttentionShape& shape,
                                     const AttentionLimits& limits);
-  // The device's copy of an index array, which may be one of a pass's.
+  // The device copy of an index array, which may belong to a pass.
   const int32_t* Indices(const int32_t* host, int count);
-  // Any other small array, until Forget.
+  // The device copy of any other small array, valid until Forget.
   template <class T>
   const T* Send(std::span<const T> host) {
     const T* device = ring_.Add(host.data(), host.size());
@@ -59,7 +59,7 @@ class CudaBatch {
   }
 
  private:
-  // A batch and the attention of those of its layers that have one window.
+  // A batch and the attention of those of its layers that share one window.
   struct Part {
     const BatchLayout* batch = nullptr;
     AttentionShape shape;
@@ -67,23 +67,23 @@ class CudaBatch {
   struct Pass {
     BatchLayout host, device;
     PlannedAttention attention;
-    int tile_limit = 0;  // that it was planned for
+    int tile_limit = 0;  // tile size for which it was planned
   };
 
   const Pass* Find(const BatchLayout& batch) const;
-  // Plans the parts, sends them to `block` and makes passes of them; the key.
+  // Plans the parts, sends them to `block` and makes passes of them. Returns the key.
   GraphKey Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
                  Scratch* block, std::vector<Pass>* passes);
   BatchLayout SendRows(const BatchLayout& batch);
 
   const Stream& stream_;
-  UploadRing ring_;  // of ops outside of passes
+  UploadRing ring_;  // for ops outside of passes
   PinnedStaging staging_;
-  Scratch block_, outside_block_;  // arrays of passes, of attention outside of them
+  Scratch block_, outside_block_;  // arrays of passes; of attention outside of passes
   GraphKey key_;
   std::vector<Pass> passes_, outside_;
   BatchLayout outside_rows_;
-  std::vector<AttentionPlan> plans_;  // of Place
+  std::vector<AttentionPlan> plans_;  // used in Place
 };
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// A quantized weight matrix on the device, as its codes.
+// A quantised weight matrix on the device, kept as codes.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -15,7 +15,7 @@ namespace outrider {
 
 class CudaCodes {
  public:
-  // kResourceExhausted when memory is out. REQUIRES: a row of codes or scales fits into
+  // kResourceExhausted when out of memory. REQUIRES: a row of codes or scales fits into
   // StagedCopy::kPieceBytes.
   static Result<std::unique_ptr<CudaCodes>> Upload(const QuantizedMatrix& matrix,
                                                    StagedCopy* staging);
@@ -25,13 +25,13 @@ class CudaCodes {
 
  private:
   CudaCodes() = default;
-  // Copies `rows` rows of `row_bytes`, which fill(host, first row, rows) makes.
+  // Copies `rows` rows of `row_bytes`, which fill(host, first row, rows) produces.
   template <class F>
   Result<const void*> Copy(size_t rows, size_t row_bytes, StagedCopy* staging, const F& fill);
 
   DeviceCodes view_;
   std::unique_ptr<CudaBuffer> buffers_[4];
-  int next_ = 0;  // of the buffers
+  int next_ = 0;  // index of the next buffer
   size_t bytes_ = 0;
 };
 

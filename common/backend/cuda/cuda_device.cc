@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-thread_local int of_thread = -1;  // cudaSetDevice at every call of an op would be felt
+thread_local int of_thread = -1;  // avoids a cudaSetDevice per op, which would be measurable
 
 cudaDeviceProp Properties(int device) {
   cudaDeviceProp properties;

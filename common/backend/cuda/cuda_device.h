@@ -1,4 +1,4 @@
-// Which CUDA devices there are.
+// Selection of a CUDA device.
 #pragma once
 
 #include <string>
@@ -7,15 +7,17 @@
 
 namespace outrider {
 
-// Makes `device` the calling thread's. kNotFound when there is no such device, with how many there
-// are; kFailedPrecondition for one below compute capability 8.0 or a driver that does not work.
+// Makes `device` the calling thread's device. kNotFound when there is no such device (the message
+// says how many there are); kFailedPrecondition for a device below compute capability 8.0 or a
+// driver that does not work.
 Status UseCudaDevice(int device);
 
-// The same of a device that this went well for. CUDA remembers the device by thread, and who makes
-// a backend need not be who runs it. Ends the process when it fails.
+// The same for a device for which UseCudaDevice succeeded. CUDA keeps the current device per
+// thread, and a backend may be created and used on different threads. Terminates the process on
+// failure.
 void ReturnToCudaDevice(int device);
 
-// "cuda:0 (NVIDIA H200, 139 GiB, sm_90)". REQUIRES: UseCudaDevice(device) went well.
+// "cuda:0 (NVIDIA H200, 139 GiB, sm_90)". REQUIRES: UseCudaDevice(device) succeeded.
 std::string DescribeCudaDevice(int device);
 
 }  // namespace outrider

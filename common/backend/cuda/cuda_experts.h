@@ -1,4 +1,4 @@
-// The experts of a mixture on the device: their matrices, and a table of them that kernels read.
+// The experts of a mixture on the device: their matrices, and a table of them for kernels.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ namespace outrider {
 
 class CudaExperts final : public ExpertMatrices {
  public:
-  // kResourceExhausted when memory is out. REQUIRES: CudaMatrix each, as Backend::GroupExperts.
+  // kResourceExhausted when out of memory. REQUIRES: every matrix is a CudaMatrix, as in
+  // Backend::GroupExperts.
   static Result<std::unique_ptr<CudaExperts>> Create(
       std::vector<std::unique_ptr<PackedMatrix>> matrices, StagedCopy* staging);
 

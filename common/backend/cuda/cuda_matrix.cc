@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// What a weight type's values are for a product.
+// The element type that a product reads for a weight type.
 Dtype ElementsOf(WeightType type) {
   switch (type) {
     case WeightType::kF32: return Dtype::kF32;
@@ -24,7 +24,7 @@ Dtype ElementsOf(WeightType type) {
   return Dtype::kBf16;
 }
 
-// The codes that floats are rounded to; nullopt: they stay floats.
+// The codes to which floats are rounded; nullopt: they stay floats.
 std::optional<CodeType> RoundedTo(WeightType type) {
   switch (type) {
     case WeightType::kW8A16:
@@ -51,7 +51,7 @@ Status CheckSides(int64_t out, int64_t in, size_t element) {
   return {};
 }
 
-// Row `row` of `weight` as `dtype` at `out`.
+// Writes row `row` of `weight` as `dtype` to `out`.
 void WriteRow(const TensorView& weight, size_t row, Dtype dtype, std::byte* out) {
   const auto width = static_cast<size_t>(weight.shape[1]);
   if (weight.dtype == dtype) {

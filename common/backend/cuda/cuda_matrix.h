@@ -1,5 +1,5 @@
-// A weight matrix on the device: [out, stride] of f32, bf16 or f16, zeros after `in`; or codes,
-// which are widened to such a matrix for each product.
+// A weight matrix on the device: [out, stride] of f32, bf16 or f16, zero-padded beyond `in`; or
+// codes, which are widened to such a matrix for each product.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ class CudaMatrix final : public PackedMatrix {
   int in_features() const override { return in_; }
   size_t bytes() const override { return codes_ != nullptr ? codes_->bytes() : buffer_->bytes(); }
   WeightType type() const override { return type_; }
-  // Of the matrix that the product reads.
+  // Element type of the matrix that the product reads.
   Dtype dtype() const { return dtype_; }
-  // Null where the matrix is floats.
+  // Null if the matrix is floats.
   const CudaCodes* codes() const { return codes_.get(); }
   size_t widened_bytes() const {
     return static_cast<size_t>(out_) * static_cast<size_t>(stride_) * DtypeBytes(dtype_);
   }
-  // Elements from row to row, a multiple of 8.
+  // Elements between rows, a multiple of 8.
   int stride() const { return stride_; }
-  // REQUIRES: no codes.
+  // REQUIRES: codes() is null.
   template <class T>
   const T* values() const {
     return static_cast<const T*>(buffer_->data());

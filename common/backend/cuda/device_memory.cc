@@ -42,8 +42,8 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t
                                 ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
                                 : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
   if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, data, bytes));
-  cudaGetLastError();  // an error of memory leaves the device usable, but is remembered
-  // Of a size that no memory has, some drivers say that it is no size.
+  cudaGetLastError();  // clears the error, which is sticky although the device stays usable
+  // For a size that no memory has, some drivers report an invalid value.
   const bool is_out = error == cudaErrorMemoryAllocation || error == cudaErrorInvalidValue;
   MustSucceed(is_out ? cudaSuccess : error, "taking memory");
   size_t free = 0, total = 0;
@@ -101,7 +101,7 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
   }
 }
 
-// A graph would copy again, from memory that holds something else by then: here and in Take.
+// Here and in Take: a graph would copy again, from memory that has other contents by then.
 const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
   if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
   constexpr size_t kFirstBlock = size_t{1} << 20;
@@ -158,7 +158,7 @@ void PinnedStaging::Reset() {
 void* Scratch::AtLeast(size_t bytes) {
   if (buffer_ == nullptr || buffer_->bytes() < bytes) {
     if (StreamCapture::Spoil("working memory grows")) return nullptr;
-    stream_.Wait();  // whoever reads the old one
+    stream_.Wait();  // for readers of the old buffer
     buffer_.reset();
     buffer_ = MustAllocate(kind_, std::bit_ceil(bytes));
   }

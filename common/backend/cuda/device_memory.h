@@ -1,8 +1,9 @@
-// Memory and streams of one device, owned: what the backend is built from.
+// Owning wrappers of one device's memory and streams, the building blocks of the backend.
 //
-// Thread: the backend's owner. What can run out returns a Status; a device that fails at anything
-// else is beyond repair (its context is lost), and the process ends with words (MustSucceed). What
-// fails while a graph is captured (stream_capture.h), or may not be done then, spoils the capture.
+// Thread: the backend's owner. Running out of memory returns a Status; any other device error is
+// beyond repair (the context is lost), and the process terminates with a message (MustSucceed). A
+// failure while a graph is captured (stream_capture.h), or a call that is not allowed then, only
+// invalidates the capture.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,15 +21,15 @@
 
 namespace outrider {
 
-// Ends the process when `error` is one, or the capture that is under way; `what` is what was being
-// done.
+// If `error` is an error, terminates the process, or invalidates the capture in progress; `what`
+// says what was being done.
 void MustSucceed(cudaError_t error, const char* what);
 
 enum class MemoryKind { kDevice, kPinnedHost };
 
 class CudaBuffer final : public Buffer {
  public:
-  // kResourceExhausted when memory is out. Filled with nothing.
+  // kResourceExhausted when out of memory. Uninitialised.
   static Result<std::unique_ptr<CudaBuffer>> Allocate(MemoryKind kind, size_t bytes);
   ~CudaBuffer() override;
   CudaBuffer(const CudaBuffer&) = delete;
@@ -37,8 +38,8 @@ class CudaBuffer final : public Buffer {
   void* data() override { return data_; }
   size_t bytes() const override { return bytes_; }
 
-  // How often device memory has come or gone, in this process: addresses that were right before may
-  // be wrong when it has changed.
+  // Counts allocations and frees of device memory in this process: addresses obtained before it
+  // last changed may be stale.
   static int64_t moves();
 
  private:
@@ -63,14 +64,15 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// Large data to the device through two pinned buffers: one is filled while the other travels.
+// Copies large data to the device through two pinned buffers: one is filled while the other is
+// copied.
 class StagedCopy {
  public:
   static Result<std::unique_ptr<StagedCopy>> Create(const Stream* stream);
   ~StagedCopy();
 
-  // Writes `bytes` at `device` in pieces of whole `unit`s (unit <= kPieceBytes): fill(host, first
-  // unit, units) makes each piece.
+  // Writes `bytes` to `device` in pieces of whole `unit`s (unit <= kPieceBytes): fill(host, first
+  // unit, units) produces each piece.
   void Write(void* device, size_t bytes, size_t unit,
              const std::function<void(std::byte* host, size_t first, size_t count)>& fill);
 
@@ -85,20 +87,21 @@ class StagedCopy {
   int next_ = 0;
 };
 
-// Small arrays to the device, many in one copy: Add gives each its slot, Send enqueues the copy of
-// all that was added. Places and contents stay until Reset.
+// Copies small arrays to the device, many in one transfer: Add assigns each its slot, Send enqueues
+// the copy of everything added. Addresses and contents are valid until Reset.
 class UploadRing {
  public:
   explicit UploadRing(const Stream* stream) : stream_(*stream) {}
 
-  // With room for `room` of them: where the next array stands follows from the rooms.
+  // Reserves capacity for `room` elements: where the next array begins depends only on the
+  // capacities.
   template <class T>
   const T* Add(const T* host, size_t count, size_t room = 0) {
     return static_cast<const T*>(
         AddBytes(host, count * sizeof(T), std::max(count, room) * sizeof(T)));
   }
   void Send();
-  // REQUIRES: the stream has been waited for.
+  // REQUIRES: the stream has been synchronised.
   void Reset();
 
  private:
@@ -109,31 +112,31 @@ class UploadRing {
   const void* AddBytes(const void* host, size_t bytes, size_t room);
 
   const Stream& stream_;
-  std::vector<Block> blocks_;  // the last one is filled
+  std::vector<Block> blocks_;  // the last one is being filled
 };
 
-// Pinned memory for what is on its way to the device: every Take is another slot until Reset.
+// Pinned memory for transfers to the device: every Take returns another slot until Reset.
 class PinnedStaging {
  public:
   std::byte* Take(size_t bytes);
-  // REQUIRES: the stream that the copies are on has been waited for.
+  // REQUIRES: the stream of the copies has been synchronised.
   void Reset();
 
  private:
-  std::vector<std::unique_ptr<CudaBuffer>> blocks_;  // the last one is filled
-  size_t used_ = 0;                                  // of it
+  std::vector<std::unique_ptr<CudaBuffer>> blocks_;  // the last one is being filled
+  size_t used_ = 0;                                  // bytes of the last block
 };
 
-// Working memory that grows to what is asked for, by powers of two: device memory that comes makes
-// all graphs void, so it is to come seldom.
+// Working memory that grows on demand, by powers of two: new device memory invalidates all graphs,
+// so it should be rare.
 class Scratch {
  public:
   explicit Scratch(const Stream* stream, MemoryKind kind = MemoryKind::kDevice)
       : stream_(*stream), kind_(kind) {}
-  // At least `bytes`; what was there may be gone. Ends the process when memory is out: the memory
-  // plan (model/memory_plan.h) leaves room for it.
+  // At least `bytes`; previous contents may be lost. Terminates the process when out of memory: the
+  // memory plan (model/memory_plan.h) leaves room for it.
   void* AtLeast(size_t bytes);
-  // What AtLeast gave last.
+  // The result of the last AtLeast.
   void* data() const { return buffer_->data(); }
 
  private:

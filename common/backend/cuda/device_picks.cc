@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kLeastBytes = size_t{1} << 16;  // so that it seldom grows
+constexpr size_t kLeastBytes = size_t{1} << 16;  // so that it rarely grows
 
 }  // namespace
 

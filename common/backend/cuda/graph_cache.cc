@@ -7,8 +7,8 @@
 namespace outrider {
 namespace {
 
-constexpr int kUsesBefore = 2;        // a capture
-constexpr int kSeenForEachGraph = 4;  // keys that are remembered
+constexpr int kUsesBefore = 2;        // direct runs before a capture
+constexpr int kSeenForEachGraph = 4;  // remembered keys per graph
 
 }  // namespace
 
@@ -76,8 +76,8 @@ bool GraphCache::Launch(Entry& entry) {
   return true;
 }
 
-// With a graph: of those that have one. Else of those that have none. A key that is forgotten has
-// to come again as often as a new one.
+// Forgets the least recently used key, among those with a graph or those without. A forgotten key
+// counts as new.
 void GraphCache::ForgetOldest(bool with_graph) {
   auto oldest = entries_.end();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
@@ -91,7 +91,7 @@ void GraphCache::ForgetOldest(bool with_graph) {
 
 void GraphCache::Drop(Entry& entry) {
   if (entry.graph == nullptr) return;
-  stream_.Wait();  // it may be running
+  stream_.Wait();  // it may still be running
   MustSucceed(cudaGraphExecDestroy(std::exchange(entry.graph, nullptr)), "ending a graph");
   --size_;
 }
@@ -101,7 +101,7 @@ void GraphCache::DropAll() {
 }
 
 void GraphCache::TurnOff(const std::string& why) {
-  cudaGetLastError();  // or the next launch would find it
+  cudaGetLastError();  // clears the error, which the next launch would report
   DropAll();
   options_.enabled = false;
   if (options_.warn) {

@@ -1,13 +1,13 @@
-// Sequences of ops as CUDA graphs: what comes again and again is recorded once and then launched as
-// a whole, for the host's time of one launch.
+// Sequences of ops as CUDA graphs: a repeated sequence is captured once and then launched as a
+// whole, for the host time of one launch.
 //
-// A sequence runs as it is the first two times (libraries choose their algorithms then, kernels are
-// loaded, working memory grows), is captured the third time and replayed from then on. Graphs name
-// addresses, so all of them are thrown away when any device memory of the process has come or gone
-// since (CudaBuffer::moves). Those not used for longest make room for others; captures must pay, so
-// that sequences which never come again cost a look-up each and no more.
-// When a capture or an instantiation fails, there are no graphs from then on: one warning, and the
-// sequence runs as it is.
+// A sequence runs directly the first two times (libraries choose their algorithms, kernels are
+// loaded, working memory grows), is captured the third time and replayed from then on. Graphs
+// contain addresses, so all are discarded when any device memory of the process has been allocated
+// or freed since (CudaBuffer::moves). The least recently used graphs are evicted; captures must pay
+// off, so that sequences that are never repeated cost no more than a look-up each. When a capture
+// or an instantiation fails, graphs are turned off: there is one warning, and every sequence runs
+// directly.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -28,14 +28,13 @@ namespace outrider {
 struct GraphCacheOptions {
   bool enabled = true;
   int max_graphs = 64;
-  // The first max_graphs captures are free, each further one has to be earned by this many
-  // launches.
+  // The first max_graphs captures are free; each further one must be earned by this many launches.
   int launches_per_capture = 8;
   std::function<void(const std::string&)> warn;
 };
 
-// All that a sequence depends on but the contents of device memory: first which sequence it is, by
-// a number of its own, then sizes and counts.
+// Everything that a sequence depends on except the contents of device memory: first the sequence's
+// own number, then sizes and counts.
 using GraphKey = std::vector<int32_t>;
 
 class GraphCache {
@@ -45,16 +44,16 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  // Enqueues what `ops` enqueues. REQUIRES: for equal keys, as long as no device memory has come or
-  // gone, `ops` makes the same calls with the same arguments on the stream, and neither waits nor
-  // needs anything that is only in the host's memory; it may run a second time when a capture
-  // fails. State that it leaves on the host is not there after a replay: set it outside.
-  // Within the `ops` of another Run: calls `ops`.
+  // Enqueues what `ops` enqueues. REQUIRES: for equal keys, as long as no device memory is
+  // allocated or freed, `ops` makes the same calls with the same arguments on the stream, and
+  // neither waits nor reads host memory when it runs; it may run a second time when a capture
+  // fails. A replay does not set host state that `ops` sets: set it outside. Inside the `ops` of
+  // another Run, this just calls `ops`.
   void Run(const GraphKey& key, const std::function<void()>& ops);
 
   bool enabled() const { return options_.enabled; }
   GraphCounts counts() const { return counts_; }
-  // Graphs that are held.
+  // Number of cached graphs.
   int size() const { return size_; }
 
  private:
@@ -77,7 +76,7 @@ class GraphCache {
   GraphCacheOptions options_;
   std::map<GraphKey, Entry> entries_;
   int64_t clock_ = 0;
-  int64_t moves_ = 0;  // of device memory, that the graphs know of
+  int64_t moves_ = 0;  // CudaBuffer::moves() when the graphs were captured
   int size_ = 0;
   GraphCounts counts_;
 };

@@ -1,5 +1,5 @@
-// The matrix product of many rows: cublasLt in the module. Without one (the tests on the host) the
-// backend multiplies eight rows at a time with its own kernel.
+// The matrix product for many rows: cublasLt in the module. Without one (in host tests) the backend
+// multiplies eight rows at a time with its own kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,13 +11,13 @@
 
 namespace outrider {
 
-// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, y and sums in f32.
+// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, with y and the sums in f32.
 struct ProductCall {
   const void* w = nullptr;
   const void* x = nullptr;
   Dtype dtype = Dtype::kF32;  // of w and x
   int out_features = 0;
-  int stride = 0;  // a multiple of 8; zeros behind the inputs
+  int stride = 0;  // a multiple of 8; zeros after the inputs
   int rows = 0;
   bool accumulate = false;
   float* y = nullptr;
@@ -26,11 +26,12 @@ struct ProductCall {
 class LargeProduct {
  public:
   virtual ~LargeProduct() = default;
-  // False: it has no way to do that, and y is as it was; the same then for every such call.
+  // Returns false if it cannot compute such a product; y is then unchanged, and every such call
+  // returns the same.
   virtual bool Run(const ProductCall& call, cudaStream_t stream) = 0;
 };
 
-// kInternal or kResourceExhausted in cublasLt's words.
+// kInternal or kResourceExhausted, with cublasLt's message.
 Result<std::unique_ptr<LargeProduct>> CreateCublasProduct();
 
 }  // namespace outrider

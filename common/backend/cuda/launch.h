@@ -1,5 +1,5 @@
-// How a kernel is launched, by nvcc and by the host emulation of the tests alike
-// (tests/support/cuda_emulation/emulator.h says how to write and test one).
+// Kernel launches, for nvcc and for the tests' host emulation alike
+// (tests/support/cuda_emulation/emulator.h says how to write and test a kernel).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@ namespace outrider {
 constexpr int kWarpSize = 32;
 constexpr unsigned kFullWarp = 0xffffffffu;
 
-// More than 48 KB of dynamic shared memory has to be asked for once, for each kernel and device.
+// More than 48 KB of dynamic shared memory must be requested once per kernel and device.
 template <class... Params>
 cudaError_t AllowShared(void (*kernel)(Params...), size_t bytes) {
   const auto* function = reinterpret_cast<const void*>(kernel);
@@ -22,18 +22,19 @@ cudaError_t AllowShared(void (*kernel)(Params...), size_t bytes) {
                               cudaSharedmemCarveoutMaxShared);
 }
 
-// Kernels of a pass are launched by LaunchNext instead of Launch: where the device can (compute
-// capability 9.0 and later), their blocks may begin while the kernel before them still runs, and
-// wait in AwaitEarlierKernels (programmatic dependent launch). Every thread of such a kernel calls
-// that before it ends, and before it touches memory that other kernels write or read: a kernel that
-// ended without having waited would let those after it begin before their inputs are there.
+// Kernels of a pass are launched by LaunchNext instead of Launch: on devices that support it
+// (compute capability 9.0 and later), their blocks may start while the previous kernel still runs,
+// and wait in AwaitEarlierKernels (programmatic dependent launch). Every thread of such a kernel
+// calls that before it exits, and before it touches memory that other kernels write or read: a
+// kernel that exited without waiting would let the kernels after it start before their inputs are
+// complete.
 
 // Whether LaunchNext lets kernels overlap. Set before the first launch.
 inline bool kernels_overlap = false;
 
 #if defined(__CUDACC__)
 
-// What was enqueued before this kernel is over, and the one after it may begin.
+// Returns once everything enqueued before this kernel has completed, and lets the next one start.
 __device__ inline void AwaitEarlierKernels() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
@@ -45,8 +46,8 @@ __device__ inline void AwaitEarlierKernels() {
   extern __shared__ __align__(16) unsigned char outrider_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(outrider_dynamic_shared)
 
-// kernel<<<grid, block, shared_bytes, stream>>>(args...). Returns what is wrong with the launch
-// itself; what goes wrong later shows when the stream is waited for.
+// kernel<<<grid, block, shared_bytes, stream>>>(args...). Returns errors of the launch itself;
+// later errors are reported when the stream is synchronised.
 template <class... Params, class... Args>
 cudaError_t Launch(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                    cudaStream_t stream, Args... args) {

@@ -1,6 +1,6 @@
-// What the file outrider_cuda_backend.so exports. It is opened at run time, so that the services
-// start where neither CUDA nor a driver is; names and types are C's, the objects behind them those
-// of the same build, which the version makes sure of.
+// The exports of outrider_cuda_backend.so. It is opened at run time, so that the services start
+// without CUDA or a driver. Symbols have C linkage, but the objects behind them have the C++ layout
+// of the same build, which the version check ensures.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 namespace outrider {
 
 inline constexpr char kCudaModuleFile[] = "outrider_cuda_backend.so";
-// Counts up with every change of Backend or of the functions below.
+// Incremented with every change of Backend or of the functions below.
 inline constexpr int kCudaModuleInterface = 4;
 
-// Both are equal to the caller's own, or nothing else may be called.
+// Both must equal the caller's own before anything else is called.
 using CudaModuleVersion = const char*();
 using CudaModuleInterface = int();
 inline constexpr char kCudaModuleVersionName[] = "outrider_cuda_module_version";
@@ -22,11 +22,11 @@ inline constexpr char kCudaModuleInterfaceName[] = "outrider_cuda_module_interfa
 struct CudaModuleOptions {
   int device = 0;
   bool graphs = true;
-  void (*warn)(const char* message) = nullptr;  // the file has no log of its own
+  void (*warn)(const char* message) = nullptr;  // the library has no log of its own
 };
 
-// Makes a backend. 0, and the caller owns *backend; or a Code, and `message` holds the words, cut
-// to `message_bytes`.
+// Creates a backend. Returns 0, and the caller owns *backend; or a Code, and `message` contains the
+// error message, truncated to `message_bytes`.
 using CudaModuleCreate = int(const CudaModuleOptions& options, Backend** backend, char* message,
                              size_t message_bytes);
 inline constexpr char kCudaModuleCreateName[] = "outrider_cuda_module_create";

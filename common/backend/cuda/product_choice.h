@@ -1,4 +1,4 @@
-// Which of a library's algorithms a matrix product takes. Pure: the library is not named here.
+// Chooses the algorithm of a matrix product among a library's. Pure: makes no library calls.
 #pragma once
 
 #include <algorithm>
@@ -8,20 +8,19 @@
 
 namespace outrider {
 
-// Products whose rows fall into one bucket share an algorithm, so that a batch of a new size costs
-// no search: multiples of 16 up to 128, powers of two beyond. Returns the largest of the bucket.
+// Products whose rows are in the same bucket share an algorithm, so that a new batch size needs no
+// search: multiples of 16 up to 128, powers of two beyond. Returns the bucket's largest size.
 inline int RowBucket(int rows) {
   if (rows <= 128) return (rows + 15) / 16 * 16;
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)));
 }
 
-// By how much another algorithm must be faster than the first, which is the library's own choice:
-// where they are about equal, every start of a service takes the same one, and a seed the same
-// text.
+// An algorithm must be faster than the library's own first choice by this factor. Where they are
+// about equal, every start of a service then takes the same one, and a seed gives the same text.
 constexpr float kClearlyFaster = 0.95f;
 
-// `milliseconds` of each candidate in the library's order; one that failed has a negative time.
-// Returns the index of the one to take; `milliseconds` is not empty.
+// `milliseconds` has a time for each candidate in the library's order; negative: it failed. Returns
+// the index of the one to use. REQUIRES: `milliseconds` is not empty.
 inline size_t ChooseAlgorithm(std::span<const float> milliseconds) {
   size_t best = 0;
   for (size_t i = 1; i < milliseconds.size(); ++i) {

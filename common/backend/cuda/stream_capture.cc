@@ -11,7 +11,7 @@ StreamCapture::StreamCapture(cudaStream_t stream) : stream_(stream) {
   const cudaError_t error = cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
   if (error != cudaSuccess) {
     why_ = std::string("beginning a capture: ") + cudaGetErrorString(error);
-    cudaGetLastError();  // or the next launch would find it
+    cudaGetLastError();  // clears the error, which the next launch would report
     return;
   }
   begun_ = true;

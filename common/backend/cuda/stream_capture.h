@@ -1,4 +1,4 @@
-// Records what is enqueued on a stream as a graph, instead of running it.
+// Captures the work enqueued on a stream as a graph, instead of running it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,26 +7,27 @@
 
 namespace outrider {
 
-// Thread: one capture at a time on each.
+// Thread: at most one capture per thread at a time.
 class StreamCapture {
  public:
-  // Begins. What other threads do with their streams and memory does not matter.
+  // Begins the capture. Streams and memory of other threads are not affected.
   explicit StreamCapture(cudaStream_t stream);
   ~StreamCapture();
   StreamCapture(const StreamCapture&) = delete;
   StreamCapture& operator=(const StreamCapture&) = delete;
 
-  // Whether anything would be recorded.
+  // Whether the capture began.
   bool begun() const { return begun_; }
-  // The caller's graph; null if anything went wrong, and why() says what. The stream is then as
-  // before the capture, and nothing of it has run.
+  // Returns the graph, which the caller owns; null if anything failed, and why() says what. The
+  // stream is then as before the capture, and none of the work has run.
   cudaGraph_t End();
   const std::string& why() const { return why_; }
 
-  // Whether this thread captures.
+  // Whether this thread is capturing.
   static bool UnderWay();
-  // True while this thread captures: the capture is then of no use, for the reason `why`. For what
-  // must not end the process there, because it can be done over without a capture.
+  // If this thread is capturing, invalidates the capture for the reason `why` and returns true. For
+  // failures that must not end the process then, because the work can be repeated without a
+  // capture.
   static bool Spoil(const std::string& why);
 
  private:

@@ -1,11 +1,11 @@
-// Attention over paged keys and values, in chunks of 256 positions: scores of a chunk (a thread a
-// position), their softmax (a warp a query), the weighted values (threads side by side along the
-// head), then the chunk joins what the chunks before it gave (Milakov and Gimelshein 2018; the cut
-// over blocks is that of flash-decoding).
+// Attention over paged keys and values, in chunks of 256 positions: the scores of a chunk (one
+// thread per position), their softmax (one warp per query) and the weighted values (neighbouring
+// threads along the head) are computed, then the chunk is combined with the chunks before it
+// (Milakov and Gimelshein 2018; the split over blocks is that of flash-decoding).
 //
 // Every sum of a query runs over positions and elements in an order that depends on its own
-// position alone: multiply-adds are spelled out, so that no compiler contracts the two ways to a
-// chunk's result (a shared key, an ancestor's key) differently.
+// position alone. Multiply-adds are written explicitly, so that no compiler contracts the two code
+// paths of a chunk's result (a shared key, an ancestor's key) differently.
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/attention_merge.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
@@ -20,7 +20,7 @@ constexpr int kThreads = kAttentionChunk;
 constexpr int kWarps = kThreads / kWarpSize;
 constexpr int kTileQueries = 8;
 
-// What a block knows of each query of its tile.
+// A block's data of each query of its tile.
 struct Query {
   int64_t row;  // of the batch
   int head;
@@ -30,7 +30,7 @@ struct Query {
 
 struct Tile {
   int context;
-  int shared_end;  // positions below are the same token for every row
+  int shared_end;  // positions below this are the same token for every row
   const int32_t* pages;
   int kv_head;
 
@@ -45,7 +45,7 @@ struct Tile {
   }
 };
 
-// dot[q] = queries[q] . key for kCount queries, head_dim apart.
+// dot[q] = queries[q] . key for kCount queries, which are head_dim elements apart.
 template <int kCount, class T>
 __device__ inline void Dot(const float* queries, const T* key, int head_dim, int count,
                            float* dot) {
@@ -66,11 +66,11 @@ __device__ inline void Dot(const float* queries, const T* key, int head_dim, int
   }
 }
 
-// Shared memory of a block, in floats unless said otherwise.
+// Offsets in a block's shared memory, in floats unless stated otherwise.
 template <int kTile>
 struct SharedLayout {
   int head_dim;
-  __host__ __device__ int sums() const { return kTile * head_dim; }  // behind the queries
+  __host__ __device__ int sums() const { return kTile * head_dim; }  // after the queries
   __host__ __device__ int scores() const { return sums() + kTile * head_dim; }
   __host__ __device__ int lanes() const { return scores() + kTile * kAttentionChunk; }
   __host__ __device__ int bytes() const {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   OUTRIDER_DYNAMIC_SHARED(float, shared);
   __shared__ Query query[kTile];
   __shared__ int64_t offset[kAttentionChunk];
-  // Of each query: maximum and sum, of this chunk and of all so far.
+  // Maximum and sum of each query, in this chunk and over all chunks so far.
   __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
 
   AwaitEarlierKernels();
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
     const int base = chunk * kAttentionChunk;
 
-    // Scores: a thread a position.
+    // Scores: one thread per position.
     const int position = base + thread;
     float dot[kTile] = {};
     if (position >= low && position < high) {
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     }
     __syncthreads();
 
-    // Softmax: a warp a query.
+    // Softmax: one warp per query.
     const int lane = thread % kWarpSize;
     for (int q = thread / kWarpSize; q < unit.queries; q += kWarps) {
       float* of_query = scores + q * kAttentionChunk;
@@ -186,8 +186,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     }
     __syncthreads();
 
-    // Values: dim / 8 neighbouring threads take a position, eight elements each; the run of
-    // positions with the same remainder is summed up by itself.
+    // Values: dim / 8 neighbouring threads process one position, eight elements each. Positions
+    // with the same remainder form a run, which is summed separately.
     const int eights = dim / 8;
     const int runs = kThreads / eights;
     const int run = thread / eights, element = thread % eights * 8;
@@ -214,7 +214,8 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
 #pragma unroll
     for (int q = 0; q < kTile; ++q) {
       if (q >= unit.queries) break;
-      // Two halves in turn: who writes one again has passed a barrier since it was read.
+      // The two halves alternate: between a read of a half and the next write to it there is a
+      // barrier.
       float* const half = lanes + q % 2 * (kThreads * 8);
       if (run < runs) {
 #pragma unroll
@@ -280,7 +281,7 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
     return LaunchAttentionMma(call, kv, units, tile_queries, stream);
   }
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
-  // FP8, and head sizes that are odd multiples of 8: rare, so one kernel does for all tiles.
+  // FP8, and head sizes that are odd multiples of 8, are rare, so one kernel serves all tiles.
   switch (kv.type) {
     case KvType::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
     case KvType::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);

@@ -1,4 +1,4 @@
-// The kernels behind PagedAttention: attention_plan.h says how their work is cut.
+// The kernels of PagedAttention; attention_plan.h describes how their work is split.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,19 +24,20 @@ struct AttentionCall {
   const int32_t* passes = nullptr;
   const AttentionTile* units = nullptr;
   const AttentionMerge* merges = nullptr;
-  // Of units and of merges, where the grids have more blocks than that; null: they have not.
+  // The number of units and of merges, if the grids have more blocks than that; null: they have
+  // not.
   const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // rotated
-  float* partials = nullptr;   // PartialBytes() for each of the plan's
-  float* out = nullptr;        // [rows, num_heads * head_dim]; null: nothing but `rounded`
+  float* partials = nullptr;   // PartialBytes() for each of the plan's partials
+  float* out = nullptr;        // [rows, num_heads * head_dim]; null: only `rounded` is written
   RoundedRows rounded;
   AttentionShape shape;
 };
 
-// Queries that a block takes at most, by the kernel that runs for such heads and such a cache.
+// The largest tile, in queries, of the kernel for such heads and such a cache.
 int AttentionTileQueries(const AttentionShape& shape, KvType kv);
 
-// Once for a device, before the first LaunchPagedAttention.
+// Must be called once per device, before the first LaunchPagedAttention.
 cudaError_t PrepareAttention();
 
 // `tile_queries` is the plan's. REQUIRES: head_dim is a multiple of 8 and at most 256.

@@ -1,7 +1,7 @@
-// Attention on tensor cores for tiles of up to 16 queries, as decoding and the verification of
-// short drafts make them: a block's four warps share one tile. Of each step a warp multiplies the
-// queries with some of the keys, all warps read all scores and make the same weights of them, and a
-// warp adds up some columns of the values. So every sum runs as in the kernel for many queries
+// Attention on tensor cores for tiles of up to 16 queries, as in decoding and in the verification
+// of short drafts: a block's four warps share one tile. In each step a warp multiplies the queries
+// with some of the keys, all warps read all scores and compute the same weights from them, and each
+// warp sums some columns of the values. So every sum runs as in the kernel for many queries
 // (attention_mma.cu), where one warp does all of this, and the bits are the same.
 #include "common/backend/cuda/kernels/attention_few.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
@@ -12,20 +12,20 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarpSize;
-constexpr int kStages = 4;  // steps in shared memory: one is worked on, the others are on their way
+constexpr int kStages = 4;  // steps in shared memory: one in use, the others in flight
 
-// Shared memory: the steps' keys and values, then the scores of one.
+// Shared memory: keys and values of the steps, then the scores of one step.
 template <int kDim>
 struct FewLayout {
   static constexpr int kStep = StepPositions(kDim);
-  // An odd number of 16 bytes: eight rows of a matrix are in banks of their own.
+  // An odd multiple of 16 bytes, so that eight rows of a matrix fall into different banks.
   static constexpr int kStride = kDim + 8;
   static constexpr int kMatrix = kStep * kStride;
   static constexpr int kBytesOfSteps = kStages * 2 * kMatrix * static_cast<int>(sizeof(uint16_t));
-  static constexpr int kScoreStride = kStep + 8;  // four rows of pairs are in banks of their own
+  static constexpr int kScoreStride = kStep + 8;  // four rows of pairs fall into different banks
   static constexpr int kBytes =
       kBytesOfSteps + kMmaQueries * kScoreStride * static_cast<int>(sizeof(float));
-  static_assert(kBytes <= 99 << 10);  // what a block may have on any device
+  static_assert(kBytes <= 99 << 10);  // the limit of a block on any device
   static_assert(kAttentionChunk % kStep == 0);
 };
 
@@ -51,7 +51,7 @@ class FewQueries {
         tile_(call, unit, kv_head, 0),
         scales_(call.shape) {
     tile_.template Load<T>(call, q_);
-    // Columns beyond the head are zero, and stay so.
+    // Columns beyond the head stay zero.
     for (int at = static_cast<int>(threadIdx.x); at < kStages * 2 * kStep; at += kThreads) {
       for (int e = shape_.head_dim; e < kDim; ++e) steps_[at * kStride + e] = T{};
     }
@@ -60,7 +60,7 @@ class FewQueries {
   __device__ void Run() {
     Place at = walk_.First(), ahead = at;
     bool more_ahead = true;
-    int slot[kSlots];  // of `ahead`: asked for a step before they are needed
+    int slot[kSlots];  // of `ahead`, looked up one step before they are needed
     FindSlots(ahead, slot);
     const auto bring_next = [&](int stage) {
       if (more_ahead) {
@@ -72,7 +72,7 @@ class FewQueries {
     };
     for (int stage = 0; stage + 1 < kStages; ++stage) bring_next(stage);
     for (int stage = 0;; stage = (stage + 1) % kStages) {
-      // The step is here, and nobody reads the one before any more.
+      // The step has arrived, and no warp reads the previous one any more.
       WaitForCopies<kStages - 2>();
       __syncthreads();
       bring_next((stage + kStages - 1) % kStages);
@@ -93,10 +93,10 @@ class FewQueries {
   static constexpr int kColumns = kDim / 8;  // tiles of C
   static constexpr int kKeyTiles = kStep / 8;
   static constexpr int kOwnKeyTiles = (kKeyTiles + kWarps - 1) / kWarps;
-  // Pairs of tiles of C: a warp has each fourth.
+  // Pairs of tiles of C: each warp has every fourth.
   static constexpr int kOwnPairs = (kColumns / 2 + kWarps - 1) / kWarps;
-  static constexpr int kSlots = (kStep + kWarpSize - 1) / kWarpSize;  // of a lane
-  // Pieces of 16 bytes of a row, rounded up to a power of two so that a thread keeps its column.
+  static constexpr int kSlots = (kStep + kWarpSize - 1) / kWarpSize;  // per lane
+  // 16-byte pieces of a row, rounded up to a power of two so that a thread keeps its column.
   static constexpr int kPieces = kDim <= 64 ? 8 : kDim <= 128 ? 16 : 32;
   static constexpr int kKeysAtOnce = kThreads / kPieces;
   static_assert(kStep % kKeysAtOnce == 0 && kWarpSize % kKeysAtOnce == 0);
@@ -108,7 +108,7 @@ class FewQueries {
     return (p * kWarps + warp_) * 16 + half * 8 + lane_ % 4 * 2;
   }
 
-  // Where the cache has the keys of a step: each warp finds all, a lane one or two.
+  // Looks up where the cache has the keys of a step: each warp looks up all, each lane one or two.
   __device__ void FindSlots(const Place& at, int (&slot)[kSlots]) const {
     const int end = walk_.End(at);
     const int32_t* const path =
@@ -125,7 +125,7 @@ class FewQueries {
     }
   }
 
-  // Begins to bring them.
+  // Starts copying the step's keys and values.
   __device__ void Bring(const int (&slot)[kSlots], int stage) const {
     T* const to = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
     const auto at = [&](const T* column, int row) {
@@ -143,7 +143,7 @@ class FewQueries {
     }
   }
 
-  // All warps have the same queries, so all of them skip a step or none.
+  // All warps have the same queries, so they skip a step together.
   __device__ void Take(const Place& at, int stage) {
     const int base = at.step * kStep;
     const bool is_shared = walk_.IsShared(at);
@@ -159,12 +159,12 @@ class FewQueries {
     AddValues(keys + Parts::kMatrix, score, factor);
   }
 
-  // Of this warp's keys.
+  // Writes the scores of this warp's keys.
   __device__ void WriteScores(const T* keys) {
     float score[kOwnKeyTiles][4] = {};
     const int first = warp_ * kOwnKeyTiles;
     if (first >= kKeyTiles) return;
-    // A tile of eight keys by 32 elements at a time.
+    // One tile of eight keys by 32 elements at a time.
     const T* const key = keys + (first * 8 + lane_ % 8) * kStride + lane_ / 8 * 8;
 #pragma unroll
     for (int k = 0; k < kDim / 32; ++k) {
@@ -197,7 +197,7 @@ class FewQueries {
     }
   }
 
-  // Of this warp's columns. `weight` is ChunkSoftmax's, `factor` what it says.
+  // Adds this warp's columns of the values. `weight` and `factor` come from ChunkSoftmax.
   __device__ void AddValues(const T* values, const float (&weight)[kKeyTiles][4],
                             const float (&factor)[2]) {
 #pragma unroll
@@ -258,7 +258,7 @@ class FewQueries {
     softmax_ = ChunkSoftmax();
   }
 
-  // As the unit's results of all queries, the first at `first` of the unit's own.
+  // Writes the unit's results of all queries, starting with result `first` of the unit.
   __device__ void WritePartials(int first, const float (&out)[kOwnPairs][2][4],
                                 const float (&most)[2], const float (&sum)[2]) const {
 #pragma unroll
@@ -282,7 +282,7 @@ class FewQueries {
     }
   }
 
-  // What all chunks add up to.
+  // Writes the sum over all chunks.
   __device__ void Finish() const {
     if (unit_.partial >= 0) return WritePartials(0, all_, most_, sum_);
 #pragma unroll
@@ -307,7 +307,7 @@ class FewQueries {
   const AttentionShape& shape_;
   const AttentionTile& unit_;
   const int kv_head_, warp_, lane_;
-  // What this thread copies of a step: a piece of each kKeysAtOnce-th key and value.
+  // What this thread copies in a step: one piece of every kKeysAtOnce-th key and value.
   const int own_key_, own_column_;
   const unsigned row_bytes_;
   const T* const key_column_;
@@ -318,7 +318,7 @@ class FewQueries {
   const TileQueries tile_;
   const ScoreScales scales_;
   unsigned q_[kDim / 16][4];
-  // Of this chunk, and of all before it.
+  // Sums of this chunk, then of all chunks before it.
   ChunkSoftmax softmax_;
   float out_[kOwnPairs][2][4] = {};
   float most_[2] = {kNothing, kNothing}, sum_[2] = {};

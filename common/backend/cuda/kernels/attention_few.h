@@ -1,4 +1,4 @@
-// Attention on tensor cores for tiles of few queries: attention_mma.h launches it.
+// Attention on tensor cores for tiles of few queries; launched by attention_mma.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,7 +7,7 @@
 
 namespace outrider {
 
-// Lets the kernels have as much shared memory as they ask for. T: Bf16 or F16.
+// Raises the kernels' limits of shared memory. T: Bf16 or F16.
 template <class T>
 cudaError_t PrepareAttentionFew();
 

@@ -1,7 +1,7 @@
-// The results of a query are added up one after the other, as by a block that has all of its chunks
-// (Meet in attention_parts.h). Only the multiply-adds have to take turns. The maximum of all
-// results so far is a prefix, so the factors of 32 results are found side by side, a lane each, and
-// the values of the next results come from memory while these are added up.
+// The results of a query are added up one after another, as by a block that has all of its chunks
+// (Meet in attention_parts.h). Only the multiply-adds are sequential. The maximum over all results
+// so far is a prefix maximum, so the factors of 32 results are computed in parallel, one per lane,
+// and the values of the next results are loaded while these are added up.
 #include "common/backend/cuda/kernels/attention_merge.h"
 #include "common/backend/cuda/kernels/attention_parts.h"
 #include "common/backend/cuda/kernels/device.h"
@@ -9,16 +9,17 @@
 namespace outrider {
 namespace {
 
-constexpr int kAhead = 16;  // results whose values are on their way
+constexpr int kAhead = 16;  // results whose values are in flight
 
-// Maximum and sum of a result, a lane each, and then what the results so far and this one are
-// multiplied by where they meet.
+// The sum of a result, one per lane, and the factors of the results so far and of this one when
+// they are combined.
 struct Factors {
   float sum = 0.f;
   float before = 1.f, chunk = 0.f;
 };
 
-// Of result `lane` of these, and `max` of all results before them, which becomes that with them.
+// The factors of result `lane` of these. `max` is the maximum over all earlier results, and is
+// updated with these.
 __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
   float highest = of_result;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -35,7 +36,7 @@ __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
   return {sum, m.before, m.chunk};
 }
 
-// A block a query of a merge, a thread a column of the head.
+// One block per query of a merge, one thread per column of the head.
 __global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float value_scale) {
   AwaitEarlierKernels();
   if (IsIdle(call, kMerges)) return;

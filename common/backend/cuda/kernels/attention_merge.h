@@ -1,4 +1,4 @@
-// Adds up what the blocks of one tile of attention leave.
+// Combines the partial results that the blocks of one tile of attention write.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,8 +7,8 @@
 
 namespace outrider {
 
-// Writes the output of every query of `merges` merges, of at most `tile_queries` queries each. Bit
-// for bit what a block that has all chunks writes. `value_scale`: the cache's.
+// Writes the output of every query of `merges` merges, of at most `tile_queries` queries each,
+// bit-identical to that of a block that has all chunks. `value_scale` is the cache's.
 cudaError_t LaunchAttentionMerge(const AttentionCall& call, float value_scale, int merges,
                                  int tile_queries, cudaStream_t stream);
 

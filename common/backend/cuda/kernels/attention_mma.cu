@@ -1,13 +1,13 @@
-// Attention on tensor cores (the tiles and the softmax by steps are those of Dao 2023). A block's
-// warps take 16 queries each and share the keys and values, which come into shared memory step by
-// step while the step before is worked on. A step is some keys at a multiple of their number,
-// whatever the batch, so all that a query adds up stands at places that its own positions name.
+// Attention on tensor cores (tiling and stepwise softmax as in Dao 2023). A block's warps have 16
+// queries each and share the keys and values, which are copied to shared memory step by step while
+// the previous step is processed. A step is a fixed number of keys, starting at a multiple of that
+// number whatever the batch, so the order of a query's sums depends on its own positions alone.
 //
-// What a query does not see of a step has weight 0 and changes no bit of its sums: not the rest of
-// a step, not a step of which it sees nothing (its maximum stays, so the sums' factor is 1). So it
-// does not matter which queries share a tile. In a tree, positions from its context on are another
-// token for each path: there, steps are taken once for every pass, a path that some of the tile's
-// rows stand on, and the other rows see nothing of them.
+// Positions of a step that a query does not see have weight 0 and change no bit of its sums,
+// whether part of a step or a whole step (its maximum is unchanged, so the sums' factor is 1). So
+// it does not matter which queries share a tile. In a tree, a position after the context is a
+// different token on each path: there, steps are repeated for every pass, which is a path that
+// contains some of the tile's rows, and the other rows see none of its positions.
 #include "common/backend/cuda/kernels/attention_few.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
 #include "common/backend/cuda/kernels/attention_steps.h"
@@ -16,17 +16,17 @@
 namespace outrider {
 namespace {
 
-// Shared memory: two steps' keys and values, then each warp's sums of the chunks so far.
+// Shared memory: keys and values of two steps, then each warp's sums of the chunks so far.
 template <int kDim>
 struct Layout {
   static constexpr int kStep = StepPositions(kDim);
-  // An odd number of 16 bytes: eight rows of a matrix are in banks of their own.
+  // An odd multiple of 16 bytes, so that eight rows of a matrix fall into different banks.
   static constexpr int kStride = kDim + 8;
   static constexpr int kMatrix = kStep * kStride;
   static constexpr int kBytesOfSteps = 4 * kMatrix * static_cast<int>(sizeof(uint16_t));
   static constexpr int kBytesOfSums = kMmaQueries * kDim * static_cast<int>(sizeof(float));
   static constexpr int Bytes(int warps) { return kBytesOfSteps + warps * kBytesOfSums; }
-  // What a block may have on any device.
+  // The limit of a block on any device.
   static_assert(Bytes(kMmaWarps) <= 99 << 10);
   static_assert(kAttentionChunk % kStep == 0);
 };
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
   AwaitEarlierKernels();
   if (IsIdle(call, kUnits)) return;
-  // All lanes copy as often: shuffles name each other's positions.
+  // All lanes copy equally often, since their shuffles read each other's positions.
   static_assert(kStep / kMmaWarps * kColumns % kWarpSize == 0);
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   T* const steps = reinterpret_cast<T*>(shared);
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   unsigned q[kDim / 16][4];
   tile.Load<T>(call, q);
 
-  // Columns beyond the head are zero, and stay so.
+  // Columns beyond the head stay zero.
   for (int at = static_cast<int>(threadIdx.x); at < 4 * kStep; at += static_cast<int>(blockDim.x)) {
     for (int e = dim; e < kDim; ++e) steps[at * kStride + e] = T{};
   }
@@ -72,14 +72,14 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   const int context = call.context[unit.sequence];
   const int32_t* const pages = call.pages + call.page_begin[unit.sequence];
 
-  // Begins to bring a step's keys and values; every warp brings a part of the positions.
+  // Starts copying a step's keys and values; each warp copies those of some positions.
   const auto bring = [&](const Place& at, int stage) {
     constexpr int kPerLane = (kStep + kWarpSize - 1) / kWarpSize;
     const int part = kStep / warps, first = warp * part;
     const int end = walk.End(at);
     const int32_t* const path =
         walk.IsShared(at) ? nullptr : call.paths + call.path_begin[walk.PassRow(at)];
-    int slot[kPerLane];  // row of the cache, of the head; -1: nobody sees it
+    int slot[kPerLane];  // row of the cache, within the head; -1: no query sees it
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       const int key = i * kWarpSize + lane;
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   Place at = walk.First();
   bring(at, 0);
   for (int stage = 0;; stage ^= 1) {
-    // The step is here, and nobody reads the one before any more.
+    // The step has arrived, and no warp reads the previous one any more.
     WaitForCopies<0>();
     __syncthreads();
     Place next = at;

@@ -17,15 +17,15 @@ inline bool RunsOnTensorCores(const AttentionShape& shape, KvType kv) {
   return false;
 }
 
-// Queries of a warp, and warps of a block.
+// Queries per warp, and warps per block.
 constexpr int kMmaQueries = 16;
 constexpr int kMmaWarps = 4;
 
-// Lets the kernels have as much shared memory as they ask for.
+// Raises the kernels' limits of shared memory.
 cudaError_t PrepareAttentionMma();
 
-// The units of a plan; their partial results are merged by whoever calls this.
-// REQUIRES: RunsOnTensorCores, head_dim at most 256, tiles of up to kMmaQueries * kMmaWarps.
+// Runs the units of a plan; merging their partial results is up to the caller. REQUIRES:
+// RunsOnTensorCores, head_dim at most 256, tiles of up to kMmaQueries * kMmaWarps.
 cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
                                int tile_queries, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// What the attention kernels and their merge share: how the results of chunks meet, and where
-// results and output stand. Maxima are of scores times log2 e. Included by .cu only.
+// Shared by the attention kernels and their merge: how results of chunks are combined, and where
+// results and output are. Maxima are of scores times log2 e. Included by .cu only.
 #pragma once
 
 #include "common/backend/cuda/kernels/attention.h"
@@ -9,26 +9,26 @@ namespace outrider {
 
 constexpr float kNothing = -INFINITY;  // the maximum of no scores
 
-// Of AttentionCall::counts.
+// Indexes into AttentionCall::counts.
 constexpr int kUnits = 0, kMerges = 1;
-// Whether this block is beyond the work that there is.
+// Whether this block has no work.
 __device__ inline bool IsIdle(const AttentionCall& call, int what) {
   return call.counts != nullptr && static_cast<int>(blockIdx.x) >= call.counts[what];
 }
 
 constexpr float kLog2e = 1.44269504f;
 
-// By 2^(q.k times this) a key is weighted, where scores have no soft cap.
+// A key has weight 2^(q.k times this), if scores have no soft cap.
 __device__ inline float ScoreScale(const AttentionShape& shape) {
   return kLog2e / sqrtf(shape.ScoreScalar());
 }
-// The soft cap of `score`, both times log2 e.
+// The soft cap of `score`; both are scaled by log2 e.
 __device__ inline float SoftCap(float score, float cap) { return cap * tanhf(score / cap); }
 
-// Where the sums so far and a chunk's sums meet. A chunk of which nothing is seen changes no bit.
+// Combines the sums so far with a chunk's sums. A chunk without a visible position changes no bit.
 struct Meeting {
   float max, sum;
-  float before, chunk;  // factors of what either has summed
+  float before, chunk;  // factors of the sums so far and of the chunk's
 
   __device__ float Join(float sum_before, float sum_of_chunk) const {
     return fmaf(sum_before, before, __fmul_rn(sum_of_chunk, chunk));
@@ -44,12 +44,13 @@ __device__ inline Meeting Meet(float max, float sum, float chunk_max, float chun
   return m;
 }
 
-// The sum of a query's weights with that of its head's sink. `max`: what weights are relative to.
+// The sum of a query's weights including its head's sink. `max` is the maximum that the weights are
+// relative to.
 __device__ inline float SumWithSink(const AttentionShape& shape, int head, float max, float sum) {
   return shape.sinks == nullptr ? sum : sum + exp2f(shape.sinks[head] * kLog2e - max);
 }
 
-// Values of one result: head_dim sums, then maximum and sum of weights.
+// The values of one result: head_dim sums, then maximum and sum of weights.
 __device__ inline float* Partial(const AttentionCall& call, int64_t partial, int kv_head) {
   const AttentionShape& shape = call.shape;
   return call.partials + (partial * shape.num_kv_heads + kv_head) * (shape.head_dim + 2);
@@ -72,7 +73,7 @@ __device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int h
   }
 }
 
-// Columns `i` and `i` + 1, `i` even.
+// Writes columns `i` and `i` + 1, `i` even.
 __device__ inline void WriteTwo(const AttentionCall& call, int64_t row, int head, int i, float low,
                                 float high) {
   const int64_t column = OutputColumn(call.shape, head, i);

@@ -1,6 +1,5 @@
-// What the kernels of attention on tensor cores share: the order in which a block takes the steps
-// of its positions, the queries of a warp and what they see, and the softmax step by step. Included
-// by .cu only.
+// Shared by the attention kernels on tensor cores: the order of a block's steps, the queries of a
+// warp and the positions that they see, and the stepwise softmax. Included by .cu only.
 #pragma once
 
 #include <climits>
@@ -12,8 +11,8 @@
 
 namespace outrider {
 
-// Calls `with` with a constant: the head size that there is a kernel for and that heads of
-// `head_dim` take, filled up with zeros.
+// Calls `with` with a constant: the smallest head size with a kernel for heads of `head_dim`, which
+// are zero-padded to it.
 template <class With>
 cudaError_t ForHeadSize(int head_dim, const With& with) {
   if (head_dim <= 64) return with(std::integral_constant<int, 64>());
@@ -31,18 +30,18 @@ cudaError_t ForHeadSizes(const With& with) {
   return cudaSuccess;
 }
 
-// Positions of a step, for heads of up to kDim elements: about as many products for each.
+// Positions per step for heads of up to `dim` elements, chosen for about equal numbers of products.
 constexpr int StepPositions(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
 
-// Where a block is.
+// A block's position in its work.
 struct Place {
   int chunk;
-  int pass;  // below the unit's first: positions that are the same tokens for all rows
+  int pass;  // below the unit's first pass: positions with the same token for all rows
   int step;
 };
 
-// The order in which a block takes its steps: chunk after chunk; in each the steps of shared
-// positions, then those of every pass. All threads walk alike.
+// The order in which a block processes its steps: chunk after chunk; in each chunk the steps of
+// shared positions, then those of every pass. All threads take the same steps.
 template <int kStep>
 class Walk {
  public:
@@ -58,14 +57,14 @@ class Walk {
     Settle(&at);
     return at;
   }
-  // False: there is none.
+  // Returns false after the last step.
   __device__ bool Advance(Place* at) const {
     ++at->step;
     return Settle(at);
   }
   __device__ bool IsShared(const Place& at) const { return at.pass < unit_.pass_begin; }
   __device__ int PassRow(const Place& at) const { return passes_[at.pass]; }
-  // Positions from here on are nobody's.
+  // No query sees a position from here on.
   __device__ int End(const Place& at) const {
     return IsShared(at) ? unit_.end : positions_[PassRow(at)] + 1;
   }
@@ -73,7 +72,7 @@ class Walk {
  private:
   static constexpr int kSteps = kAttentionChunk / kStep;
 
-  // To the first step from here on that is there.
+  // Moves on to the next step that exists, from `at` on.
   __device__ bool Settle(Place* at) const {
     while (at->chunk < unit_.chunk_end) {
       const int chunk_end = (at->chunk + 1) * kSteps;
@@ -101,7 +100,7 @@ struct Query {
   int64_t row = 0;  // of the batch
   int head = 0;
   int begin = INT32_MAX, end = 0;  // positions that it sees
-  int pass = -1;                   // in which it sees those after its context
+  int pass = -1;                   // the pass in which it sees those after its context
 
   __device__ bool Sees(int position) const { return position >= begin && position < end; }
 };
@@ -127,7 +126,7 @@ __device__ inline Query FindQuery(const AttentionCall& call, const AttentionTile
   return q;
 }
 
-// Over the eight pairs of queries of a warp.
+// Reduces over the eight pairs of queries of a warp.
 __device__ inline int MinOfTile(int value) {
 #pragma unroll
   for (int step = 4; step < kWarpSize; step *= 2) {
@@ -137,7 +136,7 @@ __device__ inline int MinOfTile(int value) {
 }
 __device__ inline int MaxOfTile(int value) { return -MinOfTile(-value); }
 
-// Over the four lanes of a query: the same bits in all of them.
+// Reduces over the four lanes of a query; all of them get the same bits.
 __device__ inline float MaxOfQuery(float value) {
   value = fmaxf(value, __shfl_xor_sync(kFullWarp, value, 1));
   return fmaxf(value, __shfl_xor_sync(kFullWarp, value, 2));
@@ -147,10 +146,10 @@ __device__ inline float SumOfQuery(float value) {
   return value + __shfl_xor_sync(kFullWarp, value, 2);
 }
 
-// The queries of a warp's tile, as each of its threads has them.
+// The queries of a warp's tile, as seen by each of its threads.
 struct TileQueries {
   Query of[2];
-  int any_begin, any_end;  // positions that any query of the tile sees
+  int any_begin, any_end;  // positions that at least one query of the tile sees
   int all_begin, all_end;  // those that all of them see
 
   __device__ TileQueries(const AttentionCall& call, const AttentionTile& unit, int kv_head,
@@ -165,14 +164,15 @@ struct TileQueries {
         min(of[0].is_there ? of[0].end : INT32_MAX, of[1].is_there ? of[1].end : INT32_MAX));
   }
 
-  // Whether any of them sees something of the kStep positions from `base` on.
+  // Whether any of them sees one of the kStep positions from `base` on.
   template <int kStep>
   __device__ bool See(int base, bool is_shared, int pass) const {
     if (base >= any_end || base + kStep <= any_begin) return false;
     return is_shared || __any_sync(kFullWarp, of[0].pass == pass || of[1].pass == pass) != 0;
   }
 
-  // Takes away the scores, in tiles of eight keys from `base` on, of what a query does not see.
+  // Masks the scores, in tiles of eight keys from `base` on, at positions that a query does not
+  // see.
   template <int kTiles>
   __device__ void Mask(int base, bool is_shared, int pass, float (&score)[kTiles][4]) const {
     if (is_shared && base >= all_begin && base + kTiles * 8 <= all_end) return;
@@ -188,7 +188,7 @@ struct TileQueries {
     }
   }
 
-  // Fragments of A, zeros beyond the head.
+  // Loads the fragments of A, zero-padded beyond the head.
   template <class T, int kSteps>
   __device__ void Load(const AttentionCall& call, unsigned (&q)[kSteps][4]) const {
     const AttentionShape& shape = call.shape;
@@ -211,14 +211,14 @@ struct TileQueries {
   }
 };
 
-// By what scores are multiplied before their softmax, and their cap where there is one.
+// The factors of scores before their softmax, and their cap if there is one.
 struct ScoreScales {
   float cap, product_scale, scale;
 
   __device__ explicit ScoreScales(const AttentionShape& shape)
       : cap(shape.soft_cap * kLog2e),
         product_scale(ScoreScale(shape)),
-        scale(cap > 0 ? 1.f : product_scale) {}  // capped scores are scaled before
+        scale(cap > 0 ? 1.f : product_scale) {}  // capped scores are scaled before the cap
 
   template <int kTiles>
   __device__ void Cap(float (&score)[kTiles][4]) const {
@@ -234,9 +234,9 @@ struct ScoreScales {
 // The softmax of a thread's two queries over the steps of a chunk.
 struct ChunkSoftmax {
   float most[2] = {kNothing, kNothing};
-  float sum[2] = {};  // of this thread's keys
+  float sum[2] = {};  // over this thread's keys
 
-  // Scores become weights. `factor`: what the sums of the steps before are multiplied by.
+  // Turns scores into weights. `factor`: scales the sums of the steps before.
   template <int kTiles>
   __device__ void Weigh(float scale, float (&score)[kTiles][4], float (&factor)[2]) {
 #pragma unroll
@@ -262,14 +262,14 @@ struct ChunkSoftmax {
       sum[r] = fmaf(sum[r], factor[r], own);
     }
   }
-  // `sum` becomes that of all keys, in each of a query's threads.
+  // Makes `sum` the sum over all keys, in every thread of a query.
   __device__ void AddUp() {
     sum[0] = SumOfQuery(sum[0]);
     sum[1] = SumOfQuery(sum[1]);
   }
 };
 
-// Weights of 16 keys as a product reads them: what the product before gave as C is laid out so.
+// Packs the weights of 16 keys as operand A; the previous product's C has the matching layout.
 template <class T>
 __device__ inline void PackWeights(const float (&low)[4], const float (&high)[4],
                                    unsigned (&a)[4]) {
@@ -280,8 +280,8 @@ __device__ inline void PackWeights(const float (&low)[4], const float (&high)[4]
   a[3] = Core::Pack(high[2], high[3]);
 }
 
-// Row of the cache, of a head, that holds what `walk` has at `position` of a step; -1: nobody sees
-// it. `path` is the pass's, null where positions are shared.
+// The row of the cache, within a head, of the token that `walk` has at `position` of a step; -1: no
+// query sees it. `path` is the pass's, null if positions are shared.
 __device__ inline int SlotOf(const AttentionShape& shape, const int32_t* pages, int kv_head,
                              int context, const int32_t* path, int position) {
   const int token =

@@ -1,4 +1,4 @@
-// What the threads of a block work out together. Included by .cu only.
+// Reductions over the threads of a block. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ struct Largest {
   }
 };
 
-// The same in every lane, in an order of its own.
+// Every lane gets the same result; the order of the combinations is fixed.
 template <class T, class Combine>
 __device__ T WarpReduce(T value, Combine combine) {
   for (int step = kWarpSize / 2; step > 0; step /= 2) {
@@ -43,16 +43,17 @@ __device__ T WarpReduce(T value, Combine combine) {
   return value;
 }
 
-// out[w] = warp w's; behind it every thread may read them. `out` [kMaxWarps] is shared memory.
+// out[w] is warp w's result, which every thread may read afterwards. `out` [kMaxWarps] is shared
+// memory.
 template <class T, class Combine>
 __device__ void ReduceWarps(T value, T* out, Combine combine) {
   value = WarpReduce(value, combine);
-  __syncthreads();  // whoever still reads what was there
+  __syncthreads();  // for threads that still read the previous contents
   if (Lane() == 0) out[Warp()] = value;
   __syncthreads();
 }
 
-// The same in every thread.
+// Every thread gets the same result.
 template <class T, class Combine>
 __device__ T BlockReduce(T value, T* of_warp, Combine combine) {
   ReduceWarps(value, of_warp, combine);
@@ -61,7 +62,7 @@ __device__ T BlockReduce(T value, T* of_warp, Combine combine) {
   return all;
 }
 
-// The sum of this lane's and all lower lanes'.
+// The sum over this lane and all lower lanes.
 template <class T>
 __device__ T WarpPrefix(T value) {
   for (int step = 1; step < kWarpSize; step *= 2) {
@@ -71,7 +72,7 @@ __device__ T WarpPrefix(T value) {
   return value;
 }
 
-// Part `part` of [begin, end) cut into one part a warp, in whole steps of a warp.
+// Part `part` of [begin, end) when split into one part per warp, in multiples of the warp size.
 struct Range {
   int begin, end;
 };

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-// One block a row.
+// One block per row.
 template <class T>
 __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int stride, T* out) {
   AwaitEarlierKernels();

@@ -1,4 +1,4 @@
-// The launcher of the kernel that widens a quantized matrix. All pointers are device memory.
+// Launches the kernel that widens a quantised matrix. All pointers are device memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,18 +13,19 @@ namespace outrider {
 // A QuantizedMatrix on the device.
 struct DeviceCodes {
   CodeType type = CodeType::kInt8;
-  const uint8_t* codes = nullptr;  // [rows, row_bytes]; of kInt4 two in a byte, the first low
-  const float* scales = nullptr;   // [rows, groups]
-  const float* offsets = nullptr;  // [rows, groups] or null
-  const int32_t* column_of_input = nullptr;  // [columns] or null: the same
+  const uint8_t* codes =
+      nullptr;  // [rows, row_bytes]; kInt4 has two per byte, the first in the low half
+  const float* scales = nullptr;             // [rows, groups]
+  const float* offsets = nullptr;            // [rows, groups] or null
+  const int32_t* column_of_input = nullptr;  // [columns], or null for the identity
   int columns = 0;
   int row_bytes = 0;
   int group_size = 0;
   int groups = 0;
 };
 
-// out[r, i] is the value of input i in row rows[r], or in row r where `rows` is null; zeros from
-// `columns` on to `stride`. T: float, Bf16 or F16.
+// out[r, i] is the value of input i in row rows[r], or in row r if `rows` is null; zeros from
+// `columns` up to `stride`. T: float, Bf16 or F16.
 template <class T>
 cudaError_t LaunchWidenCodes(const DeviceCodes& codes, const int32_t* rows, int count, int stride,
                              T* out, cudaStream_t stream);

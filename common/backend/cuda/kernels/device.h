@@ -1,4 +1,4 @@
-// What the kernels share: 16-byte loads, 16-bit floats as bits, sums over a block. Included by .cu
+// Shared by the kernels: 16-byte loads, 16-bit floats as bits, sums over a block. Included by .cu
 // only.
 #pragma once
 
@@ -32,7 +32,7 @@ template <>
 __device__ inline Bf16 Narrow<Bf16>(float x) {
   return __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
-// What is finite stays so: an activation beyond 65,504 would make infinity, and that a NaN.
+// Finite values stay finite: an activation beyond 65,504 would become infinity, and then NaN.
 template <>
 __device__ inline F16 Narrow<F16>(float x) {
   const uint16_t bits = __half_as_ushort(__float2half_rn(x));
@@ -45,7 +45,7 @@ __device__ inline Fp8 Narrow<Fp8>(float x) {
   return {FloatToFp8(x)};
 }
 
-// The bits of `value` as kBf16 or kF16: f32 rows are never rounded.
+// The bits of `value` as kBf16 or kF16; f32 rows are never rounded.
 __device__ inline uint16_t Round(float value, Dtype dtype) {
   switch (dtype) {
     case Dtype::kF16: return Narrow<F16>(value).bits;
@@ -54,12 +54,13 @@ __device__ inline uint16_t Round(float value, Dtype dtype) {
   }
   return 0;
 }
-// Element `at` of rows for a product.
+// Writes element `at` of rows for a product.
 __device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float value) {
   rows.data[at] = Round(value, rows.dtype);
 }
 
-// Eight neighbouring values, widened. `at` is aligned to eight of them, 16 bytes at most.
+// Loads eight neighbouring values and widens them. `at` is aligned to eight of them, at most 16
+// bytes.
 __device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
   const uint4 words = *reinterpret_cast<const uint4*>(at);
   const unsigned word[4] = {words.x, words.y, words.z, words.w};
@@ -102,8 +103,8 @@ __device__ inline float WarpSum(float value) {
 }
 
 // Sums kCount values over the warp at once: lane l ends up with sum l / (32 / kCount) in
-// `value[0]`. Each sum is added up in the order of WarpSum; but half of the values change lanes at
-// each step instead of all of them. kCount: a power of two up to 32.
+// `value[0]`. Each sum is added up in the order of WarpSum, but at each step only half of the
+// values change lanes instead of all of them. kCount: a power of two up to 32.
 template <int kCount>
 __device__ inline void WarpSums(float (&value)[kCount]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
@@ -130,8 +131,8 @@ __device__ inline float WarpMax(float value) {
   return value;
 }
 
-// The same sum in every thread, in an order that depends on the block's size alone. `of_warp` is
-// shared memory for 32 floats, free again after the block's next barrier.
+// Every thread gets the same sum, in an order that depends only on the block size. `of_warp` is
+// shared memory for 32 floats, which may be reused after the block's next barrier.
 __device__ inline float BlockSum(float value, float* of_warp) {
   value = WarpSum(value);
   if (threadIdx.x % kWarpSize == 0) of_warp[threadIdx.x / kWarpSize] = value;
@@ -141,7 +142,7 @@ __device__ inline float BlockSum(float value, float* of_warp) {
   return sum;
 }
 
-// Threads for a row of n values: by n alone, so that a row's bits do not depend on the call.
+// Threads for a row of n values, by n alone, so that a row's bits do not depend on the call.
 inline unsigned ThreadsForRow(int n) {
   return n <= 256 ? 32 : n <= 1024 ? 128 : n <= 4096 ? 256 : 512;
 }

@@ -1,5 +1,5 @@
-// The 16-bit floats that weights, caches and rounded activations are kept in, and the FP8 codes of
-// caches, as their bits: for the kernels and for those that launch them.
+// The 16-bit floats of weights, caches and rounded activations, and the FP8 codes of caches, as
+// their bits: for the kernels and their launchers.
 #pragma once
 
 #include <cstdint>

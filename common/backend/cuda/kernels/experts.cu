@@ -9,11 +9,11 @@ namespace outrider {
 namespace {
 
 constexpr int kOrderThreads = 512;
-constexpr int kProductWarps = 4;    // of a block
-constexpr int kOutputsOfAWarp = 2;  // one after the other
+constexpr int kProductWarps = 4;    // per block
+constexpr int kOutputsOfAWarp = 2;  // one after another
 constexpr int kCombineThreads = 256;
 
-// A lane keeps in one word which of its experts are taken.
+// A lane keeps its taken experts as bits of one word.
 static_assert(kMaxExperts <= kWarpSize * 32);
 
 // An expert of a row, or none.
@@ -22,8 +22,8 @@ struct Candidate {
   int expert = -1;
 };
 
-// Whether `a` is chosen before `b`: a larger logit, NaN above all, and of equal ones the lower
-// index.
+// Whether `a` is chosen before `b`: the larger logit first, NaN before all numbers, and of equal
+// ones the lower index.
 __device__ inline bool ComesBefore(const Candidate& a, const Candidate& b) {
   if (a.expert < 0 || b.expert < 0) return a.expert >= 0;
   const bool a_is_nan = a.logit != a.logit, b_is_nan = b.logit != b.logit;
@@ -31,7 +31,7 @@ __device__ inline bool ComesBefore(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
 }
 
-// A warp a row.
+// One warp per row.
 __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int32_t* chosen,
                                     float* weights) {
   AwaitEarlierKernels();
@@ -69,8 +69,8 @@ __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int3
   for (int i = 0; i < shape.top_k; ++i) shares[i] /= sum;
 }
 
-// Calls f(pair, how many of the same expert are before it) for the pairs of `expert`, a lane each;
-// how many there are. For whole warps.
+// Calls f(pair, number of earlier pairs of the same expert) for the pairs of `expert`, one per
+// lane. Returns the number of pairs. Must be called by whole warps.
 template <class F>
 __device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, const F& f) {
   int count = 0;
@@ -84,8 +84,8 @@ __device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, c
   return count;
 }
 
-// One block: counts the pairs of each expert (a warp an expert), adds the counts up, then puts each
-// pair at its place.
+// A single block: counts the pairs of each expert (one warp per expert), sums the counts, then
+// writes each pair to its place.
 __global__ void __launch_bounds__(kOrderThreads)
     OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int max_tiles) {
   AwaitEarlierKernels();
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kOrderThreads)
   }
 }
 
-// Eight inputs from `k` on of output `output`, as the product has them: rounded to T.
+// Eight inputs from `k` on of output `output`, as the product uses them: rounded to T.
 template <class T>
 __device__ inline void LoadWeights(const DeviceExpert& expert, int output, int stride, int k,
                                    float (&out)[8]) {
@@ -166,9 +166,9 @@ __device__ inline void LoadInputs(const float* row, int in, int k, float (&out)[
   for (int i = 0; i < 8; ++i) out[i] = k + i < in ? row[k + i] : 0.f;
 }
 
-// Block y takes some outputs of the tile x: each warp reads a row of its expert's matrix once and
-// multiplies it with the inputs of all places of the tile. A sum runs over the inputs of each lane,
-// then over the lanes: the same for any tile.
+// Block (x, y) computes some outputs of tile x: each warp reads a row of its expert's matrix once
+// and multiplies it with the inputs of all places of the tile. A sum runs over the inputs of each
+// lane, then over the lanes: the order is the same for any tile.
 template <class T>
 __global__ void __launch_bounds__(kProductWarps* kWarpSize)
     ExpertProductKernel(ExpertProductCall call, const int32_t* row_of_place,
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize)
   }
 }
 
-// Block x is a row, y its columns.
+// Blocks along x are rows, along y columns.
 __global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRouting routing,
                                      int n, bool accumulate, float* out) {
   AwaitEarlierKernels();
@@ -227,8 +227,7 @@ __global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRo
   out[row * n + i] = sum;
 }
 
-// Tiles that pairs can fall into at most: of each expert that any row chooses, one may be partly
-// filled.
+// The maximum number of tiles: each expert that some row chooses may have one partly filled tile.
 int MaxTiles(int rows, const RouterShape& shape) {
   const int pairs = rows * shape.top_k;
   return std::min(pairs, pairs / kExpertTileRows + shape.experts);

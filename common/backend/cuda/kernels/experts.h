@@ -1,8 +1,8 @@
-// Launchers of the kernels of a mixture of experts. All pointers are device memory. What a launch
-// looks like depends on numbers of rows and sizes alone, never on which experts are chosen: so they
-// can be part of a graph.
+// Launchers of the kernels of a mixture of experts. All pointers are device memory. A launch
+// depends only on the number of rows and on sizes, never on which experts are chosen, so it can be
+// part of a graph.
 //
-// Each returns what is wrong with the launch itself. A row's bits depend on that row alone.
+// Each returns errors of the launch itself. A row's bits depend on that row alone.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +15,7 @@
 
 namespace outrider {
 
-// Places of one expert that a block multiplies with: at most kExpertTileRows, 0 for a tile that is
-// left over.
+// Places of one expert that a block multiplies: at most kExpertTileRows, 0 for an unused tile.
 struct ExpertTile {
   int32_t expert = 0;
   int32_t first = 0;
@@ -24,18 +23,18 @@ struct ExpertTile {
 };
 constexpr int kExpertTileRows = 8;
 
-// A matrix of one expert: values [out, stride], or codes where `values` is null.
+// The matrix of one expert: values [out, stride], or codes if `values` is null.
 struct DeviceExpert {
   const void* values = nullptr;
   DeviceCodes codes;
 };
 
-// Backend::RouteRows: `chosen` and `weights`, then the order of the pairs and the tiles.
+// Backend::RouteRows: writes `chosen` and `weights`, then the order of the pairs and the tiles.
 cudaError_t LaunchRouteRows(const float* logits, int rows, const RouterShape& shape,
                             const ExpertRouting& routing, cudaStream_t stream);
 
-// Backend::ExpertMatMul, where `dtype` is that of the experts' values, or that codes are widened
-// to. `stride` is of rows of values, a multiple of 8. Activations are multiplied in f32.
+// Backend::ExpertMatMul. `dtype` is the type of the experts' values, or the type to which codes are
+// widened. `stride` is that of rows of values, a multiple of 8. Activations are multiplied in f32.
 struct ExpertProductCall {
   const DeviceExpert* experts = nullptr;
   Dtype dtype = Dtype::kF32;

@@ -8,14 +8,14 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// What the cache keeps of a value: of FP8 a code that is to be multiplied by `scale`.
+// The cached form of a value; in FP8, a code that is multiplied by `scale` when read.
 template <class T>
 __device__ inline T Stored(float value, float scale) {
   if constexpr (std::is_same_v<T, Fp8>) value /= scale;
   return Narrow<T>(value);
 }
 
-// One block a row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
+// One block per row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
 // values are rotated.
 template <class T>
 __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
@@ -58,10 +58,10 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
   }
 }
 
-// A thread moves one element of one layer's keys and values (T: as wide as it) through all copies
-// in their order: a copy may read what the one before it wrote or is about to overwrite. Copies
-// that read nothing that one of the few in front of them writes are read together: their loads
-// wait once, not one behind the other.
+// A thread moves one element of one layer's keys and values (T has the element's size) through all
+// copies in order: a copy may read what the previous one wrote or what the next one overwrites.
+// Consecutive copies of which none reads the target of an earlier one are loaded together, so that
+// their latencies overlap.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count, int kv_heads,
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kThreads)
   };
   for (int first = 0; first < copy_count;) {
     SlotCopy some[kTogether];
-    int count = 0;  // that may be read together
+    int count = 0;  // copies that may be loaded together
 #pragma unroll
     for (int c = 0; c < kTogether; ++c) {
       some[c] = copies[min(first + c, copy_count - 1)];

@@ -1,6 +1,6 @@
-// The paged KV cache on the device: where a token's key and value stand, and the kernels that write
-// them. A page of one layer is [kv_heads, page_tokens, head_dim], keys and values alike: a head's
-// tokens of one page lie together.
+// The paged KV cache on the device: where a token's key and value are, and the kernels that write
+// them. A page of one layer is [kv_heads, page_tokens, head_dim], for keys and values alike: a
+// head's tokens of one page are contiguous.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,7 +12,7 @@
 
 namespace outrider {
 
-// First element of slot `slot`, head `head`.
+// The first element of slot `slot`, head `head`.
 OUTRIDER_HD inline int64_t KvOffset(int32_t slot, int head, int kv_heads, int page_tokens,
                                     int head_dim) {
   const int64_t page = slot / page_tokens;

@@ -16,7 +16,7 @@ struct PickShared {
   int count;
 };
 
-// A step of the whole block.
+// Must be called by the whole block.
 template <class Distribution>
 __device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure measure,
                            double* of_warp) {
@@ -45,8 +45,8 @@ __device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
   return BlockReduce(best, of_warp, Largest());
 }
 
-// Repeats the argmax without what it gave before, until only tokens that are ruled out are left.
-// Where all are from the beginning it gives token 0. Returns how many.
+// Repeats the argmax without earlier results, until only excluded tokens are left. If all are
+// excluded from the start it yields token 0. Returns the number of entries.
 __device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* of_warp,
                        RowEntry* out) {
   int found = 0;
@@ -74,7 +74,7 @@ __device__ int PickWinners(const Entry& entry, const Weight& weight, const Batch
   return found;
 }
 
-// A distribution that the row holds.
+// A distribution stored in the row.
 struct StoredRow {
   const float* row;
   __device__ float operator()(int i) const { return row[i]; }
@@ -82,7 +82,7 @@ struct StoredRow {
   __device__ float Of(float p, int) const { return p; }
 };
 
-// The `count` largest of the row's positive entries. Returns how many there are.
+// The `count` largest of the row's positive entries. Returns their number.
 __device__ int PickLargest(const float* row, int n, int count, PickShared& shared, RowEntry* out) {
   RowCut cut = KeepAll();
   if (count < n) {
@@ -114,20 +114,20 @@ __device__ RowAdjustment AdjustmentOf(const PickArrays& a, const BatchedPick& ro
           .depth = row.depth};
 }
 
-// Whether the row of a race must be made a distribution, if its largest entry is finite.
+// Whether a race's row must become a distribution, provided its largest entry is finite.
 __device__ inline bool NeedsProbabilities(const PickSpec& spec) {
   return spec.sampling.truncates(spec.allowed) || spec.measure != RowMeasure::kNone;
 }
 
-// The winners of the row's race, and its measure. `summary`: of the adjusted row, with its sum
-// where it NeedsProbabilities. Returns how many.
+// The winners of the row's race, and its measure. `summary` is that of the adjusted row, with its
+// sum if NeedsProbabilities. Returns the number of winners.
 __device__ int PickRace(const BatchedPick& row, const float* logits, const RowSummary& summary,
                         double* bounds, PickShared& shared, RowEntry* out, float* measure) {
   const PickSpec& spec = row.spec;
   const RowSampling& sampling = spec.sampling;
   const int n = spec.allowed;
   const float max = summary.max;
-  // As RaceOrder has it: a row of probabilities has no probabilities below those of floats.
+  // As in RaceOrder: in a row of probabilities, those too small for a float are missing.
   const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
   if (!of_logits || spec.measure != RowMeasure::kNone) {
     const SoftmaxRow softmax(logits, sampling.temperature, summary);
@@ -146,8 +146,8 @@ __device__ int PickRace(const BatchedPick& row, const float* logits, const RowSu
                      bounds, shared.race, out);
 }
 
-// The rows of kRace or all others; apart, as the race's noise takes registers that distributions
-// would spill.
+// Rows of kRace, or all other rows. The kernels are separate, because the race's noise needs
+// registers that would spill in the others.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
   __shared__ PickShared shared;
@@ -206,8 +206,8 @@ struct EntriesShared {
   int kept;
 };
 
-// MakeDraftDistribution of the `n` entries, and the token at `coin` of it, in thread 0. Weights of
-// 0, which stand at the end, are never reached. A step of the whole block.
+// MakeDraftDistribution of the `n` entries; thread 0 returns the token that `coin` selects from it.
+// Weights of 0, which are at the end, are never reached. Must be called by the whole block.
 __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, double coin,
                                    EntriesShared& shared) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
@@ -253,8 +253,7 @@ __global__ void DrawRowsKernel(PickArrays a) {
   const BatchedPick& row = a.rows[blockIdx.x];
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;
-  // Where nothing was picked the host ends the draft; a token that there is has to be fed all the
-  // same.
+  // If nothing was picked, the host ends the draft; the next pass still needs a valid token.
   TokenId drawn = header.entries > 0 ? entries[0].id : 0;
   if (row.spec.pick == RowPick::kDistribution && header.entries > 0) {
     drawn = DrawFromEntries(

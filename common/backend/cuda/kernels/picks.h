@@ -1,4 +1,4 @@
-// Launcher of the kernels that read from logits rows what is drafted from.
+// Launches the kernels that pick entries for drafting from logits rows.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,27 +23,27 @@ struct PickArrays {
   const TokenBias* biases = nullptr;
   const uint32_t* mask = nullptr;
   TokenId* path_tokens = nullptr;
-  const int32_t* path_parents = nullptr;  // -1, 0, 1, .. as far as the longest path goes
+  const int32_t* path_parents = nullptr;  // -1, 0, 1, ... up to the length of the longest path
 
   float* logits = nullptr;  // rows of `vocab`
   int vocab = 0;
-  int count = 0;                       // of rows
-  bool races = false, others = false;  // whether there are rows of kRace, of other picks
+  int count = 0;                       // number of rows
+  bool races = false, others = false;  // whether there are rows of kRace, and of other picks
 
   PickHeader* headers = nullptr;  // [count]
   RowEntry* entries = nullptr;
-  TokenId* drawn = nullptr;  // [count], of chains
+  TokenId* drawn = nullptr;  // [count], for chains
 };
 
-// One block a row. Rows of kDistribution become what LaunchSampleRows makes of them (up to
-// `allowed`), those of other picks are left with penalties and bias applied. kTop gives what
-// TopTokens gives, kRace what RaceOrder gives (row_sampling.h), but for arrivals within rounding of
-// each other. What is read from a row depends on that row alone.
+// One block per row. Rows of kDistribution become the distributions that LaunchSampleRows makes (up
+// to `allowed`); other rows are left with penalties and bias applied. kTop gives the result of
+// TopTokens, kRace that of RaceOrder (row_sampling.h), except for arrivals within rounding of each
+// other. The picks of a row depend on that row alone.
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 
-// After it, where the rows are those of chains: draws from what was picked, kDistribution by
-// MakeDraftDistribution and SampleDraftDistribution, else the first token. Writes it as `drawn` and
-// onto the chain's path.
+// Called after it if the rows are those of chains: samples from what was picked, for kDistribution
+// by MakeDraftDistribution and SampleDraftDistribution, otherwise takes the first token. Writes the
+// token to `drawn` and appends it to the chain's path.
 cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

@@ -1,5 +1,5 @@
-// Where top-k, top-p and min-p cut a distribution, without sorting it: the bits of the entries, of
-// the same order as the entries, are searched ten at a time. Included by .cu only.
+// Where top-k, top-p and min-p cut a distribution, without sorting it: a radix search over the bits
+// of the entries, which have the order of the entries, ten bits at a time. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,16 +16,17 @@ constexpr int kCutBits = 10;
 constexpr int kCutBins = 1 << kCutBits;
 
 struct CutShared {
-  // Of 64 bits each, in halves: a device adds 32 bits of shared memory in one instruction, 64 in a
-  // loop of compare and swap, which many threads at few bins keep turning.
+  // Sums of 64 bits, in halves: a device adds 32 bits of shared memory in one instruction, but 64
+  // bits in a compare-and-swap loop, which many threads on few bins make spin.
   unsigned low[kCutBins], high[kCutBins];
   Bits above;  // weight of the bins above the chosen one
-  int bin;     // -1: all of them together fall short
+  int bin;     // -1: all bins together are below the goal
   int equals[kMaxWarps];
   int id;
 };
 
-// Tokens that stay: those above `value`, those at it up to `id`, none below `floor`.
+// The tokens that are kept: those above `value` and, at `value`, those up to `id`, but none below
+// `floor`.
 struct RowCut {
   float value, floor;
   int id;
@@ -35,7 +36,7 @@ struct RowCut {
 };
 __device__ inline RowCut KeepAll() { return {0.f, 0.f, INT32_MAX}; }
 
-// Weights as integers: sums that do not depend on their order.
+// Weights as integers, so that sums do not depend on their order.
 struct CountOne {
   __device__ Bits operator()(float) const { return 1; }
 };
@@ -56,10 +57,11 @@ __device__ inline Bits WeightOfBin(const CutShared& shared, int bin) {
   return static_cast<Bits>(shared.high[bin]) << 32 | shared.low[bin];
 }
 
-// By warp 0: the bin, from the highest down, where `above` and the bins reach `goal`.
+// Called by warp 0: finds the bin, from the highest down, at which `above` plus the bins reach
+// `goal`.
 __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
   Bits sum = 0;
-  const int top = kCutBins - 1 - Lane() * kWarpSize;  // of this lane's bins
+  const int top = kCutBins - 1 - Lane() * kWarpSize;  // highest bin of this lane
   for (int j = 0; j < kWarpSize; ++j) sum += WeightOfBin(shared, top - j);
   Bits reached = above + WarpPrefix(sum);
   unsigned who = __ballot_sync(kFullWarp, reached >= goal);
@@ -79,7 +81,7 @@ __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
   }
 }
 
-// The id of the `nth` (from 1) token of value `value`; there are as many.
+// The id of the `nth` (from 1) token with the value `value`; at least `nth` exist.
 template <class Distribution>
 __device__ int FindEqual(const Distribution& distribution, const RowCut& before, int n, float value,
                          int nth, CutShared& shared) {
@@ -111,9 +113,9 @@ __device__ int FindEqual(const Distribution& distribution, const RowCut& before,
   return shared.id;
 }
 
-// The last token of the shortest prefix of what `before` keeps, in falling order (ties by rising
-// id), whose weights reach `goal` > 0; `before` where all of them fall short. A step of the whole
-// block.
+// The last token of the shortest prefix of what `before` keeps, in descending order (ties by
+// ascending id), whose weights reach `goal` > 0; `before` if all of them do not. Must be called by
+// the whole block.
 template <class Distribution, class Weight>
 __device__ RowCut ShortestPrefix(const Distribution& distribution, const RowCut& before, int n,
                                  Weight weight, Bits goal, CutShared& shared) {
@@ -151,7 +153,7 @@ __device__ RowCut ShortestPrefix(const Distribution& distribution, const RowCut&
   return cut;
 }
 
-// The probability that `cut` leaves. A step of the whole block.
+// The probability that `cut` keeps. Must be called by the whole block.
 template <class Distribution>
 __device__ double KeptMass(const Distribution& distribution, const RowCut& cut, int n,
                            double* of_warp) {

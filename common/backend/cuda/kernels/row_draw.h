@@ -1,5 +1,5 @@
-// A token from what a draft's distribution leaves of a target row (ResidualRow of
-// common/math/accept.h), by the inverse of its cumulative weights. Included by .cu only.
+// Samples a token from the residual distribution of a target row (ResidualRow of
+// common/math/accept.h), by inverting its cumulative weights. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,12 +16,13 @@ struct DrawShared {
   TokenId drawn;
 };
 
-// The token at `coin` of the row's entries, which are not negative; -1 if all are 0. A step of the
-// whole block: each warp adds up its part, the part that holds the coin is cut in parts again.
+// The token that `coin` selects among the row's entries, which are not negative; -1 if all are 0.
+// Must be called by the whole block: each warp sums one part, and the part that contains the coin
+// is split again.
 __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, DrawShared& shared) {
   constexpr int kShort = 256;
   Range range = {0, n};
-  double goal = -1;  // of the range's own sum; not known yet
+  double goal = -1;  // within the range's own sum; not known yet
   while (goal < 0 || (range.end - range.begin > kShort && Warps() > 1)) {
     const Range mine = PartOf(range, Warp());
     double sum = 0;
@@ -34,7 +35,7 @@ __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, Draw
       if (!(total > 0)) return -1;
       goal = coin * total;
     }
-    // The parts may add up to a little less: then the last one of any weight.
+    // The parts may sum to slightly less; then the last one with a positive weight is used.
     double before = 0, before_part = 0;
     int part = 0;
     for (int w = 0; w < Warps(); ++w) {
@@ -69,8 +70,9 @@ __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, Draw
   return shared.drawn;
 }
 
-// The same of max(scale * row - distribution, 0); of the row itself where nothing is left. The row
-// is changed meanwhile; `saved` has room for the distribution's entries. A step of the whole block.
+// The same for max(scale * row - distribution, 0), or for the row itself if that is zero
+// everywhere. Changes the row temporarily; `saved` has room for the distribution's entries. Must be
+// called by the whole block.
 __device__ inline TokenId DrawFromResidual(float* row, int n, double scale,
                                            const SparseRow<double>& distribution, double coin,
                                            float* saved, DrawShared& shared) {

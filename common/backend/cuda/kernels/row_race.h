@@ -20,10 +20,10 @@ struct RaceShared {
 
 struct RaceArrival {
   double time;
-  TokenId token;  // -1: nobody
+  TokenId token;  // -1: none
 };
 
-// Who takes part in a race: all, or those behind somebody's arrival.
+// Which tokens take part in a race: all, or those that arrive after `last`.
 struct Everybody {
   __device__ bool operator()(double, int) const { return true; }
 };
@@ -34,10 +34,10 @@ struct Behind {
   }
 };
 
-// The first to arrive of those that take part, nobody if no weight is above 0. entry(i): what token
-// i's weight grows with; weight(entry): that weight. bounds [tiles] is shared memory. A step of the
-// whole block: first a bound of each tile and the least arrival of two tokens a tile, then the
-// tiles that may beat it.
+// The first arrival among the participants; none if no weight is above 0. entry(i) increases with
+// token i's weight, which is weight(entry). bounds [tiles] is shared memory. Must be called by the
+// whole block: it first computes a bound for each tile and the earlier arrival of two tokens per
+// tile, then visits the tiles that may beat it.
 template <class Entry, class Weight, class Runs>
 __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, int n, uint64_t seed,
                                     uint32_t position, const Runs& runs, double* bounds,
@@ -80,7 +80,7 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
     const int end = min((tile + 1) * kTile, n);
     for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
       const double at = arrival(noise, least, i);
-      if (at < time) time = at, id = i;  // ids rise: the first stays on ties
+      if (at < time) time = at, id = i;  // ids ascend, so ties go to the first
     }
   }
   const double first = BlockReduce(time, shared.time, Least());

@@ -1,5 +1,5 @@
-// What a sequence's sampling parameters make of a row of logits, as common/spec/row_sampling.h has
-// it. Included by .cu only.
+// Applies a sequence's sampling parameters to a logits row, as in common/spec/row_sampling.h.
+// Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// How often `token` stands on the way from the root to `node`.
+// How often `token` occurs on the path from the root to `node`.
 __device__ inline int CountOnPath(const int32_t* parents, const TokenId* tokens, int node,
                                   TokenId token) {
   int count = 0;
@@ -36,7 +36,7 @@ __device__ inline bool Contains(const SeenToken* seen, int n, TokenId token) {
   return low < n && seen[low].token == token;
 }
 
-// What is added to a row's logits, by its sequence and by its place in the draft tree.
+// The adjustments of a row's logits, by its sequence and by its node in the draft tree.
 struct RowAdjustment {
   RowSampling sampling;
   const SeenToken* seen;
@@ -56,7 +56,7 @@ struct RowAdjustment {
   int node, depth;
 };
 
-// As MaskLogits of row_sampling.cc. A step of the whole block.
+// As MaskLogits of row_sampling.cc. Must be called by the whole block.
 __device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   if (a.mask != nullptr) {
@@ -89,7 +89,8 @@ __device__ inline bool Adjusts(const RowAdjustment& a) {
          a.bad_word_count > 0 || a.suppressed_count > 0;
 }
 
-// Penalties, bias, then masks, in place on the first `n` logits. A step of the whole block.
+// Applies penalties, bias, then masks, in place on the first `n` logits. Must be called by the
+// whole block.
 __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
   const RowSampling& sampling = a.sampling;
   const auto penalize = [&](TokenId token, int in_output) {
@@ -102,7 +103,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
       if (token < 0 || token >= n) continue;
       penalize(token, a.seen[i].in_output + CountOnPath(a.parents, a.tokens, a.node, token));
     }
-    // The path's tokens that were not seen before, each by the thread of its first place.
+    // The path's tokens that were not seen before, each by the thread of its first occurrence.
     for (int up = thread; up < a.depth; up += threads) {
       int at = a.node;
       for (int i = 0; i < up; ++i) at = a.parents[at];
@@ -136,8 +137,9 @@ struct SamplingShared {
   double sum[kMaxWarps];
 };
 
-// Adjusts the row. Returns what it is like then, but for `broken`: that is said of the row as the
-// model gave it, as penalties may make infinities. `sums`: as Summarize. A step of the whole block.
+// Adjusts the row. Returns its summary afterwards, except `broken`, which refers to the model's own
+// row, since penalties may produce infinities. `sums`: as Summarize. Must be called by the whole
+// block.
 __device__ inline RowSummary AdjustAndSummarize(const RowAdjustment& a, int n, bool sums,
                                                 float* logits, SamplingShared& shared) {
   const float inverse = InverseTemperature(a.sampling.temperature);
@@ -168,10 +170,11 @@ __device__ inline RowCut FindCut(const SoftmaxRow& distribution, const RowSampli
   return cut;
 }
 
-// The probabilities that the row is sampled by, computed again for every token that is asked for.
+// The probabilities from which the row is sampled, recomputed for every requested token.
 class SampledRow {
  public:
-  // `distribution`: of the adjusted logits; outlives this. A step of the whole block.
+  // `distribution` is that of the adjusted logits, and must outlive this. Must be called by the
+  // whole block.
   __device__ SampledRow(const SoftmaxRow& distribution, const RowSampling& sampling, int n,
                         SamplingShared& shared)
       : distribution_(distribution), cut_(KeepAll()), scale_(1.f) {

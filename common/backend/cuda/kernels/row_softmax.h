@@ -1,5 +1,5 @@
-// The distribution of a row of logits before top-k, top-p and min-p, computed again for every token
-// that is asked for: only the row itself is read. Included by .cu only.
+// The distribution of a logits row before top-k, top-p and min-p, recomputed for every requested
+// token: only the row itself is read. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,10 +11,9 @@
 
 namespace outrider {
 
-using Bits = unsigned long long;  // what atomicAdd takes
+using Bits = unsigned long long;  // the type that atomicAdd takes
 
-// Grows with the value, then with falling ids; 0 is below every entry above -infinity. NaN has
-// none.
+// Orders by value, then by descending id; 0 is below every entry above -infinity. NaN has no key.
 __device__ inline Bits RankKey(float value, int id) {
   const unsigned bits = __float_as_uint(value + 0.f);  // -0 equals 0
   const unsigned ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
@@ -22,8 +21,8 @@ __device__ inline Bits RankKey(float value, int id) {
 }
 __device__ inline int IdOf(Bits key) { return static_cast<int>(~static_cast<unsigned>(key)); }
 
-// f(row[i], i) for i = begin, begin + step, .. below end, in this order. What a row takes is the
-// waiting for its memory, so several loads are under way at once; f may write row[i].
+// Calls f(row[i], i) for i = begin, begin + step, ... below end, in this order. The cost of a row
+// is the latency of its memory, so several loads are in flight at once; f may write row[i].
 template <class F>
 __device__ void ForEntries(const float* row, int begin, int end, int step, const F& f) {
   constexpr int kAtOnce = 8;
@@ -37,13 +36,13 @@ __device__ void ForEntries(const float* row, int begin, int end, int step, const
   }
   for (; i < end; i += step) f(row[i], i);
 }
-// This thread's share of the first n.
+// The same for this thread's share of the first n.
 template <class F>
 __device__ void ForEntries(const float* row, int n, const F& f) {
   ForEntries(row, static_cast<int>(threadIdx.x), n, static_cast<int>(blockDim.x), f);
 }
-// f(distribution(i), i) for this thread's share of a distribution, which may say what it is worked
-// out from: distribution(i) is distribution.Of(distribution.entries()[i], i).
+// Calls f(distribution(i), i) for this thread's share of a distribution, which may name the entries
+// from which it is computed: distribution(i) is distribution.Of(distribution.entries()[i], i).
 template <class Distribution, class F>
 __device__ void ForProbabilities(const Distribution& distribution, int n, const F& f) {
   if constexpr (requires { distribution.entries(); }) {
@@ -55,31 +54,31 @@ __device__ void ForProbabilities(const Distribution& distribution, int n, const 
   }
 }
 
-// What softmax multiplies logits with.
+// The factor that softmax applies to logits.
 __device__ inline float InverseTemperature(float temperature) {
   return fminf(1.f / temperature, 3.402823466e+38f);
 }
-// By how much an entry is less likely than one that is `below` higher; 0 for NaN too.
+// The probability ratio of an entry to one that is larger by `below`; 0 for NaN, too.
 __device__ inline float Exponent(float below, float inverse_temperature) {
   const float t = below * inverse_temperature;
   return t >= -103.f ? expf(t) : 0.f;
 }
 
-// What one reading of a row tells of it.
+// The result of one pass over a row.
 struct RowSummary {
-  Bits best = 0;          // the largest entry, the lowest id on ties; 0: none is above -infinity
+  Bits best = 0;  // key of the largest entry, the lowest id on ties; 0: none is above -infinity
   float max = -INFINITY;  // that entry
   bool broken = false;    // an entry is NaN or infinite
-  double sum = 0;         // of the entries' exponents, relative to the largest
+  double sum = 0;         // of the entries' exponentials, relative to the largest
 };
 
-// A thread's sum is relative to the largest entry that it has met so far, and is scaled down when
-// it meets a larger one (Milakov and Gimelshein 2018). Without `sums` the sum of finite entries is
-// left out. A step of the whole block.
+// A thread's sum is relative to the largest entry that it has seen so far, and is scaled down when
+// it meets a larger one (Milakov and Gimelshein 2018). Without `sums` the sum over finite entries
+// is omitted. Must be called by the whole block.
 __device__ inline RowSummary Summarize(const float* row, int n, float inverse_temperature,
                                        bool sums, Bits* of_warp, double* sum_of_warp) {
   Bits best = 0, broken = 0;
-  float most = -INFINITY;  // of the finite ones
+  float most = -INFINITY;  // over the finite ones
   double sum = 0, infinite = 0;
   ForEntries(row, n, [&](float x, int i) {
     if (!(fabsf(x) < INFINITY)) broken = 1;
@@ -104,7 +103,7 @@ __device__ inline RowSummary Summarize(const float* row, int n, float inverse_te
 // Softmax of common/math/softmax.h.
 class SoftmaxRow {
  public:
-  // `summary`: of the row at this temperature, with its sum.
+  // `summary` is that of the row at this temperature, with its sum.
   __device__ SoftmaxRow(const float* logits, float temperature, const RowSummary& summary)
       : logits_(logits),
         max_(summary.max),

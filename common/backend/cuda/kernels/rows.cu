@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block a row.
+// One block per row.
 template <class T>
 __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, int n, float* out) {
   AwaitEarlierKernels();
@@ -19,7 +19,7 @@ __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, i
 
 __device__ inline float4 LoadFour(const float* at) { return *reinterpret_cast<const float4*>(at); }
 
-// Elements `at` to `at` + 3 of rows for a product, `at` a multiple of 4.
+// Writes elements `at` to `at` + 3 of rows for a product, `at` a multiple of 4.
 __device__ inline void StoreFourRounded(const RoundedRows& rows, int64_t at, float4 value) {
   uint2 bits;
   bits.x = Round(value.x, rows.dtype) | static_cast<unsigned>(Round(value.y, rows.dtype)) << 16;
@@ -27,7 +27,7 @@ __device__ inline void StoreFourRounded(const RoundedRows& rows, int64_t at, flo
   *reinterpret_cast<uint2*>(rows.data + at) = bits;
 }
 
-// The zeros after the n values of this block's row.
+// Zeroes the padding after the n values of this block's row.
 __device__ inline void ClearBeyond(const RoundedRows& rows, int n) {
   if (rows.data == nullptr) return;
   uint16_t* const row = rows.data + static_cast<int64_t>(blockIdx.x) * rows.stride;
@@ -37,8 +37,8 @@ __device__ inline void ClearBeyond(const RoundedRows& rows, int n) {
   }
 }
 
-// One block a head of a row. Each thread holds kVectors times four neighbouring values, so that all
-// of a row, and the gains, are on their way from memory at once.
+// One block per head of a row. Each thread has kVectors times four neighbouring values, so that the
+// loads of the whole row, and of the gains, are in flight at once.
 template <int kVectors>
 __global__ void __launch_bounds__(512)
     RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(512)
   ClearBeyond(rounded, n);
 }
 
-// The same for rows that cannot be read in vectors, or that a block's registers do not hold.
+// The same for rows that cannot be read in vectors, or that do not fit into a block's registers.
 __global__ void __launch_bounds__(512)
     AnyRmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
                      bool accumulate, float* out, RoundedRows rounded) {
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(512)
   ClearBeyond(rounded, n);
 }
 
-// A gate is weighted by the sigmoid of this: cpu/row_kernels.cc has GELU's.
+// The gate's weight is the sigmoid of this; cpu/row_kernels.cc derives GELU's.
 template <Activation kActivation>
 __device__ inline float SigmoidArgument(float x) {
   if constexpr (kActivation == Activation::kGeluTanh) {
@@ -122,7 +122,7 @@ __device__ inline float SigmoidArgument(float x) {
   }
 }
 
-// Block x is a row, y its columns: up to the rounded rows' stride.
+// Blocks along x are rows, along y columns, up to the stride of the rounded rows.
 template <Activation kActivation>
 __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
@@ -131,12 +131,12 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
   if (i < n) {
     float gate = gate_up[row * 2 * n + i], up = gate_up[row * 2 * n + n + i];
     if constexpr (kActivation == Activation::kClampedSwiglu) {
-      if (gate > kSwigluLimit) gate = kSwigluLimit;  // a NaN stays one
+      if (gate > kSwigluLimit) gate = kSwigluLimit;  // NaN stays NaN
       if (up > kSwigluLimit) up = kSwigluLimit;
       if (up < -kSwigluLimit) up = -kSwigluLimit;
       up += 1.f;
     }
-    // exp overflows to infinity for a gate far below zero, and the quotient is then a zero.
+    // exp overflows to infinity for a gate far below zero, and the quotient is then zero.
     const float weight = 1.f + expf(-SigmoidArgument<kActivation>(gate));
     const float value = gate / weight * up;
     if (out != nullptr) out[row * n + i] = value;
@@ -186,7 +186,7 @@ bool IsAlignedForVectors(const float* at) {
   return reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
 }
 
-// A grid is 65,535 blocks high at most: the rows, which may be more, go along x.
+// A grid's y dimension is limited to 65,535 blocks; the rows, which may be more, go along x.
 dim3 ColumnGrid(int columns, int rows) {
   return dim3(static_cast<unsigned>(rows), Blocks(columns, kThreads));
 }

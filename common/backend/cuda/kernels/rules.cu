@@ -26,7 +26,7 @@ class DeviceRound : public BatchedRound {
   const DeviceRoundArrays& a_;
 };
 
-// A thread a node.
+// One thread per node.
 __device__ void WriteAcceptance(const DeviceRound& round, bool samples) {
   for (int node = static_cast<int>(threadIdx.x); node < round.nodes();
        node += static_cast<int>(blockDim.x)) {
@@ -36,7 +36,7 @@ __device__ void WriteAcceptance(const DeviceRound& round, bool samples) {
   }
 }
 
-// Where a round ends, in memory that a block shares.
+// Where a round ends, in shared memory.
 struct SharedStop {
   int node;
   double scale;
@@ -45,7 +45,8 @@ struct SharedStop {
   int size;
 };
 
-// What the first warp works out: where the round ends, and how likely its first token was.
+// The first warp determines where the round ends, and the acceptance probability of its first
+// token.
 __device__ FirstTokenAcceptance DecideInWarp(DeviceRound& round, const RuleScratch& scratch,
                                              bool samples, SharedStop& shared) {
   Stop stop;
@@ -66,8 +67,9 @@ __device__ FirstTokenAcceptance DecideInWarp(DeviceRound& round, const RuleScrat
   return first_token;
 }
 
-// A block a round: its first warp decides where the round ends, all of them draw. A launch of more
-// threads than its registers allow would fail: the compiler is told of the widest rows' 512.
+// One block per round: its first warp decides where the round ends, all of them sample the next
+// token. A launch with more threads than its registers allow would fail, so the compiler is told
+// the maximum, 512 for the widest rows.
 __global__ void __launch_bounds__(512) RulesKernel(DeviceRoundArrays a) {
   __shared__ DrawShared draw;
   __shared__ SharedStop stop;
@@ -76,7 +78,7 @@ __global__ void __launch_bounds__(512) RulesKernel(DeviceRoundArrays a) {
   const bool samples = header.kind() == DraftKind::kSampled;
   const RuleScratch scratch(round.scratch(), max(header.max_depth, 1), header.max_entries);
   WriteAcceptance(round, samples);
-  FirstTokenAcceptance first_token;  // in the first warp
+  FirstTokenAcceptance first_token;  // only in the first warp
   if (Warp() == 0) first_token = DecideInWarp(round, scratch, samples, stop);
   __syncthreads();
   const int node = stop.node;

@@ -32,9 +32,9 @@ __device__ RowAdjustment AdjustmentOf(const DeviceRoundArrays& a, int row) {
           .depth = depth};
 }
 
-// The rows of kRace or all others; apart, as the race's noise takes registers that distributions
-// would spill. Two blocks of the widest rows' 512 threads on a multiprocessor, as the kernel waits
-// for its memory.
+// Rows of kRace, or all other rows. The kernels are separate, because the race's noise needs
+// registers that would spill in the others. Two blocks of 512 threads (for the widest rows) per
+// multiprocessor hide the latency of memory.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) {
   __shared__ struct {

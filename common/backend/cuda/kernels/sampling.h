@@ -1,4 +1,4 @@
-// Launcher of the kernels that turn rows of logits into what rounds are decided by.
+// Launches the kernels that turn logits rows into the inputs of the verification rules.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,11 +7,11 @@
 
 namespace outrider {
 
-// One block a row. Rows of sampling rules become what MakeDistribution makes of them: the same
-// tokens above 0, each within 2e-6 of its probability (sums and exponentials round otherwise);
-// where two tokens at a cut have probabilities that differ in their last bit alone, the other one
-// may stay. Else `matches` is written, MostLikely or the first of RaceOrder, and the row is left
-// with penalties and bias applied. A row's bits depend on that row alone.
+// One block per row. Rows of sampling rules become what MakeDistribution makes of them: the same
+// tokens above 0, each within 2e-6 of its probability (sums and exponentials round differently); if
+// two tokens at a cut have probabilities that differ only in their last bit, the other one may be
+// kept. For other rules `matches` is written, MostLikely or the first of RaceOrder, and the row is
+// left with penalties and bias applied. A row's bits depend on that row alone.
 cudaError_t LaunchSampleRows(const DeviceRoundArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

@@ -4,11 +4,11 @@
 namespace outrider {
 namespace {
 
-constexpr int kWarps = 4;    // of a block
-constexpr int kOutputs = 2;  // rows of W of a warp: x is read once for both
+constexpr int kWarps = 4;    // per block
+constexpr int kOutputs = 2;  // rows of W per warp: x is read once for both
 
-// The sum over k is taken lane by lane (lane l has the eights l, l + 32, ...), then over the lanes:
-// the same for every number of rows.
+// The sum over k is computed lane by lane (lane l has the groups of eight l, l + 32, ...), then
+// over the lanes: the order is the same for every number of rows.
 template <int kRows>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     SmallProductKernel(const float* w, const float* x, int stride, int out_features,
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kOutputs;
   if (first >= out_features) return;
-  // The last warp may have a row less: it then takes the last one twice.
+  // The last warp may have one row fewer: it then computes the last one twice.
   const float* of_output[kOutputs];
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
       }
     }
   }
-  // Output o of row r as value o * kPadded + r, rows padded to a power of two.
+  // Output o of row r is value o * kPadded + r, rows padded to a power of two.
   constexpr int kPadded = kRows <= 1 ? 1 : kRows <= 2 ? 2 : kRows <= 4 ? 4 : 8;
   constexpr int kLanesOfSum = kWarpSize / (kOutputs * kPadded);
   float total[kOutputs * kPadded] = {};

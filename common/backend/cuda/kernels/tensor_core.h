@@ -1,6 +1,6 @@
-// What a warp does with tensor cores (compute capability 8.0 and later): 8x8 matrices of 16-bit
-// elements from shared memory into fragments, products of 16x16 by 16x8, copies into shared memory
-// that go on behind the computation. Included by .cu only.
+// A warp's use of tensor cores (compute capability 8.0 and later): 8x8 matrices of 16-bit elements
+// from shared memory into fragments, products of 16x16 by 16x8, and asynchronous copies into shared
+// memory. Included by .cu only.
 //
 // Fragments, of lane l with g = l / 4 and t = l % 4, two elements to a register, the first in its
 // low half:
@@ -23,10 +23,10 @@
 
 namespace outrider {
 
-// What depends on the element type; one specialisation each.
-//   Pack: two values, rounded, the first in the low half.
-//   MultiplyAdd: c += a b. The order of its sum depends on the place inside of k alone, and a
-//   product with a zero leaves no trace in it.
+// The operations that depend on the element type; one specialisation each.
+// Pack: two values, rounded, the first in the low half.
+// MultiplyAdd: c += a b. The order of its sum depends on the index within k alone, and a product
+// with a zero does not affect any bit.
 template <class T>
 struct TensorCore;
 
@@ -68,8 +68,8 @@ __device__ inline unsigned SharedAddress(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
-// Four matrices. Lane l names row l % 8 of matrix l / 8: eight elements, aligned to 16 bytes. Of
-// matrix m a lane gets in out[m] the elements (g, 2t) and (g, 2t + 1).
+// Loads four matrices. Lane l passes the address of row l % 8 of matrix l / 8: eight elements,
+// aligned to 16 bytes. In out[m] a lane gets the elements (g, 2t) and (g, 2t + 1) of matrix m.
 __device__ inline void LoadMatrices(const void* row, unsigned (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -77,7 +77,7 @@ __device__ inline void LoadMatrices(const void* row, unsigned (&out)[4]) {
                : "memory");
 }
 
-// The same of the matrices' transposes: (2t, g) and (2t + 1, g).
+// The same for the matrices' transposes: (2t, g) and (2t + 1, g).
 __device__ inline void LoadTransposed(const void* row, unsigned (&out)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
@@ -85,8 +85,8 @@ __device__ inline void LoadTransposed(const void* row, unsigned (&out)[4]) {
                : "memory");
 }
 
-// Begins to copy 16 bytes, both ends aligned to that, or writes zeros where there is nothing to
-// read: `from` is then any address of device memory.
+// Starts copying 16 bytes, with both addresses aligned to 16, or writing zeros if there is nothing
+// to read: `from` is then any address of device memory.
 __device__ inline void BeginCopy(void* shared, const void* from, bool is_there) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
@@ -95,16 +95,17 @@ __device__ inline void BeginCopy(void* shared, const void* from, bool is_there) 
                : "memory");
 }
 
-// Closes the group of copies that this thread has begun since the last one.
+// Closes the group of copies that this thread has started since the last one.
 __device__ inline void CloseCopies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 
-// Waits for this thread's groups, all but the last kPending. Others see them behind a barrier.
+// Waits for all but the last kPending of this thread's groups. Other threads see them after a
+// barrier.
 template <int kPending>
 __device__ inline void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" : : "n"(kPending) : "memory");
 }
 
-// 2^x, results below 2^-126 are 0.
+// 2^x; results below 2^-126 become 0.
 __device__ inline float Exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

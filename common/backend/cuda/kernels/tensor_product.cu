@@ -5,11 +5,12 @@
 namespace outrider {
 namespace {
 
-constexpr int kWarps = 8;  // of a block: each takes every eighth step of the inputs
-constexpr int kStep = 64;  // inputs: a line of 128 bytes of each row of W
-constexpr int kAhead = 2;  // steps whose loads are under way at once
+constexpr int kWarps = 8;  // per block; each processes every eighth step of the inputs
+constexpr int kStep = 64;  // inputs: one 128-byte line of each row of W
+constexpr int kAhead = 2;  // steps whose loads are in flight at once
 
-// Eight neighbouring values of W, read once by one block: the first-level cache is left to x.
+// Loads eight neighbouring values of W, which only one block reads, and once: the L1 cache is left
+// to x.
 template <class T>
 __device__ inline uint4 LoadStreamed(const T* at) {
 #if defined(__CUDACC__)
@@ -23,18 +24,19 @@ __device__ inline uint4 LoadStreamed(const T* at) {
 #endif
 }
 
-// Begins to bring a line of 128 bytes into the second-level cache.
+// Starts fetching a 128-byte line into the L2 cache.
 __device__ inline void Prefetch([[maybe_unused]] const void* at) {
 #if defined(__CUDACC__)
   asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
 #endif
 }
 
-// A block: kTilesM * 16 outputs, kTilesN * 8 rows. In the products the inputs of 32 stand in an
-// order of their own: lane l % 4 holds the eight from l % 4 * 8 on, which it can load at once,
-// where the instruction wants the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of two products.
+// A block computes kTilesM * 16 outputs of kTilesN * 8 rows. In the products, 32 inputs are
+// permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which it can load at once, where the
+// instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of two products.
 //
-// A row's sum runs over the inputs of each warp, then over the warps: the same for any tiles.
+// A row's sum runs over the inputs of each warp, then over the warps: the order is the same for any
+// tiles.
 template <class T, int kTilesM, int kTilesN>
 __global__ void __launch_bounds__(kWarps* kWarpSize)
     TensorProductKernel(const T* w, const T* x, int stride, int out_features, int rows,
@@ -46,7 +48,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int group = lane / 4, column = lane % 4 * 8;
   const int first = static_cast<int>(blockIdx.x) * kOutputs;
 
-  // The last block may have fewer outputs: it takes the last one several times.
+  // The last block may have fewer outputs: it computes the last one several times.
   const T* of_output[kTilesM][2];
 #pragma unroll
   for (int m = 0; m < kTilesM; ++m) {
@@ -54,8 +56,8 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     for (int half = 0; half < 2; ++half) {
       const int output = min(first + m * 16 + half * 8 + group, out_features - 1);
       of_output[m][half] = w + static_cast<int64_t>(output) * stride;
-      // Weights do not wait for the kernel before this one. (Those that it widens from codes are in
-      // that cache, too, when it writes them.)
+      // Prefetching weights need not wait for the previous kernel. (Weights that it widens from
+      // codes are written through the same cache.)
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
         const int k = (warp + a * kWarps) * kStep;
@@ -142,7 +144,7 @@ cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_feat
     return LaunchNext(kernel, Blocks(out_features, outputs), kWarps * kWarpSize, 0, stream, w, x,
                       stride, out_features, rows, bias, accumulate, y);
   };
-  // With more rows a block takes more outputs, so that x is not read more often than W.
+  // With more rows a block computes more outputs, so that x is not read more often than W.
   if (rows <= 8) return launch(TensorProductKernel<T, 1, 1>, 16);
   return launch(TensorProductKernel<T, 2, 2>, 32);
 }

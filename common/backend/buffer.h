@@ -7,7 +7,7 @@
 
 namespace outrider {
 
-// Zero-filled when new, unless its maker says otherwise.
+// Zero-filled when new, unless its allocator says otherwise.
 class Buffer {
  public:
   virtual ~Buffer() = default;

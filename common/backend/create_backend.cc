@@ -30,7 +30,7 @@ std::optional<int> CudaDevice(std::string_view device) {
   return number;
 }
 
-// The last one is looked up along the dynamic linker's path.
+// The last path is left to the dynamic linker's search path.
 std::vector<std::string> ModulePaths() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -65,7 +65,7 @@ Result<void*> Find(void* module, const char* name) {
 }
 
 Result<std::unique_ptr<Backend>> CreateCudaBackend(const CudaModuleOptions& options) {
-  // Never closed: the driver leaves threads behind.
+  // Never closed, because the driver's threads stay.
   OUTRIDER_ASSIGN(void* const module, OpenModule());
   OUTRIDER_ASSIGN(void* const version_symbol, Find(module, kCudaModuleVersionName));
   OUTRIDER_ASSIGN(void* const interface_symbol, Find(module, kCudaModuleInterfaceName));

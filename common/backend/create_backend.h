@@ -1,4 +1,4 @@
-// A backend by the name of its device.
+// Creates a backend from the name of its device.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@
 namespace outrider {
 
 struct CudaBackendOptions {
-  bool graphs = true;  // passes that come again become one launch (docs/gpu.md)
+  bool graphs = true;  // a repeated pass becomes one launch (docs/gpu.md)
 };
 
-// "cpu", or "cuda:N" for the N-th CUDA device, whose backend is a file of its own, beside the
-// program or in the libraries' folder. `cpu` counts for "cpu" alone, `cuda` for the others.
-// kInvalidArgument: another name. kNotFound: the file is not there, or there is no such device.
-// kFailedPrecondition: the file is of another build, no driver, or too old a device.
-// kResourceExhausted: no memory.
+// "cpu", or "cuda:N" for the N-th CUDA device, whose backend is a shared library next to the
+// program or in the library directory. `cpu` applies only to "cpu", `cuda` to the others.
+// kInvalidArgument: any other name. kNotFound: no such library or device. kFailedPrecondition: the
+// library is of another build, there is no driver, or the device is too old. kResourceExhausted:
+// out of memory.
 Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
                                                const CpuBackendOptions& cpu,
                                                const CudaBackendOptions& cuda = {});

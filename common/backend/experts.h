@@ -1,6 +1,6 @@
-// A mixture of experts as a backend's ops see it: how a router chooses, which rows each expert
-// takes, and the experts' matrices. A row and one of its experts are a pair. Pairs are ordered by
-// expert and then by row; the index of a pair in that order is its place.
+// A mixture of experts as a backend's ops see it: the router, the rows of each expert, and the
+// experts' matrices. A pair is a row and one of its experts. Pairs are sorted by expert and then by
+// row; the index of a pair in that order is its place.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,27 @@
 
 namespace outrider {
 
-constexpr int kMaxExperts = 1024;      // of a mixture
+constexpr int kMaxExperts = 1024;      // per mixture
 constexpr int kMaxExpertsOfARow = 64;  // top_k
 
 struct RouterShape {
   int experts = 0;
-  int top_k = 0;  // experts of a row, at most all
-  // The weights of a row's experts add up to 1: they are the softmax of their logits. Else they are
-  // these experts' part of the softmax over all logits.
+  int top_k = 0;  // experts per row, at most all
+  // If true, the weights of a row's experts sum to 1: they are the softmax over the chosen logits.
+  // Otherwise they are these experts' probabilities in the softmax over all logits.
   bool normalizes = true;
 };
 
 // Views of one buffer of the backend's memory.
 struct ExpertRouting {
-  int32_t* chosen = nullptr;        // [rows, top_k] experts, the largest logit first
+  int32_t* chosen = nullptr;        // [rows, top_k] experts, in descending order of logits
   float* weights = nullptr;         // [rows, top_k]
   int32_t* place_of = nullptr;      // [rows, top_k]
   int32_t* row_of_place = nullptr;  // [rows * top_k]
-  int32_t* expert_begin = nullptr;  // [experts + 1] the places of expert e begin at element e
-  int32_t* tiles = nullptr;         // [3 * rows * top_k] how a backend cuts its products
+  int32_t* expert_begin = nullptr;  // [experts + 1] first place of each expert
+  int32_t* tiles = nullptr;         // [3 * rows * top_k] the backend's tiling of its products
 
-  // The views of a buffer of Bytes(), for batches of up to `rows` rows.
+  // Views of a buffer of Bytes() bytes, for batches of up to `rows` rows.
   static ExpertRouting At(void* memory, const RouterShape& shape, int rows) {
     const size_t pairs = static_cast<size_t>(rows) * static_cast<size_t>(shape.top_k);
     auto* const first = static_cast<int32_t*>(memory);
@@ -52,12 +52,12 @@ struct ExpertRouting {
   }
 };
 
-// One projection of every expert of a mixture: matrices of equal sides.
+// One projection of every expert of a mixture: matrices of equal shape.
 //
 // Owner: the model. Thread: the backend's owner.
 class ExpertMatrices {
  public:
-  // REQUIRES: one matrix at least, all of equal sides.
+  // REQUIRES: at least one matrix, all of equal shape.
   explicit ExpertMatrices(std::vector<std::unique_ptr<PackedMatrix>> matrices)
       : matrices_(std::move(matrices)) {}
   virtual ~ExpertMatrices() = default;

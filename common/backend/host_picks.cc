@@ -75,7 +75,7 @@ float HostPicks::Measure(const PickSpec& spec, const SamplingState& state,
   if (spec.pick == RowPick::kRace) {
     MakeDistribution(state, spec.allowed, path, measured_);
   } else {
-    Softmax(measured_, 1.f);  // at temperature 0 every row would be certain
+    Softmax(measured_, 1.f);  // at temperature 0 every distribution would be a point mass
   }
   return spec.measure == RowMeasure::kLargest ? RowMax(measured_)
                                               : static_cast<float>(Entropy(measured_));

@@ -1,4 +1,4 @@
-// Reads, for drafting, from rows of logits in host memory.
+// Picks entries of logits rows in host memory, for drafting.
 #pragma once
 
 #include <span>
@@ -11,12 +11,13 @@ namespace outrider {
 // Thread: the owner.
 class HostPicks {
  public:
-  // Row i of `rows` [batch.size(), vocab] is read by pick i, and overwritten. By row of the batch,
-  // until the next call. REQUIRES: no chains; 0 < allowed <= vocab and count > 0 in every pick.
+  // Pick i reads row i of `rows` [batch.size(), vocab] and overwrites it. The result is indexed by
+  // row and valid until the next call. REQUIRES: no chains; 0 < allowed <= vocab and count > 0 in
+  // every pick.
   std::span<const PickedRow> Read(const PickBatch& batch, float* rows, int vocab);
 
  private:
-  // Appends its entries.
+  // Appends the row's entries to entries_.
   PickedRow ReadRow(const PickSpec& spec, const SamplingState& state, std::span<const TokenId> path,
                     std::span<float> row);
   float Measure(const PickSpec& spec, const SamplingState& state, std::span<const TokenId> path,

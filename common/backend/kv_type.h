@@ -1,11 +1,11 @@
-// What elements of keys and values are kept as.
+// The element type of cached keys and values.
 #pragma once
 
 #include <cstddef>
 
 namespace outrider {
 
-// kFp8: E4M3 (common/math/fp8.h), an element times the scale of its layer. kF16: on a GPU alone.
+// kFp8: E4M3 (common/math/fp8.h), multiplied by its layer's scale. kF16: only on a GPU.
 enum class KvType { kF32, kF16, kBf16, kFp8 };
 
 constexpr size_t KvTypeBytes(KvType type) {

@@ -1,6 +1,6 @@
-// What is read, for drafting, from one step's rows of logits: in place of a row come its most
-// likely entries, already the distribution that a draft token is sampled from. The host and a GPU
-// read the same batch.
+// What drafting reads from the logits rows of one step: instead of a whole row, only its most
+// likely entries, already as the distribution from which a draft token is sampled. The host and a
+// GPU read the same batch.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@
 namespace outrider {
 
 enum class RowPick : int32_t {
-  kDistribution,  // the largest probabilities of the row's distribution, in any order
-  kTop,           // the most likely tokens after penalties and bias, in falling order
-  kRace,          // the winners of the distribution's race (common/spec/race.h), in their order
+  kDistribution,  // the row's largest probabilities, in any order
+  kTop,           // the most likely tokens after penalties and bias, in descending order
+  kRace,          // the winners of the distribution's race (common/spec/race.h), in order
 };
 
-// What a stop rule has to know of a row whose distribution is not picked.
+// What a stop rule needs to know about a row whose distribution is not picked.
 enum class RowMeasure : int32_t {
   kNone,
   kLargest,  // the largest probability
@@ -28,53 +28,54 @@ enum class RowMeasure : int32_t {
 
 struct PickSpec {
   RowPick pick = RowPick::kDistribution;
-  int32_t count = 1;  // entries at most
-  // kTop: of the row as the model gave it, at temperature 1. kRace: of the row's distribution.
-  // kDistribution: kNone.
+  int32_t count = 1;  // maximum number of entries
+  // kTop: of the model's row at temperature 1. kRace: of the row's distribution. kDistribution:
+  // kNone.
   RowMeasure measure = RowMeasure::kNone;
   int32_t allowed = 0;    // ids from here on are never sampled; at most the row's width
   RowSampling sampling;   // temperature 0: a point mass
   uint64_t seed = 0;      // of the race
-  uint32_t position = 0;  // likewise
+  uint32_t position = 0;  // of the race, too
 };
 
-// A chain: each depth's token is drawn from its row on the device and fed for the next row.
+// A chain: each depth's token is sampled from its row on the device and is the input of the next
+// row.
 struct ChainDraw {
-  int32_t depths = 0;  // of all chains of a batch; 0: no chain, nothing is drawn
-  // Keys of the uniform random numbers for sampled tokens; `first_depth`: of the first token.
+  int32_t depths = 0;  // of all chains of a batch; 0: no chain, nothing is sampled
+  // Keys of the uniform random numbers that sample the tokens; `first_depth` is that of the first.
   uint32_t round = 0, first_depth = 0;
   float mass = 1.f;  // DraftDistributionLimits::mass (draft_distribution.h)
 };
-inline constexpr int kMaxChainEntries = 1024;  // of a distribution that a device draws from
+inline constexpr int kMaxChainEntries = 1024;  // of a distribution from which a device samples
 
 struct PickedRow {
-  // Of positive probability, at most the spec's count, ties by the lower id. kTop and kRace: only
-  // the ids count.
+  // Entries of positive probability, at most the spec's count; ties go to the lower id. kTop and
+  // kRace: only the ids are meaningful.
   std::span<const RowEntry> entries;
   float measure = 0;
-  TokenId drawn = -1;   // of a chain
+  TokenId drawn = -1;   // the sampled token of a chain
   bool broken = false;  // an allowed logit is NaN or infinite
 };
 
-// A pick with where its parts are in the batch's arrays.
+// A pick and the positions of its parts in the batch's arrays.
 struct BatchedPick {
   PickSpec spec;
-  int32_t row = 0;  // of logits
+  int32_t row = 0;  // logits row
   int32_t first_seen = 0, seen = 0;
   int32_t first_bias = 0, biases = 0;
   int32_t first_mask = 0, mask = 0;
   // The draft tokens before the row: `depth` tokens after index `path`, whose own entry is unused.
   int32_t path = 0, depth = 0;
-  int32_t first_entry = 0;  // where its entries go
+  int32_t first_entry = 0;  // index of its first entry in the output
   ChainDraw chain;
 };
 
-// Built sequence by sequence, a pick for each row of logits, in their order.
+// Built sequence by sequence, with one pick per logits row, in order.
 //
 // Thread: the owner.
 class PickBatch {
  public:
-  // Keeps the memory.
+  // Keeps the capacity.
   void Clear() {
     sequence_ = {};
     picks_.clear();
@@ -84,8 +85,8 @@ class PickBatch {
     path_tokens_.clear();
   }
 
-  // How the next sequence samples. Its suppressed tokens and the bad words of several tokens do not
-  // count: drafts may hold them.
+  // Sets how the next sequence samples. Its suppressed tokens and its bad words of several tokens
+  // are ignored: drafts may contain them.
   void BeginSequence(const SamplingState& state) {
     sequence_ = {.first_seen = static_cast<int32_t>(seen_.size()),
                  .seen = static_cast<int32_t>(state.seen.size()),
@@ -98,8 +99,8 @@ class PickBatch {
     mask_.insert(mask_.end(), state.mask.begin(), state.mask.end());
   }
 
-  // The sequence's next row; `path`: the draft tokens before it. `mask`: the row's own in place of
-  // the sequence's; empty: it has that one.
+  // Adds the sequence's next row; `path` is the draft tokens before it. `mask` replaces the
+  // sequence's mask for this row; empty: the sequence's is used.
   void AddRow(const PickSpec& spec, std::span<const TokenId> path,
               std::span<const uint32_t> mask = {}) {
     BatchedPick pick = sequence_;
@@ -117,16 +118,16 @@ class PickBatch {
     picks_.push_back(pick);
   }
 
-  // A chain whose first row is the sequence's next one, which `spec` is for; the rows of later
-  // depths follow from it. REQUIRES: all of the batch are chains of as many depths; none has more
-  // than kMaxChainEntries entries.
+  // Adds a chain that starts at the sequence's next row, to which `spec` applies; the rows of later
+  // depths follow from it. REQUIRES: all picks of the batch are chains of equal depth; none has
+  // more than kMaxChainEntries entries.
   void AddChain(const PickSpec& spec, std::span<const TokenId> path, const ChainDraw& chain) {
     AddRow(spec, path);
     picks_.back().chain = chain;
     path_tokens_.insert(path_tokens_.end(), static_cast<size_t>(chain.depths), -1);
   }
 
-  // Rows, or chains.
+  // The number of rows, or of chains.
   int size() const { return static_cast<int>(picks_.size()); }
   bool empty() const { return picks_.empty(); }
 

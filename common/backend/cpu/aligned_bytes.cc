@@ -14,7 +14,7 @@ constexpr size_t kCacheLine = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAddressSpace = size_t{1} << 47;
 
-// `bytes` of zeros on a huge-page boundary, of which the kernel makes pages as they are touched.
+// `bytes` of zeros, aligned to huge pages, which the kernel populates as they are touched.
 char* MapHugePages(size_t bytes) {
   void* const map =
       mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -24,7 +24,7 @@ char* MapHugePages(size_t bytes) {
   char* const data = begin + before;
   if (before > 0) munmap(begin, before);
   munmap(data + bytes, kHugePage - before);
-  // Advice only: without huge pages everything works, a little slower.
+  // Only advice: without huge pages everything works, but a little slower.
   (void)madvise(data, bytes, MADV_HUGEPAGE);
   return data;
 }

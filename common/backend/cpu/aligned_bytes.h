@@ -1,6 +1,6 @@
-// Zeroed memory on cache-line boundaries; large blocks on huge-page boundaries, so that streaming
+// Zeroed memory, aligned to cache lines; large blocks are aligned to huge pages, so that streaming
 // through weights does not also stream through page tables. A large block becomes resident page by
-// page as it is written: a KV cache takes what is used of it.
+// page as it is written: a KV cache occupies only what it has used.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace outrider {
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  // kResourceExhausted when memory is out.
+  // kResourceExhausted when out of memory.
   static Result<AlignedBytes> Allocate(size_t bytes);
 
   char* data() { return data_.get(); }
@@ -21,7 +21,7 @@ class AlignedBytes {
   size_t size() const { return size_; }
 
  private:
-  // std::free, or munmap of a large block.
+  // std::free, or munmap for a large block.
   struct Free {
     size_t mapped;  // bytes; 0: from the allocator
     void operator()(char* p) const;

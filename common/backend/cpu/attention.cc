@@ -1,9 +1,9 @@
 // Paged attention with an online softmax (Milakov and Gimelshein 2018) over tiles of 64 positions.
 //
-// A query's operations depend on its own positions only: tiles stand at multiples of 64, scores are
-// one chain over the head's elements each, values are added in the order of positions. Pages, other
-// queries in the block, and whether an ancestor's token is stored next to its child's do not show
-// in the bits: so a row of a tree equals the row of its path as a chain.
+// A query's operations depend only on its own positions: tiles start at multiples of 64, a score is
+// one chain of multiply-adds over the head's elements, and values are added in the order of
+// positions. Pages, other queries in the block, and whether an ancestor's token is stored next to
+// its child's do not affect the bits. So a row of a tree equals the row of its path as a chain.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/attention.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -43,14 +43,14 @@ HWY_INLINE hn::Vec<D> Widen(D d, const uint16_t* p) {
   const hn::Rebind<uint16_t, D> dh;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, p))));
 }
-// In units of kFp8Unit, as AttentionUnit's scales have it.
+// In units of kFp8Unit, which AttentionUnit's scales account for.
 template <class D>
 HWY_INLINE hn::Vec<D> Widen(D d, const uint8_t* codes) {
   return WidenFp8(d, codes);
 }
 
-// scores[q][0..lanes) of kChunks runs of neighbouring tokens against kQueries queries. All of
-// them side by side, because one chain would wait for its own latency.
+// scores[q][0..lanes) of kChunks runs of neighbouring tokens against kQueries queries. All are
+// computed side by side, because a single chain would wait for its own latency.
 template <int kQueries, int kChunks, class D, class T>
 HWY_INLINE void ScoreChunks(D d, const AttentionUnit& unit, int query, const T* const* keys,
                             size_t chunk, float* scores, size_t stride) {
@@ -110,7 +110,7 @@ HWY_INLINE void ForQueries(int first, int last, const F& f) {
 }
 
 // scores[query][i] = q . k of the tokens first + i, i in [0, count), in storage order. Writes up to
-// a vector more. `D` holds as many lanes as divide a page.
+// one vector more. The number of lanes of `D` divides a page.
 template <class D, class T>
 void ScoreRun(D d, const AttentionUnit& unit, int first, int count, float* scores, size_t stride) {
   constexpr size_t kMaxChunks = 64;
@@ -121,8 +121,8 @@ void ScoreRun(D d, const AttentionUnit& unit, int first, int count, float* score
     for (; count > 0 && chunks < kMaxChunks; count -= lanes, first += lanes) {
       keys[chunks++] = static_cast<const T*>(unit.keys) + unit.Place(first).key;
     }
-    // Pages that do not hold whole vectors are for tests and odd configurations: less code for
-    // them.
+    // Pages that do not hold whole vectors occur in tests and odd configurations only, so they get
+    // less code.
     constexpr int kMost = std::is_same_v<D, DF> ? 4 : 1;
     ForQueries<kMost>(0, unit.queries, [&](auto queries, int query) HWY_ATTR {
       ScoreQueries<decltype(queries)::value>(d, unit, query, keys, chunks, scores, stride);
@@ -145,7 +145,7 @@ void Score(const AttentionUnit& unit, int first, int count, float* scores, size_
   ScoreRun<decltype(one), T>(one, unit, first, count, scores, stride);
 }
 
-// Soft caps scores[query][0, count), and what follows up to a whole vector.
+// Applies the soft cap to scores[query][0, count), rounded up to a whole vector.
 HWY_INLINE void CapScores(const AttentionUnit& unit, int count, float* scores, size_t stride) {
   const float cap = unit.shape->soft_cap;
   if (cap <= 0) return;
@@ -160,8 +160,8 @@ HWY_INLINE void CapScores(const AttentionUnit& unit, int count, float* scores, s
   }
 }
 
-// Turns a tile's scores into weights in place. Positions outside of [begin, end) get weight 0.
-// Returns by how much the sums so far shrink.
+// Turns a tile's scores into weights in place. Positions outside [begin, end) get weight 0. Returns
+// the factor by which to scale the sums so far.
 HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, float& sum) {
   const DF df;
   const size_t lanes = hn::Lanes(df);
@@ -180,13 +180,13 @@ HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, floa
   const auto shift = hn::Set(df, new_max);
   auto tile_sum = hn::Zero(df);
   for (size_t i = 0; i < kTile; i += lanes) {
-    // Scores far below the maximum end at exp(-100) = 0 in single precision.
+    // Scores far below the maximum are clamped; exp(-100) is 0 in single precision.
     const auto x = hn::Max(hn::Sub(hn::Load(df, scores + i), shift), hn::Set(df, -100.f));
     const auto weight = hn::IfThenElseZero(hn::Gt(x, hn::Set(df, -87.f)), hn::Exp(df, x));
     hn::Store(weight, df, scores + i);
     tile_sum = hn::Add(tile_sum, weight);
   }
-  // Most tiles do not hold a new maximum; exp(0) would give the same.
+  // Most tiles have no new maximum; exp(0) would give the same.
   const float shrink = new_max == max ? 1.f : std::exp(max - new_max);
   max = new_max;
   sum = sum * shrink + hn::GetLane(hn::SumOfLanes(df, tile_sum));
@@ -238,7 +238,7 @@ void AddTile(const T* const* values, int begin, int end, const float* weights, c
   for (; e + kVectors * lanes <= dim; e += kVectors * lanes) {
     AddValues<kQueries, kVectors>(df, values, e, begin, end, weights, shrink, sums, dim);
   }
-  if (kVectors == 4 && e + 2 * lanes <= dim) {  // head_dim 32 and its like: two chains, not one
+  if (kVectors == 4 && e + 2 * lanes <= dim) {  // head_dim 32 and the like: two chains, not one
     AddValues<kQueries, 2>(df, values, e, begin, end, weights, shrink, sums, dim);
     e += 2 * lanes;
   }
@@ -252,8 +252,8 @@ void AddTile(const T* const* values, int begin, int end, const float* weights, c
   }
 }
 
-// One tile for queries [first, last), whose weights stand in unit.scores. values[i] is the value of
-// the tile's position i; begin[q], end[q] is the part that query q sees (may be empty).
+// One tile for queries [first, last), whose weights are in unit.scores. values[i] is the value at
+// the tile's position i; begin[q], end[q] is the range that query q sees (may be empty).
 template <class T>
 void AddQueries(const AttentionUnit& unit, const T* const* values, int first, int last,
                 const int* begin, const int* end, const float* shrink) {
@@ -301,7 +301,7 @@ void StoredTiles(const AttentionUnit& unit, int begin, int end) {
   }
 }
 
-// The positions from `begin` on of a tree: scores of all tokens in storage order once, then each
+// The positions of a tree from `begin` on: all tokens are scored once in storage order, then each
 // row picks its ancestors.
 template <class T>
 void TreeTiles(const AttentionUnit& unit, int begin) {
@@ -371,7 +371,7 @@ void AttentionRange(const Attention& attention, int begin, int end, float* scrat
       case KvType::kF32: RunUnit<float>(unit); break;
       case KvType::kBf16: RunUnit<uint16_t>(unit); break;
       case KvType::kFp8: RunUnit<uint8_t>(unit); break;
-      case KvType::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
+      case KvType::kF16: OUTRIDER_CHECK(false);  // comes with f16 weights, which Pack refuses
     }
   }
 }

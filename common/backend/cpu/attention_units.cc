@@ -15,7 +15,7 @@ int Rows(const BatchLayout& batch, int sequence) {
   return batch.row_begin[sequence + 1] - batch.row_begin[sequence];
 }
 
-// Null when the rows are a chain after all.
+// nullptr when the rows are in fact a chain.
 const int32_t* TreeParents(const BatchLayout& batch, int sequence) {
   if (batch.parents == nullptr) return nullptr;
   const int32_t* parents = batch.parents + batch.row_begin[sequence];

@@ -1,5 +1,5 @@
-// How one call of PagedAttention falls into independent pieces: a unit is up to 16 queries (row,
-// head) of one sequence that share a kv head, so that a key or value is read once for all of them.
+// Splits one call of PagedAttention into independent units. A unit is up to 16 queries (row, head)
+// of one sequence that share a KV head, so that each key or value is read once for all of them.
 #pragma once
 
 #include <algorithm>
@@ -10,23 +10,23 @@
 
 namespace outrider {
 
-// Positions that the online softmax takes at once: keys and values of one tile (32 KB at head_dim
-// 64) stay in the nearest caches while the queries of the unit use them.
+// Positions per step of the online softmax: the keys and values of one tile (32 KB at head_dim 64)
+// stay in the innermost caches while the queries of the unit use them.
 constexpr int kTile = 64;
 constexpr int kMaxQueries = 16;
 
-// Tokens from the last tile border before a tree to its end, in whole vectors.
+// Tokens from the last tile boundary before a tree to its end, rounded up to whole vectors.
 constexpr size_t TailStride(int rows) { return (static_cast<size_t>(kTile) + rows + 15) / 16 * 16; }
 
 // Unit `index` of a call, with its working memory in `scratch`.
 struct AttentionUnit {
   AttentionUnit(const Attention& attention, int index, float* scratch);
 
-  // Points values[0, count) at the values of tokens first, first + 1, ... of the sequence.
+  // Sets values[0, count) to point at the values of tokens first, first + 1, ... of the sequence.
   template <class T>
   void ValuesOf(int first, int count, const T** values_of) const {
     while (count > 0) {
-      // Page by page: a division for every token would cost as much as its product.
+      // Page by page: a division per token would cost as much as its product.
       const T* value = static_cast<const T*>(values) + Place(first).value;
       const int run = std::min(count, page_tokens - first % page_tokens);
       for (int i = 0; i < run; ++i) values_of[i] = value + i * head_dim;
@@ -43,8 +43,8 @@ struct AttentionUnit {
   const AttentionShape* shape;
   size_t head_dim;
   int page_tokens;
-  float scale;        // a score is this times q.k, of keys as they are widened
-  float value_scale;  // of values as they are widened
+  float scale;        // a score is this times q.k of the widened keys
+  float value_scale;  // factor of the widened values
   const void* keys;
   const void* values;
 
@@ -54,7 +54,7 @@ struct AttentionUnit {
   const int32_t* parents;  // nullptr for a chain
   int kv_head;
   int queries;
-  int row[kMaxQueries];  // of each query, within the sequence's share
+  int row[kMaxQueries];  // of each query, within the sequence's rows
   const float* q[kMaxQueries];
   float* out[kMaxQueries];
   float sink[kMaxQueries];  // AttentionShape::sinks of the query's head; -infinity: none
@@ -63,9 +63,9 @@ struct AttentionUnit {
   int end_position[kMaxQueries];
 
   float* scores;       // [kMaxQueries, kTile]
-  float* sums;         // [kMaxQueries, head_dim] weighted values so far
+  float* sums;         // [kMaxQueries, head_dim] weighted sum of values so far
   float* max;          // [kMaxQueries] largest score so far
-  float* sum;          // [kMaxQueries] weights so far
+  float* sum;          // [kMaxQueries] sum of weights so far
   float* tail_scores;  // trees: [kMaxQueries, TailStride(rows)]
   int32_t* path;       // trees: [rows]
 };

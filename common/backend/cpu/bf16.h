@@ -1,4 +1,4 @@
-// Rounding to what the cache keeps, inline for the loops; equal to FloatToBf16 on finite values.
+// Rounding to the cache's element type, inline for loops; equal to FloatToBf16 on finite values.
 #pragma once
 
 #include <bit>

@@ -22,7 +22,7 @@
 namespace outrider {
 namespace {
 
-// Work below this stays on the caller: a worker takes about as long to wake.
+// Smaller work stays on the calling thread: waking a worker takes about as long.
 constexpr int kGrainRows = 16;
 
 class HostBuffer final : public Buffer {
@@ -69,7 +69,7 @@ class CpuBackend final : public Backend {
     return std::unique_ptr<Buffer>(std::make_unique<HostBuffer>(std::move(block)));
   }
 
-  // Not zeroed: pages that nobody writes never become resident.
+  // Not zeroed, so that pages that are never written never become resident.
   Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) override {
     std::unique_ptr<std::byte[]> block(new (std::nothrow) std::byte[bytes]);
     if (block == nullptr)
@@ -185,7 +185,7 @@ class CpuBackend final : public Backend {
                       const KvLayer& kv, float* out, Readers /*readers*/) override {
     const FlushDenormals flush;
     const Attention attention{&batch, shape, qkv, kv, out};
-    // A multiple of 16 floats keeps every thread's share on cache-line borders.
+    // A multiple of 16 floats keeps every thread's share on cache-line boundaries.
     const size_t share = (AttentionScratchFloats(batch, shape) + 15) / 16 * 16;
     float* scratch = Scratch<float>(attention_scratch_, share * pool_->threads());
     pool_->Run(AttentionUnits(batch, shape), 1, [&](int begin, int end, int thread) {
@@ -201,7 +201,7 @@ class CpuBackend final : public Backend {
     OrderPairs(shape, routing, rows);
   }
 
-  // Expert after expert: its rows stand side by side at its places, or are brought there.
+  // One expert after another: its input rows are contiguous already, or are gathered.
   void ExpertMatMul(const ExpertMatrices& w, const RouterShape& shape, const ExpertRouting& routing,
                     int /*rows*/, const float* x, bool x_by_row, const float* bias,
                     float* out) override {
@@ -248,7 +248,7 @@ class CpuBackend final : public Backend {
     });
   }
 
-  // A row may be a whole vocabulary, whose tanh is worth a worker.
+  // A row may be a whole vocabulary, whose tanh is worth waking a worker.
   void SoftCap(float* x, int rows, int n, float cap) override {
     const FlushDenormals flush;
     pool_->Run(rows, 1, [&](int begin, int end, int) {
@@ -273,7 +273,7 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  // T: as wide as an element.
+  // T has the size of an element.
   template <class T>
   static void CopySlot(const KvLayer& kv, const AttentionShape& shape, const SlotCopy& copy) {
     auto* const keys = static_cast<T*>(kv.keys);
@@ -289,7 +289,8 @@ class CpuBackend final : public Backend {
     }
   }
 
-  // The words of rounded activations that the product's kernel wants, and a loop over its rows.
+  // Makes the words of rounded activations that the product's kernel reads, calling `row` for each
+  // row.
   template <class Row>
   void RoundRows(Product& product, const Row& row) {
     const size_t words = product.weights->words();
@@ -301,7 +302,7 @@ class CpuBackend final : public Backend {
     product.x_words = x_words;
   }
 
-  // The inputs in the order that the weights have them in.
+  // Permutes the inputs into the column order of the weights.
   void ReorderInputs(Product& product) {
     const std::span<const int32_t> order = product.weights->column_order();
     auto* const reordered = Scratch<float>(order_scratch_, product.rows * order.size());
@@ -347,8 +348,8 @@ class CpuBackend final : public Backend {
     });
   }
 
-  // Working memory that grows to the largest batch seen. It is small beside the activations of the
-  // same batch, which the model allocated with a check.
+  // Working memory that grows to the largest batch seen. It is small compared to the activations of
+  // the same batch, for which the model's allocation was checked.
   template <class T>
   static T* Scratch(AlignedBytes& block, size_t count) {
     if (block.size() < count * sizeof(T)) {

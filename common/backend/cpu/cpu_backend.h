@@ -1,4 +1,4 @@
-// The CPU backend: vectorised for the machine at run time (Highway), over a pool of threads.
+// The CPU backend: vectorised for the machine at run time (Highway), on a thread pool.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@ namespace outrider {
 
 struct CpuBackendOptions {
   int threads = 1;
-  // Cores to pin the threads to, in order; empty: not pinned. The first is for the thread that
-  // calls the ops, which the first op pins.
+  // Cores to pin the threads to, in order; empty: not pinned. The first is for the calling thread,
+  // which the first op pins.
   std::vector<int> cores;
-  // Rounds the activations of a product with bf16 weights to bf16 as well, where the processor
-  // multiplies bf16 (AVX512_BF16): up to twice as fast from 4 rows on, for activations of 3 digits
-  // instead of 7. Without such a processor it changes nothing.
+  // Also rounds the activations to bf16 in products with bf16 weights, where the processor
+  // multiplies bf16 (AVX512_BF16): up to twice as fast from 4 rows on, with activations of 3
+  // significant digits instead of 7. Has no effect on other processors.
   bool bf16_activations = false;
 };
-// kInvalidArgument for less than one thread or a core that this process may not use.
+// kInvalidArgument for fewer than one thread or a core that this process may not use.
 Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& options);
 
 }  // namespace outrider

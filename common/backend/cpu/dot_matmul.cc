@@ -1,10 +1,10 @@
-// The products for which AVX-512 has dot instructions that Highway 1.0.3 has no names for: int8
-// with int8 activations (VNNI: 64 multiplications at once, four times an f32 multiply-add) and bf16
-// with bf16 activations (AVX512_BF16: 32). In both, each 32-bit word of a panel meets one word of
-// x.
+// The products for which AVX-512 has dot instructions without a name in Highway 1.0.3: int8 with
+// int8 activations (VNNI: 64 multiplications at once, four times an f32 multiply-add) and bf16 with
+// bf16 activations (AVX512_BF16: 32). In both, each 32-bit word of a panel is multiplied with one
+// word of x.
 #if defined(__x86_64__)
 
-// g++ 12 takes the undefined operands inside its own intrinsics for a mistake.
+// g++ 12 warns about the undefined operands inside its own intrinsics.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #if !defined(__clang__)
@@ -24,14 +24,14 @@ namespace outrider {
 namespace {
 
 constexpr int kMaxRows = 8;
-// As in float_matmul.cc: arithmetic is the bound, and the prefetch goes to the second level.
+// As in float_matmul.cc: arithmetic is the bound, and the prefetch goes to the second-level cache.
 constexpr int kPrefetchRows = 5;
 constexpr size_t kPrefetchBytes = 8192;
 
-// Panels so short that the processor, which looks ahead in each of several streams by itself, is
-// hardly under way when they end. Fewer rows then take them one by one with prefetches, too: 3 rows
-// of int8 weights in the third level cost 1.15 times one row instead of 1.8, and of long panels
-// from memory 1.2 times as much as without (Zen 4).
+// Panels so short that they end before the hardware prefetcher, which follows several streams, is
+// well under way. Fewer rows then take the panels one by one with software prefetches, too: 3 rows
+// of int8 weights in the third-level cache cost 1.15 times one row instead of 1.8. For long panels
+// from memory this would cost 1.2 times as much as without (Zen 4).
 constexpr size_t ShortPanelBytes(int rows) { return rows == 2 ? 16384 : 32768; }
 
 struct Int8Dot {
@@ -40,7 +40,7 @@ struct Int8Dot {
   OUTRIDER_AVX512 static Sum Add(Sum sum, __m512i x, __m512i w) {
     return _mm512_dpbusd_epi32(sum, x, w);
   }
-  // The values of 16 outputs. x came in with an offset of 128 steps.
+  // The values of 16 outputs. x has an offset of 128 steps.
   OUTRIDER_AVX512 static __m512 Value(const Product& product, int row, int output, Sum sum) {
     const int panel = output / kPanelOutputs, lane = output % kPanelOutputs;
     const __m512i offset = _mm512_load_si512(product.weights->sums(panel) + lane);
@@ -60,7 +60,7 @@ struct Bf16Dot {
   OUTRIDER_AVX512 static __m512 Value(const Product&, int, int, Sum sum) { return sum; }
 };
 
-// Writes 16 outputs of one row, those of them that exist.
+// Writes the 16 outputs of one row, as far as they exist.
 OUTRIDER_AVX512 inline void Finish(const Product& product, int row, int output, __m512 value) {
   const int out = product.weights->out_features();
   const int count = std::clamp(out - output, 0, 16);
@@ -73,7 +73,7 @@ OUTRIDER_AVX512 inline void Finish(const Product& product, int row, int output, 
   _mm512_mask_storeu_ps(y, mask, value);
 }
 
-// Few rows take several panels at once: one panel's two chains would wait for their own latency.
+// Few rows process several panels at once: one panel's two chains would wait for their own latency.
 template <class Dot, int kRows, int kPanels, bool kPrefetch>
 OUTRIDER_AVX512 void Panels(const Product& product, int row, int panel) {
   const PanelMatrix& w = *product.weights;
@@ -154,7 +154,7 @@ void SomeRows(const Product& product, int row, int count, int begin, int end) {
 template <class Dot>
 void MatMul(const Product& product, int begin, int end) {
   if (product.rows <= kMaxRows) return SomeRows<Dot>(product, 0, product.rows, begin, end);
-  // All rows pass over one panel while it is in the cache.
+  // All rows use one panel while it is in the cache.
   for (int panel = begin; panel < end; ++panel) {
     for (int row = 0; row < product.rows; row += kMaxRows) {
       SomeRows<Dot>(product, row, std::min(kMaxRows, product.rows - row), panel, panel + 1);
@@ -165,7 +165,7 @@ void MatMul(const Product& product, int begin, int end) {
 }  // namespace
 
 void ChooseDotMatMul(CpuKernels& kernels) {
-  // Highway's mask counts too, so that a test of narrower machines does not meet AVX-512 here.
+  // Highway's mask is checked as well, so that a test of narrower machines does not use AVX-512.
   if ((hwy::SupportedTargets() & HWY_AVX3) == 0) return;
   if (__builtin_cpu_supports("avx512vnni")) kernels.matmul_w8a8 = &MatMul<Int8Dot>;
   if (__builtin_cpu_supports("avx512bf16")) kernels.matmul_bf16_dot = &MatMul<Bf16Dot>;

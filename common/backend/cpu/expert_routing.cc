@@ -6,7 +6,7 @@
 namespace outrider {
 namespace {
 
-// Whether `logit` comes before `best`, which has a lower index.
+// Whether `logit` ranks before `best`, which has a lower index.
 bool ComesBefore(float logit, float best) {
   return std::isnan(logit) ? !std::isnan(best) : logit > best;
 }

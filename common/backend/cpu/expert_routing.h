@@ -1,4 +1,4 @@
-// The ops of a mixture of experts that are no products, on the host. Each row's results depend on
+// The ops of a mixture of experts other than products, on the host. Each row's results depend on
 // that row alone.
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace outrider {
 
-// Chooses the experts of rows [begin, end), as Backend::RouteRows.
+// Chooses the experts of rows [begin, end), as in Backend::RouteRows.
 void ChooseExperts(const float* logits, const RouterShape& shape, const ExpertRouting& routing,
                    int begin, int end);
-// Orders the pairs of rows whose experts are chosen: a counting sort by expert.
+// Sorts the pairs once the experts are chosen: a counting sort by expert.
 void OrderPairs(const RouterShape& shape, const ExpertRouting& routing, int rows);
 // Rows [begin, end) of Backend::CombineExperts.
 void CombineRows(const float* y, const RouterShape& shape, const ExpertRouting& routing, int n,

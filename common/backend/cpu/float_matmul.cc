@@ -1,7 +1,7 @@
 // The product of f32 activations with panels of f32, bf16 and codes. Each (row, output) is one
-// chain of multiply-adds over k in ascending order (over each group's, then over the groups, where
-// codes have scales), whatever the number of rows in the call and the panels beside it: that is
-// what makes rows bit-equal in any batch.
+// chain of multiply-adds over k in ascending order (for codes with scales: over each group's
+// inputs, then over the groups), whatever the number of rows in the call and the panels processed
+// with it. That is what makes rows bit-identical in any batch.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/float_matmul.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -31,8 +31,8 @@ constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
 // A group is two vectors of neighbouring outputs: the unit of register blocking.
 constexpr int kGroupOutputs = 2 * kLanes;
 constexpr int kGroupsPerPanel = kPanelOutputs / kGroupOutputs;
-// AVX-512 has 32 registers, the others 16. Rows x groups x 2 accumulators, the weights of one step
-// and one x must fit.
+// AVX-512 has 32 registers, the others 16. They must hold rows x groups x 2 accumulators, the
+// weights of one step and one x.
 constexpr int kMaxRows = kLanes == 16 ? 8 : 4;
 constexpr int GroupsFor(WeightType type, int rows) {
   // The words of 4-bit codes stay in registers for eight steps.
@@ -44,13 +44,14 @@ constexpr bool HasScales(WeightType type) {
   return type == WeightType::kW8A16 || type == WeightType::kFp8 || type == WeightType::kW4A16;
 }
 
-// From here on arithmetic is the bound: the product advances too slowly for the processor to look
-// far enough ahead in memory by itself. With fewer rows a prefetch costs more than it brings. Into
-// the second level, where it ties up no buffers of the first: 25 GB/s of cold f32 weights at 8 rows
-// against 21 into the first and 17 without (Zen 4, 33 GB/s streaming).
+// From this many rows on arithmetic is the bound: the product advances too slowly for the hardware
+// prefetcher to look far enough ahead. With fewer rows a prefetch costs more than it saves. It goes
+// to the second-level cache, where it ties up no buffers of the first: 25 GB/s of cold f32 weights
+// at 8 rows, against 21 when prefetched to the first level and 17 without (Zen 4, 33 GB/s
+// streaming).
 constexpr int kPrefetchRows = 5;
 constexpr size_t kPrefetchBytes = 8192;
-constexpr int kSecondLevel = 2;  // of __builtin_prefetch
+constexpr int kSecondLevel = 2;  // locality argument of __builtin_prefetch
 
 template <int kRows, int kGroups>
 struct Block {
@@ -123,7 +124,7 @@ struct Block {
     }
   }
 
-  // The first `steps` of the word of inputs from 8 * word on.
+  // The first `steps` inputs of word `word`, which starts at input 8 * word.
   HWY_INLINE void StepInt4(size_t word, int steps) {
     const DF df;
     const DU du;
@@ -157,7 +158,7 @@ struct Block {
     }
   }
 
-  // k = 2 * pair and the one after it; `odd` is false for the last k of an odd number.
+  // k = 2 * pair and the next one; `odd` is false for the last k of an odd number.
   template <bool odd>
   HWY_INLINE void StepBf16(size_t pair) {
     const DF df;
@@ -203,7 +204,7 @@ struct Block {
   }
 };
 
-// Writes one row's sums of the group of outputs that starts at `output`.
+// Writes one row's sums for the group of outputs that starts at `output`.
 HWY_INLINE void Finish(const Product& product, int row, int output, VF sum0, VF sum1) {
   const DF df;
   const int out = product.weights->out_features();
@@ -238,7 +239,7 @@ HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
          group % kGroupsPerPanel * kGroupOutputs * kBytes;
 }
 
-// Adds the products of inputs [begin, end), of which begin starts a word.
+// Adds the products of inputs [begin, end); `begin` is at the start of a word.
 template <WeightType kType, int kRows, int kGroups>
 HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
   if constexpr (kType == WeightType::kW4A16) {
@@ -256,14 +257,14 @@ HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
   }
 }
 
-// The block's sums become those of all inputs, with the scale and the offset of each group of
-// inputs that codes share them in. `first`: the block's first group of outputs.
+// Accumulates the block over all inputs, with the scale and the offset that the codes of each group
+// of inputs share. `first` is the block's first group of outputs.
 template <WeightType kType, int kRows, int kGroups>
 HWY_INLINE void ScaledInputs(const Product& product, int row, int first,
                              Block<kRows, kGroups>& block) {
   const DF df;
   const PanelMatrix& w = *product.weights;
-  HWY_ALIGN float totals[kRows][kGroups][kGroupOutputs] = {};  // not in registers: seldom used
+  HWY_ALIGN float totals[kRows][kGroups][kGroupOutputs] = {};  // not in registers: rarely accessed
   for (int part = 0; part < w.groups(); ++part) {
     const size_t begin = static_cast<size_t>(part) * w.group_size();
     block.Clear();
@@ -316,8 +317,8 @@ void Groups(const Product& product, int row, int group) {
   }
 }
 
-// kRows rows over groups [begin, end). Few rows take several groups at once: one group's two chains
-// of multiply-adds would wait for their own latency.
+// kRows rows over groups [begin, end). Few rows process several groups at once: one group's two
+// chains of multiply-adds would wait for their own latency.
 template <WeightType kType, int kRows>
 void Rows(const Product& product, int row, int begin, int end) {
   constexpr int kGroups = GroupsFor(kType, kRows);
@@ -352,7 +353,7 @@ void Panels(const Product& product, int begin, int end) {
     SomeRows<kType>(product, 0, product.rows, begin * kGroupsPerPanel, end * kGroupsPerPanel);
     return;
   }
-  // All rows pass over one panel while it is in the cache.
+  // All rows use one panel while it is in the cache.
   for (int panel = begin; panel < end; ++panel) {
     for (int row = 0; row < product.rows; row += kMaxRows) {
       SomeRows<kType>(product, row, std::min(kMaxRows, product.rows - row), panel * kGroupsPerPanel,
@@ -381,7 +382,7 @@ void MatMulFp8(const Product& product, int begin, int end) {
   Panels<WeightType::kFp8>(product, begin, end);
 }
 
-// Lane by lane, then over the lanes.
+// Sums within each lane, then over the lanes.
 void SumGroups(const float* x, int in, int group_size, float* sums) {
   const DF df;
   const int lanes = static_cast<int>(hn::Lanes(df));

@@ -1,5 +1,5 @@
-// Denormal operands make an FMA several times slower and mean nothing in a network: inside the
-// scope they count as zeros, on the calling thread.
+// Denormal operands slow an FMA down several times and carry no information in a network: within
+// the scope of this object the calling thread treats them as zeros.
 #pragma once
 
 #if defined(__SSE2__)

@@ -1,6 +1,5 @@
-// Rounding of activations to int8, row by row, and the product of int8 weights with them for any
-// instruction set (dot_matmul.cc has the fast one). All sums are integers: their order does not
-// matter.
+// Rounds activations to int8, row by row, and multiplies int8 weights with them on any instruction
+// set (dot_matmul.cc has the fast version). All sums are integers, so their order does not matter.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/int8_matmul.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -63,14 +62,14 @@ void Rows(const Product& product, int row, int panel) {
 
 #else
 
-// kRows rows of one panel. Bytes become pairs of 16 bits, even and odd ones, which one instruction
-// multiplies and adds up to the 32 bits of their output.
+// kRows rows of one panel. Bytes are split into even and odd 16-bit pairs, which one instruction
+// multiplies and adds into the 32 bits of their output.
 template <int kRows>
 void Rows(const Product& product, int row, int panel) {
   const DI di;
   const hn::Repartition<int16_t, DI> d16;
   using V16 = hn::Vec<decltype(d16)>;
-  constexpr int kVectors = 2;  // of outputs at a time: as many sums as AVX2 has registers for
+  constexpr int kVectors = 2;  // outputs at a time: as many sums as AVX2 has registers for
   const int lanes = static_cast<int>(hn::Lanes(di));
   const int words = product.weights->words();
   const auto* quads = reinterpret_cast<const int32_t*>(product.weights->panels() +
@@ -146,7 +145,7 @@ float QuantizeRow(const float* x, int in, uint8_t* steps) {
   for (; i < in; ++i) {
     steps[i] = static_cast<uint8_t>(static_cast<int>(std::nearbyint(x[i] * inverse)) + 128);
   }
-  // Any value would do: the weights there are zero.
+  // Any value would do, since the weights there are zero.
   for (; i % 4 != 0; ++i) steps[i] = 0;
   return max / 127.f;
 }

@@ -5,7 +5,7 @@
 namespace outrider {
 
 CpuKernels ChooseKernels() {
-  // Sets what Highway's dispatch tables point at; without it they would still point at a wrapper.
+  // Initialises Highway's dispatch tables, which would otherwise still point to a wrapper.
   const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
   hwy::GetChosenTarget().Update(targets);
   CpuKernels kernels{};

@@ -1,7 +1,6 @@
-// The loops of the CPU backend, compiled for several instruction sets each (Highway) and chosen
-// once, when the backend is made. All of them work on the calling thread only and allocate nothing;
-// the backend splits their ranges over its threads. Every result is independent of how a range is
-// split.
+// The loops of the CPU backend, each compiled for several instruction sets (Highway) and chosen
+// once, when the backend is created. All run on the calling thread and allocate nothing; the
+// backend splits their ranges over its threads. No result depends on how a range is split.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +19,8 @@ struct Product {
   const float* bias = nullptr;  // or nullptr
   bool accumulate = false;
   float* y = nullptr;
-  // For the kernels that take rounded activations: [rows, words] with StepsPerWord values in a
-  // word. int8: steps of x_scales[row], plus 128; bf16: bits, even k below.
+  // For kernels that take rounded activations: [rows, words] with StepsPerWord values per word.
+  // int8: steps of x_scales[row], plus 128; bf16: bit patterns, the even k in the low half.
   const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
   // For codes with offsets: [rows, groups], the sum of x over each group of inputs.
@@ -45,15 +44,15 @@ struct CpuKernels {
   void (*matmul_w4a16)(const Product& product, int begin, int end);
   void (*matmul_fp8)(const Product& product, int begin, int end);
   void (*matmul_w8a8)(const Product& product, int begin, int end);
-  // With bf16 activations; nullptr where the processor has no instruction for it.
+  // With bf16 activations; nullptr if the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
-  // the value of a step.
+  // the step size.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);
-  // The sums over each `group_size` of one row's `in` values; the last group may have fewer.
+  // Sums one row's `in` values by groups of `group_size`; the last group may be shorter.
   void (*sum_groups)(const float* x, int in, int group_size, float* sums);
 
-  // As the ops of Backend.
+  // The same as the ops of Backend.
   void (*rms_norm)(const float* x, const float* gain, int rows, int n, int stride, float eps,
                    bool accumulate, float* out);
   void (*glu)(Activation activation, const float* gate_up, int rows, int n, float* out);
@@ -69,10 +68,10 @@ struct CpuKernels {
   const char* name;  // "AVX3"
 };
 
-// The best that this machine (and Highway's test switch) offers now.
+// The best kernels for this machine, within Highway's enabled targets (tests restrict them).
 CpuKernels ChooseKernels();
 
-// What ChooseKernels gathers, one function per file.
+// The parts of ChooseKernels, one function per file.
 void ChooseFloatMatMul(CpuKernels& kernels);
 void ChooseInt8MatMul(CpuKernels& kernels);
 void ChooseDotMatMul(CpuKernels& kernels);  // after the others: replaces matmul_w8a8 where it can
@@ -80,13 +79,13 @@ void ChooseRowKernels(CpuKernels& kernels);
 void ChooseRope(CpuKernels& kernels);
 void ChooseAttention(CpuKernels& kernels);
 
-// Attention is split into units of (sequence, kv head, block of queries).
+// The number of units, each of one sequence, KV head and block of queries.
 int AttentionUnits(const BatchLayout& batch, const AttentionShape& shape);
 size_t AttentionScratchFloats(const BatchLayout& batch, const AttentionShape& shape);
 
-// Where a token's key and value stand in a page: keys [kv_heads, head_dim, page_tokens], so that
+// Where a token's key and value are in a page. Keys are [kv_heads, head_dim, page_tokens], so that
 // one vector holds the same element of neighbouring tokens and scores need no horizontal sums;
-// values [kv_heads, page_tokens, head_dim].
+// values are [kv_heads, page_tokens, head_dim].
 struct KvPlace {
   KvPlace(const AttentionShape& shape, int32_t slot, int kv_head)
       : head(((static_cast<size_t>(slot / shape.page_tokens) * shape.num_kv_heads) + kv_head) *
@@ -94,9 +93,9 @@ struct KvPlace {
         key(head + slot % shape.page_tokens),
         value(head + static_cast<size_t>(slot % shape.page_tokens) * shape.head_dim) {}
 
-  size_t head;   // the head's first element in the page, of keys and of values
-  size_t key;    // element d of the key: key + d * page_tokens
-  size_t value;  // element d of the value: value + d
+  size_t head;   // the head's first element in the page, for keys and values
+  size_t key;    // element d of the key is at key + d * page_tokens
+  size_t value;  // element d of the value is at value + d
 };
 
 }  // namespace outrider

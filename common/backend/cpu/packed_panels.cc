@@ -19,14 +19,14 @@ namespace {
 // The sum of in * 128 * 255 must stay below 2^31 in the product with 8-bit activations.
 constexpr int kMaxW8A8In = 1 << 16;
 
-// Elements of a matrix that one thread packs sooner than others are started.
+// Matrices of fewer elements are packed faster by one thread than by starting others.
 constexpr int64_t kSmall = int64_t{1} << 18;
 
 // Values of one output that are moved at once: those of all of a panel's outputs stay in the cache
-// while its words are put together. Even, so that no word is split.
+// while its words are assembled. Even, so that no word is split.
 constexpr int kTile = 256;
 
-// f(begin, end) for consecutive shares of [0, count), on `threads` threads.
+// Calls f(begin, end) for consecutive shares of [0, count), on `threads` threads.
 template <class F>
 void ForShares(int count, int threads, const F& f) {
   std::vector<std::jthread> others;

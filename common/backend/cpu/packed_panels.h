@@ -1,15 +1,15 @@
-// How the CPU backend keeps a weight matrix W[out, in] for the product: panels of 32 outputs, each
-// panel a contiguous stream of `in` steps, so that a product reads memory once and in order.
+// How the CPU backend stores a weight matrix W[out, in] for the product: in panels of 32 outputs,
+// each a contiguous stream of `in` steps, so that a product reads memory once and in order.
 //   f32:    panel[in][32]
 //   bf16:   panel[ceil(in / 2)][32][2]: two neighbours in k share 32 bits, so that widening is a
 //           shift (even k) or a mask (odd k)
 //   W8A16, FP8: panel[in][32] in bytes, which one instruction widens; `in` up to a multiple of 4
 //   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
 //   W4A16:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first k lowest
-// Outputs and k beyond the matrix are zeros. 32 outputs are two vectors of AVX-512, which with 8
-// rows make 16 accumulators.
+// Outputs and k beyond the matrix are zeros. 32 outputs are two AVX-512 vectors, which with 8 rows
+// make 16 accumulators.
 //
-// Codes of a few bits have a scale, and perhaps an offset, for each output and group of inputs.
+// Codes of a few bits have a scale, and possibly an offset, for each output and group of inputs.
 //
 // Owner: the model. Thread: immutable once packed.
 #pragma once
@@ -31,7 +31,7 @@ namespace outrider {
 
 constexpr int kPanelOutputs = 32;
 
-// k for each 32 bits of an output.
+// Values of k in each 32-bit word of an output.
 constexpr int StepsPerWord(WeightType type) {
   switch (type) {
     case WeightType::kF32: return 1;
@@ -45,18 +45,18 @@ constexpr int StepsPerWord(WeightType type) {
   return 0;
 }
 
-// What an FP8 code is multiplied with besides its scale, since it is widened as if its exponent had
-// f16's bias: 15 instead of 7.
+// A further factor of an FP8 code besides its scale: it is widened as if its exponent had f16's
+// bias, 15 instead of 7.
 constexpr float kFp8Unit = 256.f;
 constexpr float CodeUnit(WeightType type) { return type == WeightType::kFp8 ? kFp8Unit : 1.f; }
 
 class PanelMatrix final : public PackedMatrix {
  public:
-  // On up to `threads` threads. kInvalidArgument unless `weight` is a matrix, kUnimplemented for a
-  // type without a product here, kResourceExhausted when memory is out.
+  // Packs on up to `threads` threads. kInvalidArgument unless `weight` is a matrix, kUnimplemented
+  // for a type without a product here, kResourceExhausted when out of memory.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type,
                                                    int threads);
-  // The same of codes; kInvalidArgument besides when `type` does not keep them as they are.
+  // The same for codes; also kInvalidArgument if `type` does not keep them as they are.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
                                                    int threads);
 
@@ -71,7 +71,7 @@ class PanelMatrix final : public PackedMatrix {
   size_t panel_bytes() const { return static_cast<size_t>(words()) * kPanelOutputs * 4; }
   const char* panels() const { return panels_.data(); }
 
-  // Of codes: inputs that share a scale (`in` at most), and how many such groups there are.
+  // For codes: inputs that share a scale (at most `in`), and the number of such groups.
   int group_size() const { return group_size_; }
   int groups() const { return groups_; }
   // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group.
@@ -82,41 +82,41 @@ class PanelMatrix final : public PackedMatrix {
     return has_offsets_ ? scales(panel_count() + panel, group) : nullptr;
   }
   bool has_offsets() const { return has_offsets_; }
-  // W8A8 only: the sum of each of the panel's outputs' integers.
+  // W8A8 only: for each of the panel's outputs, the sum of its integers.
   const int32_t* sums(int panel) const {
     return reinterpret_cast<const int32_t*>(scales(panel_count() + panel, 0));
   }
-  // Step k of a panel meets input column_order()[k]; empty: input k.
+  // Step k of a panel is multiplied with input column_order()[k]; empty: with input k.
   std::span<const int32_t> column_order() const { return column_order_; }
 
-  // Writes the `in` values of one output, as the product sees them.
+  // Writes the `in` values of one output, as the product uses them.
   void Unpack(int output, float* row) const;
 
  private:
   PanelMatrix(WeightType type, int out, int in) : type_(type), out_(out), in_(in) {}
-  // The word of input k, the first of its word, in a panel's output `lane`.
+  // Index of the word that begins with input k, for output `lane` of a panel.
   size_t WordAt(int k, int lane) const {
     return static_cast<size_t>(k / StepsPerWord(type_)) * kPanelOutputs + lane;
   }
   size_t GroupAt(int panel, int group) const {
     return (static_cast<size_t>(panel) * static_cast<size_t>(groups_) + group) * kPanelOutputs;
   }
-  // Empty panels for a matrix of these sides; errors as Pack.
+  // Empty panels for a matrix of this shape; same errors as Pack.
   static Result<std::unique_ptr<PanelMatrix>> Make(int64_t out, int64_t in, WeightType type);
-  // Room for scales, and for offsets or W8A8's sums. REQUIRES: a type of codes.
+  // Allocates scales, and offsets or W8A8's sums. REQUIRES: a type with codes.
   Status MakeScales(int64_t group_size, bool has_offsets);
   // Calls fill(panel) for every panel.
   template <class F>
   void FillPanels(int threads, const F& fill);
   int LanesOf(int panel) const { return std::min(kPanelOutputs, out_ - panel * kPanelOutputs); }
   void FillFloats(const TensorView& weight, int panel);  // f32 and bf16
-  // Codes: from floats, which are rounded, and as they are.
+  // Codes: rounded from floats, and copied as they are.
   void FillRounded(const TensorView& weight, int panel);
   void FillCopied(const QuantizedMatrix& weight, int panel);
-  // `codes` goes on with zeros to a multiple of 8. `offsets` may be empty.
+  // `codes` is padded with zeros to a multiple of 8. `offsets` may be empty.
   void FillOutput(int panel, int lane, std::span<const uint8_t> codes,
                   std::span<const float> scales, std::span<const float> offsets);
-  // The value of code k, and its group's scale, which has CodeUnit in it.
+  // The value of code k times its group's scale, which includes CodeUnit.
   float WidenCode(int output, int k) const;
 
   WeightType type_;
@@ -127,7 +127,7 @@ class PanelMatrix final : public PackedMatrix {
   bool has_offsets_ = false;
   std::vector<int32_t> column_order_;
   AlignedBytes panels_;
-  AlignedBytes scales_;  // then offsets or sums, as much again
+  AlignedBytes scales_;  // followed by as many offsets or sums
 };
 
 }  // namespace outrider

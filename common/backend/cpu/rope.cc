@@ -1,4 +1,4 @@
-// RopeAndWriteKv: rotates queries and keys, and puts keys and values into the cache.
+// RopeAndWriteKv: rotates queries and keys, and writes keys and values to the cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "common/backend/cpu/rope.cc"
 // Compiles this file once per target; must come before the other Highway headers.
@@ -48,7 +48,7 @@ HWY_INLINE void RotateHead(const float* cos_sin, size_t half, float* x) {
   }
 }
 
-// What the cache keeps of a value: of FP8 a code that is to be multiplied by `scale`.
+// The cached form of a value; in FP8, a code that is multiplied by `scale` when read.
 template <class T>
 HWY_INLINE T Stored(float value, float scale) {
   if constexpr (std::is_same_v<T, uint8_t>) {
@@ -90,7 +90,7 @@ void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const
     case KvType::kF32: Write<float>(batch, shape, cos_sin, qkv, kv, begin, end); break;
     case KvType::kBf16: Write<uint16_t>(batch, shape, cos_sin, qkv, kv, begin, end); break;
     case KvType::kFp8: Write<uint8_t>(batch, shape, cos_sin, qkv, kv, begin, end); break;
-    case KvType::kF16: OUTRIDER_CHECK(false);  // goes with f16 weights, which Pack refuses
+    case KvType::kF16: OUTRIDER_CHECK(false);  // comes with f16 weights, which Pack refuses
   }
 }
 

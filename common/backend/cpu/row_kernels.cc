@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using DF = hn::CappedTag<float, 16>;
 using VF = hn::Vec<DF>;
 
-// Four chains of multiply-adds, so that they do not wait for each other.
+// Four independent chains of multiply-adds hide their latency.
 HWY_INLINE float SumOfSquares(const float* x, size_t n) {
   const DF df;
   const size_t lanes = hn::Lanes(df);
@@ -68,8 +68,8 @@ void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, flo
   }
 }
 
-// silu(x) = x * sigmoid(x), and since 1 + tanh(z) = 2 sigmoid(2z), GELU's approximation
-// x / 2 * (1 + tanh(z)) is x * sigmoid(2z), with z = sqrt(2 / pi) * (x + 0.044715 x^3).
+// silu(x) = x * sigmoid(x). Since 1 + tanh(z) = 2 sigmoid(2z), GELU's approximation x / 2 * (1 +
+// tanh(z)) is x * sigmoid(2z), with z = sqrt(2 / pi) * (x + 0.044715 x^3).
 template <Activation kActivation, class D>
 HWY_INLINE hn::Vec<D> SigmoidArgument(D d, hn::Vec<D> x) {
   if constexpr (kActivation == Activation::kGeluTanh) {
@@ -90,13 +90,13 @@ HWY_INLINE void GluVector(D d, const float* gate, const float* up, float* out) {
   auto u = hn::LoadU(d, up);
   if constexpr (kActivation == Activation::kClampedSwiglu) {
     const auto limit = hn::Set(d, kSwigluLimit);
-    g = hn::IfThenElse(hn::Gt(g, limit), limit, g);  // a NaN stays one
+    g = hn::IfThenElse(hn::Gt(g, limit), limit, g);  // NaN stays NaN
     u = hn::IfThenElse(hn::Gt(u, limit), limit, u);
     u = hn::IfThenElse(hn::Lt(u, hn::Neg(limit)), hn::Neg(limit), u);
     u = hn::Add(u, hn::Set(d, 1.f));
   }
   const auto x = SigmoidArgument<kActivation>(d, g);
-  // exp(88) is the last power of e below infinity; at -88 the sigmoid is down to 1e-38.
+  // exp(88) is the last power of e below infinity; at -88 the sigmoid is about 1e-38.
   const auto clamped = hn::Min(hn::Max(x, hn::Set(d, -88.f)), hn::Set(d, 88.f));
   const auto one = hn::Set(d, 1.f);
   const auto activated = hn::Div(g, hn::Add(one, hn::Exp(d, hn::Neg(clamped))));
@@ -113,7 +113,7 @@ void GluRows(const float* gate_up, int rows, int n, float* out) {
     for (; i + lanes <= width; i += lanes) {
       GluVector<kActivation>(df, gate_up + i, gate_up + width + i, out + i);
     }
-    // One lane at a time goes through the same operations, so bits do not depend on n.
+    // The remaining lanes go through the same operations, so that bits do not depend on n.
     for (; i < width; ++i) {
       GluVector<kActivation>(hn::CappedTag<float, 1>(), gate_up + i, gate_up + width + i, out + i);
     }

@@ -13,7 +13,7 @@ namespace {
 
 // About 10 us: longer than the gap between two ops of a step, much shorter than a scheduler slice.
 constexpr int kSpins = 200;
-// Chunks per thread: enough to even out a thread that was held back, few enough to cost nothing.
+// Chunks per thread: enough to absorb a delayed thread, few enough to cost nothing.
 constexpr int kChunksPerThread = 4;
 
 constexpr uint64_t kJobOne = uint64_t{1} << 32;
@@ -31,7 +31,7 @@ void Pin(pthread_t thread, int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(core, &set);
-  // Create checked the core; should it have gone offline since, unpinned is slower but right.
+  // Create checked the core; if it has gone offline since, running unpinned is slower but correct.
   (void)pthread_setaffinity_np(thread, sizeof set, &set);
 }
 
@@ -102,7 +102,7 @@ void ThreadPool::Work(int thread) {
   const FlushDenormals flush;
   while (true) {
     RunChunks(thread);
-    // Read before stop_: a stop that comes in between changes open_, so that the wait returns.
+    // Read before stop_: a stop in between changes open_, so that the wait returns.
     const uint64_t seen = open_.load();
     if (stop_.load()) return;
     if (Unclaimed(seen) > 0) continue;

@@ -1,12 +1,13 @@
 // The compute threads of one CPU backend. Run() splits a range of independent tasks over them and
-// returns when all are done; the calling thread works too.
+// returns when all are done; the calling thread takes part.
 //
 // Waiting: an idle worker spins for a few microseconds (the gap between two ops), then sleeps in
-// the kernel. Tasks are claimed in chunks, so a worker that the scheduler holds back costs nothing:
-// the others take its share. Two pools on too few cores therefore slow each other no more than two
+// the kernel. Tasks are claimed in chunks, so a worker that the scheduler delays costs nothing: the
+// others take its share. Two pools on too few cores therefore slow each other down no more than two
 // single threads would.
 //
-// Owner: the backend. Thread: Run from one thread at a time, always the same one once it is pinned.
+// Owner: the backend. Thread: Run from one thread at a time, and always the same one if it is
+// pinned.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,8 @@ namespace outrider {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller. cores[0] is for the caller, which the first Run pins, cores[i] for
-  // worker i; empty: not pinned. kInvalidArgument for a core that this process may not use.
+  // `threads` includes the caller. cores[0] is for the caller, which the first Run pins, cores[i]
+  // for worker i; empty: not pinned. kInvalidArgument for a core that this process may not use.
   static Result<std::unique_ptr<ThreadPool>> Create(int threads, const std::vector<int>& cores);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -30,9 +31,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(begin, end, thread) for disjoint ranges that cover [0, tasks), each of `grain` tasks
-  // or more (but the last). 0 <= thread < threads() is the number of the thread that runs it.
-  // Without workers, or for one grain, that is one plain call.
+  // Calls body(begin, end, thread) for disjoint ranges that cover [0, tasks), each of at least
+  // `grain` tasks (except the last). `thread`, 0 <= thread < threads(), is the number of the thread
+  // that runs it. Without workers, or for a single grain, that is one plain call.
   template <class Body>
   void Run(int tasks, int grain, const Body& body) {
     if (!caller_pinned_) PinCaller();
@@ -59,16 +60,16 @@ class ThreadPool {
   void PinCaller();
   void RunShared(Job job, int grain);
   void Work(int thread);
-  // Runs chunks of the present job until none is left.
+  // Runs chunks of the current job until none is left.
   void RunChunks(int thread);
 
   std::vector<int> cores_;
   bool caller_pinned_;
-  Job job_;  // written by the caller while no chunk is open, read by whoever claimed one
-  // The number of the job in the high half, the chunks not yet claimed in the low half: claiming
-  // one by compare-and-swap can never take it from a later job.
+  Job job_;  // written by the caller while no chunk is open, read by whichever thread claimed one
+  // The number of the job in the high half, the unclaimed chunks in the low half: claiming one by
+  // compare-and-swap can never take it from a later job.
   std::atomic<uint64_t> open_{0};
-  std::atomic<uint32_t> unfinished_{0};  // chunks of the present job
+  std::atomic<uint32_t> unfinished_{0};  // chunks of the current job
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

@@ -26,10 +26,10 @@ constexpr uint32_t kMaxDimensions = 4;
 constexpr char kAlignment[] = "general.alignment";
 
 struct TypeInfo {
-  uint32_t id;  // of the file
+  uint32_t id;  // in the file
   GgmlType type;
   const char* name;
-  int64_t elements, bytes;  // of a block
+  int64_t elements, bytes;  // per block
 };
 constexpr TypeInfo kTypes[] = {
     {0, GgmlType::kF32, "F32", 1, 4},      {1, GgmlType::kF16, "F16", 1, 2},
@@ -37,7 +37,7 @@ constexpr TypeInfo kTypes[] = {
     {2, GgmlType::kQ40, "Q4_0", 32, 18},   {12, GgmlType::kQ4K, "Q4_K", 256, 144},
     {14, GgmlType::kQ6K, "Q6_K", 256, 210}};
 
-// Types that are known by name alone.
+// Types of which only the name is known.
 constexpr std::pair<uint32_t, const char*> kOtherTypes[] = {
     {3, "Q4_1"},     {6, "Q5_0"},   {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},
     {11, "Q3_K"},    {13, "Q5_K"},  {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"},
@@ -63,7 +63,7 @@ std::string NameOfType(uint32_t id) {
   return "of the type number " + std::to_string(id);
 }
 
-// 0: it has no fixed size, or there is no such type.
+// 0 for types without a fixed size, and for unknown types.
 uint64_t BytesOf(Type type) {
   switch (type) {
     case Type::kUint8:
@@ -90,7 +90,7 @@ T Load(const std::byte* bytes) {
   return value;
 }
 
-// nullopt: no integer, or one above int64's range.
+// nullopt: not an integer, or above int64's range.
 std::optional<int64_t> Integer(Type type, const std::byte* bytes) {
   switch (type) {
     case Type::kUint8: return Load<uint8_t>(bytes);
@@ -124,7 +124,7 @@ const char* GgmlTypeName(GgmlType type) { return InfoOf(type).name; }
 int64_t GgmlBlockElements(GgmlType type) { return InfoOf(type).elements; }
 int64_t GgmlBlockBytes(GgmlType type) { return InfoOf(type).bytes; }
 
-// Walks over the file. Each step checks that the bytes it takes are there.
+// A cursor over the file. Each step checks that the bytes it reads exist.
 class GgufFile::Reader {
  public:
   explicit Reader(std::span<const std::byte> file) : file_(file) {}
@@ -141,7 +141,7 @@ class GgufFile::Reader {
   Status ReadValue(GgufValue* value);
   Status ReadArray(GgufValue* value);
   Status ReadAlignment(const GgufFile& out);
-  // `offset`: of the tensor's bytes within the data.
+  // `offset` is that of the tensor's bytes within the data.
   Result<GgufTensor> ReadTensor(uint64_t* offset);
   Result<std::vector<int64_t>> ReadShape();
   Status PlaceTensors(const std::vector<uint64_t>& offsets, GgufFile* out) const;
@@ -243,7 +243,7 @@ Status GgufFile::Reader::ReadPair(GgufFile* out) {
 
 Status GgufFile::Reader::ReadAlignment(const GgufFile& out) {
   if (!out.Has(kAlignment)) return Status();
-  constexpr int64_t kLeast = 8, kMost = 1 << 16;  // the format asks for a multiple of 8
+  constexpr int64_t kLeast = 8, kMost = 1 << 16;  // the format requires a multiple of 8
   OUTRIDER_ASSIGN(alignment_, out.Int(kAlignment, 0, INT64_MAX));
   if (alignment_ >= kLeast && alignment_ <= kMost && (alignment_ & (alignment_ - 1)) == 0) {
     return Status();

@@ -1,12 +1,12 @@
-// Reads GGUF, llama.cpp's file format, which holds a whole model: metadata (pairs of a key and a
-// typed value), then the names, shapes and types of the tensors, then their bytes.
+// Reads GGUF, llama.cpp's file format for a whole model: metadata (pairs of a key and a typed
+// value), then the names, shapes and types of the tensors, then their bytes.
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 //
-// Files are not trusted: counts, lengths, types and offsets are checked before anything is taken in
-// proportion to them, and what is kept is a few times the file's own header at most. Errors name
-// the file and the key or tensor: kDataLoss when the file is shorter than it says, kInvalidArgument
-// when it contradicts itself or the format, kUnimplemented for a version or an element type that is
-// not read here.
+// Files are not trusted: counts, lengths, types and offsets are checked before memory in proportion
+// to them is allocated, and what is kept is at most a few times the size of the file's header.
+// Errors name the file and the key or tensor: kDataLoss when the file is shorter than it claims,
+// kInvalidArgument when it contradicts itself or the format, kUnimplemented for an unsupported
+// version or element type.
 //
 // Thread: any (immutable).
 #pragma once
@@ -26,11 +26,12 @@
 
 namespace outrider {
 
-// Pairs of metadata, and tensors: some hundred of the one and a thousand of the other in use.
+// Limits of metadata pairs and tensors; files in use have some hundred pairs and a thousand
+// tensors.
 inline constexpr uint64_t kMaxGgufPairs = 1 << 16;
 inline constexpr uint64_t kMaxGgufTensors = 1 << 17;
 
-// How tensors hold their elements: blocks of consecutive elements of a row. The layouts are in
+// Element formats of tensors: blocks of consecutive elements of a row. The layouts are in
 // common/model/ggml_blocks.cc.
 enum class GgmlType { kF32, kF16, kBf16, kQ80, kQ40, kQ4K, kQ6K };
 
@@ -42,13 +43,13 @@ int64_t GgmlBlockBytes(GgmlType type);
 struct GgufTensor {
   std::string name;
   GgmlType type = GgmlType::kF32;
-  std::vector<int64_t> shape;        // [rows, columns], rows outermost; the file has it reversed
+  std::vector<int64_t> shape;        // [rows, columns], rows outermost; reversed in the file
   std::span<const std::byte> bytes;  // within the file
 };
 
-// A value of the metadata as the file holds it.
+// A metadata value as in the file.
 struct GgufValue {
-  // Numbers of the format.
+  // The format's numbers.
   enum class Type : uint32_t {
     kUint8 = 0,
     kInt8 = 1,
@@ -65,10 +66,10 @@ struct GgufValue {
     kFloat64 = 12,
   };
   Type type = Type::kUint8;
-  Type element = Type::kUint8;  // of an array
-  uint64_t count = 0;           // elements of an array
-  std::span<const std::byte>
-      bytes;  // of a string its characters; of an array those of its elements
+  Type element = Type::kUint8;  // for arrays
+  uint64_t count = 0;           // for arrays, the number of elements
+  // The characters of a string, or the elements of an array.
+  std::span<const std::byte> bytes;
 };
 
 class GgufFile {

@@ -1,5 +1,5 @@
-// Allocates fixed-size KV pages by index and counts their references. It holds no memory: the
-// model's backend owns the bytes, so this is the same on every device.
+// Allocates fixed-size KV pages by index and counts references to them. It owns no memory: the
+// pages' bytes belong to the model's backend, so this class is the same on every device.
 //
 // Thread: the owner of the model; not synchronised.
 #pragma once
@@ -22,12 +22,12 @@ class PagePool {
   int32_t Take();
   // Adds a reference to an allocated page.
   void Share(int32_t page);
-  // Removes a reference; without any the page is free.
+  // Removes a reference; at zero references the page becomes free.
   void Drop(int32_t page);
 
  private:
   std::vector<int32_t> references_;
-  // a stack: the last dropped page is most likely in the processor's cache
+  // A stack: the last dropped page is most likely still in the processor's cache.
   std::vector<int32_t> free_;
 };
 

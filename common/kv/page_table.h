@@ -1,7 +1,7 @@
 // One sequence's tokens in paged KV memory: token i is in slot pages[i / page_tokens] * page_tokens
 // + i % page_tokens. Forks share full pages; a shared page is never written, but first replaced by
 // a private copy. This class moves no data: it appends to a list of slot copies, which the caller
-// carries out in order before the next forward pass.
+// performs in order before the next forward pass.
 //
 // Thread: the owner of the model; not synchronised. The pool must outlive its tables.
 // When the pool is empty: Reserve and Fork return kResourceExhausted and change nothing.
@@ -25,28 +25,29 @@ class PageTable {
   PageTable(PageTable&& other) noexcept;
   PageTable& operator=(PageTable&& other) noexcept;
 
-  // Tokens held.
+  // Cached tokens.
   int length() const { return length_; }
   int page_tokens() const { return page_tokens_; }
-  // Its pages, in order; may reach beyond the length.
+  // The pages, in order; there may be more than the length needs.
   std::span<const int32_t> pages() const { return pages_; }
-  // REQUIRES: the position is within its pages.
+  // REQUIRES: the position is within the pages.
   int32_t Slot(int position) const;
 
   // Pages that Reserve(tokens) would take from the pool.
   int PagesNeeded(int tokens) const;
-  // Makes room for `tokens` tokens in all; the new ones are in pages that no other table shares.
+  // Makes room for `tokens` tokens in total; new ones go to pages that no other table shares.
   Status Reserve(int tokens, std::vector<SlotCopy>* copies);
 
   // Appends `count` tokens: a tree in which the parent of node i is parents[i] (-1: the last token
-  // before), or a chain if `parents` is empty. REQUIRES: Reserve(length() + count) has succeeded.
+  // before this call), or a chain if `parents` is empty. REQUIRES: Reserve(length() + count) has
+  // succeeded.
   void Append(int count, std::span<const int32_t> parents);
-  // Of the tokens of the last Append, keeps those of `path`, ascending from a root to a node.
-  // REQUIRES: no Truncate or KeepPath since that Append.
+  // Keeps only those tokens of the last Append that are in `path`, ascending indices from a root to
+  // a node. REQUIRES: no Truncate or KeepPath since that Append.
   void KeepPath(std::span<const int32_t> path, std::vector<SlotCopy>* copies);
   // Drops the tokens from `length` on, but keeps the pages. REQUIRES: 0 <= length <= length().
   void Truncate(int length);
-  // A second table with the first `length` tokens. REQUIRES: 0 <= length <= length().
+  // Returns a second table with the first `length` tokens. REQUIRES: 0 <= length <= length().
   Result<PageTable> Fork(int length, std::vector<SlotCopy>* copies);
 
  private:
@@ -60,7 +61,7 @@ class PageTable {
   int length_ = 0;
   std::vector<int32_t> pages_;
 
-  // The last Append: tokens [append_begin_, length_), and its tree (empty: a chain).
+  // Tokens [append_begin_, length_) of the last Append, and their tree (empty: a chain).
   int append_begin_ = 0;
   std::vector<int32_t> append_parents_;
 };

@@ -68,7 +68,7 @@ class Backend {
   // `weight` is [out, in] of f32, f16 or bf16 in host memory (a view into the mapped file).
   // kInvalidArgument for any other shape, kResourceExhausted when out of memory.
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) = 0;
-  // The same for quantised codes, which are kept as they are: `type` is the codes' type, kW8A8 for
+  // The same for quantized codes, which are kept as they are: `type` is the codes' type, kW8A8 for
   // 8-bit integers with one scale per row. `floats` is the type to which they are widened for a
   // product if this backend has none for codes.
   virtual Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,

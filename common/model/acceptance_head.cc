@@ -16,7 +16,7 @@
 namespace outrider {
 namespace {
 
-// Its name in the file, its shape, and where element (out, in) lies in the parameters.
+// A tensor's name and shape in the file, and where its elements (out, in) are in the parameters.
 struct Part {
   std::string name;
   std::vector<int64_t> shape;
@@ -126,7 +126,7 @@ Result<AcceptanceHead> AcceptanceHead::Load(const std::filesystem::path& file, i
 Result<std::optional<AcceptanceHead>> AcceptanceHead::LoadBeside(const std::filesystem::path& model,
                                                                  int width) {
   const std::filesystem::path file = model / kAcceptanceHeadFile;
-  std::error_code unknown;  // as of a link to itself: Load has the words
+  std::error_code unknown;  // for example a symbolic link to itself: Load reports it
   if (!std::filesystem::exists(file, unknown) && !unknown) return std::optional<AcceptanceHead>();
   OUTRIDER_ASSIGN(AcceptanceHead head, Load(file, width));
   return std::optional(std::move(head));

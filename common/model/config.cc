@@ -11,8 +11,8 @@
 namespace outrider {
 namespace {
 
-// Generous for any dense model; they keep products of two sizes far inside of int64 and refuse a
-// file that would make us allocate for nothing.
+// Generous for any dense model; they keep the product of two sizes far within int64 and reject a
+// file that would cause useless allocations.
 constexpr int kMaxHidden = 1 << 16;
 constexpr int kMaxIntermediate = 1 << 19;
 constexpr int kMaxLayers = 1024;
@@ -66,7 +66,7 @@ Status ReadNormEps(const JsonValue& field, const Architecture& architecture, Mod
   return field.is_null() ? Status() : ReadPositive(field, 1.0, &config->rms_norm_eps);
 }
 
-// MXFP4 is read of stacked experts alone.
+// MXFP4 is supported only for stacked experts.
 Status CheckMxfp4(const JsonValue& quantization, const ModelConfig& config) {
   if (config.quantization.layout != Quantization::Layout::kMxfp4) return Status();
   for (const LayerDescription& layer : config.layers) {
@@ -75,7 +75,7 @@ Status CheckMxfp4(const JsonValue& quantization, const ModelConfig& config) {
   return quantization["quant_method"].Unsupported(" for " + config.architecture);
 }
 
-// "eos_token_id" is a number or a list of them; -1 is none.
+// "eos_token_id" is a number or a list of numbers; -1 means none.
 Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   if (value.is_null()) return Status();
   for (size_t i = 0; i < (value.is_array() ? value.size() : 1); ++i) {
@@ -88,7 +88,7 @@ Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   return Status();
 }
 
-// What config.json says. `directory` gives the model's name.
+// Builds the config from config.json. `directory` gives the model's name.
 Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path& directory) {
   ModelConfig config;
   const std::filesystem::path plain = directory.lexically_normal();
@@ -100,13 +100,13 @@ Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path&
   OUTRIDER_TRY(ReadNormEps(json["rms_norm_eps"], *architecture, &config));
   OUTRIDER_TRY(architecture->describe(json, &config));
   OUTRIDER_TRY(CheckMxfp4(json["quantization_config"], config));
-  // Where the file does not say, the architecture's own default.
+  // If the field is missing, the architecture's default remains.
   OUTRIDER_TRY(json["tie_word_embeddings"].Read(&config.tied_embeddings));
   OUTRIDER_TRY(AddEosTokens(json["eos_token_id"], &config));
   return config;
 }
 
-// The metadata of a GGUF file is read in the words of config.json.
+// The metadata of a GGUF file is first translated to config.json.
 Result<ModelConfig> LoadGgufConfig(const std::filesystem::path& path,
                                    const std::filesystem::path& directory) {
   OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
@@ -116,7 +116,7 @@ Result<ModelConfig> LoadGgufConfig(const std::filesystem::path& path,
   if (!config.ok()) return config.status().Annotate(path.string() + " (as config.json)");
   if (path == directory) config->name = path.stem().string();
   config->quantization.layout = Quantization::Layout::kGguf;
-  config->norm_gain_offset = 0;  // the conversion has added it to the gains
+  config->norm_gain_offset = 0;  // the conversion has already added it to the gains
   return config;
 }
 

@@ -1,4 +1,4 @@
-// A decoder as config.json of an HF directory, or a GGUF file, states it.
+// A decoder as described by config.json of an HF directory, or by a GGUF file.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace outrider {
 struct ModelConfig {
   std::string architecture;  // its name in architectures/architecture.cc
   std::string name;          // the directory's name, for people and metrics
-  int vocab_size = 0;        // rows of the embedding and of the logits (may be padded)
+  int vocab_size = 0;        // rows of the embedding and length of a logits row (may be padded)
   int hidden_size = 0;
   int intermediate_size = 0;
   int num_heads = 0;
@@ -23,21 +23,21 @@ struct ModelConfig {
   int head_dim = 0;
   int max_position_embeddings = 0;
   float rms_norm_eps = 1e-6f;
-  float norm_gain_offset = 0;   // every norm's gain is this plus what the checkpoint holds
-  float embedding_scale = 1.f;  // of what the layers read of the embedding, not of a tied head
-  float logit_scale = 1.f;      // of logits, before the soft cap
+  float norm_gain_offset = 0;   // added to every norm's gain of the checkpoint
+  float embedding_scale = 1.f;  // factor of the embeddings that the layers read, not of a tied head
+  float logit_scale = 1.f;      // factor of logits, before the soft cap
   float logit_soft_cap = 0;  // a logit x becomes logit_soft_cap * tanh(x / logit_soft_cap); 0: none
   bool tied_embeddings = false;
   Quantization quantization;
   std::vector<LayerDescription> layers;
-  std::vector<TokenId> eos_token_ids;  // of config.json and generation_config.json
+  std::vector<TokenId> eos_token_ids;  // from config.json and generation_config.json
 
   int num_layers() const { return static_cast<int>(layers.size()); }
 };
 
-// Reads config.json (and generation_config.json where there is one), or the metadata of the GGUF
-// file that `directory` is or holds (FindGgufModel). kUnimplemented names an
-// architecture or an option that is not supported, kInvalidArgument a missing or senseless field.
+// Reads config.json (and generation_config.json if there is one), or the metadata of the GGUF file
+// that `directory` is or contains (FindGgufModel). kUnimplemented names an unsupported architecture
+// or option, kInvalidArgument a missing or invalid field.
 Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory);
 
 }  // namespace outrider

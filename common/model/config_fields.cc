@@ -6,7 +6,7 @@ namespace outrider {
 
 Status ReadPositive(const JsonValue& field, double limit, float* out) {
   const Result<double> number = field.Number(0, limit);
-  // The last test refuses what is positive as a double and zero as a float.
+  // The last condition rejects numbers that are positive as doubles but zero as floats.
   if (!number.ok() || *number >= limit || static_cast<float>(*number) <= 0) {
     return field.Wrong("a number above 0 and below " + std::to_string(limit));
   }

@@ -1,5 +1,5 @@
-// Checks of single fields of config.json. A null counts as absent, as in Transformers. Errors are
-// those of JsonValue, and kUnimplemented for a value that is not supported.
+// Checks single fields of config.json. A null counts as absent, as in Transformers. Errors are
+// those of JsonValue, and kUnimplemented for an unsupported value.
 #pragma once
 
 #include <string_view>
@@ -11,11 +11,11 @@ namespace outrider {
 
 constexpr int kMaxPositions = 1 << 24;  // of a context or a window: generous for any model
 
-// A number above 0 and below `limit`, which must be there.
+// Reads a required number above 0 and below `limit`.
 Status ReadPositive(const JsonValue& field, double limit, float* out);
-// Refuses an option that is switched on.
+// Rejects an option that is switched on.
 Status MustBeOff(const JsonValue& field);
-// Refuses any other text or number; absent is allowed.
+// Rejects any other text or number; the field may be absent.
 Status MustBe(const JsonValue& field, std::string_view text);
 Status MustBe(const JsonValue& field, double number);
 

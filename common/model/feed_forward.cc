@@ -7,7 +7,7 @@ namespace outrider {
 FeedForward::Sizes FeedForward::SizesOf(const ModelConfig& config, int rows) {
   const auto height = static_cast<size_t>(rows);
   Sizes sizes;
-  size_t gated = 0;  // values
+  size_t gated = 0;  // elements
   for (const LayerDescription& layer : config.layers) {
     if (!layer.mlp.mixture) {
       gated = std::max(gated, height * static_cast<size_t>(config.intermediate_size));

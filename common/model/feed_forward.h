@@ -1,5 +1,5 @@
-// The feed-forward half of a layer, an MLP or a mixture of experts, between its norms: which ops it
-// is made of and their working memory, which all layers share.
+// The feed-forward half of a layer, an MLP or a mixture of experts, without its norms: the ops and
+// their working memory, which all layers share.
 //
 // Owner: LayerStack. Thread: the backend's.
 #pragma once
@@ -15,10 +15,10 @@ namespace outrider {
 
 class FeedForward {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   FeedForward(const ModelConfig* config, Backend* backend) : config_(*config), backend_(*backend) {}
 
-  // Of the working memory, in bytes.
+  // Bytes of working memory.
   struct Sizes {
     size_t gate_up = 0;
     size_t gated = 0;
@@ -28,13 +28,13 @@ class FeedForward {
 
     size_t all() const { return gate_up + gated + logits + routing + returned; }
   };
-  // What Allocate takes for batches of up to `rows` rows.
+  // The bytes that Allocate needs for batches of up to `rows` rows.
   static Sizes SizesOf(const ModelConfig& config, int rows);
 
-  // Memory for batches of up to `rows` rows. kResourceExhausted when memory is out.
+  // Allocates memory for batches of up to `rows` rows. kResourceExhausted when out of memory.
   Status Allocate(int rows);
-  // out[rows, hidden] = what layer `index` makes of x[rows, hidden], or out += when `accumulate`.
-  // `out` may be x where it does not accumulate.
+  // out[rows, hidden] = the result of layer `index` for x[rows, hidden], or out += when
+  // `accumulate`. Without `accumulate`, `out` may be x.
   void Run(int index, const LayerWeights& weights, const float* x, int rows, bool accumulate,
            float* out);
 
@@ -44,13 +44,13 @@ class FeedForward {
 
   const ModelConfig& config_;
   Backend& backend_;
-  // A mixture has a row of these for each pair of a row and one of its experts.
+  // A mixture has one row of these for each pair of a row and one of its experts.
   std::unique_ptr<Buffer> gate_up_;  // [rows, 2 * intermediate]
   std::unique_ptr<Buffer> gated_;    // [rows, intermediate]
-  // Of mixtures; null without:
+  // Only for mixtures, otherwise null:
   std::unique_ptr<Buffer> logits_;    // [rows, experts]
   std::unique_ptr<Buffer> routing_;   // an ExpertRouting
-  std::unique_ptr<Buffer> returned_;  // [rows * top_k, hidden] what experts return
+  std::unique_ptr<Buffer> returned_;  // [rows * top_k, hidden] results of the experts
 };
 
 }  // namespace outrider

@@ -36,9 +36,9 @@ void DequantizeQ4_0(const std::byte* block, float* out) {
   }
 }
 
-// Of the 12 bytes of Q4_K: the scale and the minimum of sub-block `j`, 6 bits each. The first four
-// are in the low bits of bytes j and j + 4; of the last four the low 4 bits are the halves of byte
-// j + 4, the high 2 bits those of bytes j - 4 and j.
+// The scale and the minimum of sub-block `j`, 6 bits each, from the 12 bytes of Q4_K. The first
+// four are in the low bits of bytes j and j + 4. For the last four, the low 4 bits are the halves
+// of byte j + 4, and the high 2 bits are those of bytes j - 4 and j.
 std::pair<int, int> ScaleAndMin(const std::byte* scales, int j) {
   if (j < 4) return {ByteAt(scales, j) & 63, ByteAt(scales, j + 4) & 63};
   const int low = ByteAt(scales, j + 4);
@@ -46,7 +46,7 @@ std::pair<int, int> ScaleAndMin(const std::byte* scales, int j) {
 }
 
 // Q4_K, 256 values in 8 sub-blocks of 32: d and dmin in f16, 12 bytes of scales s and minima m, 128
-// bytes: those of sub-blocks 2 p and 2 p + 1 in the low and the high halves of bytes 32 p to
+// bytes of codes q: sub-blocks 2 p and 2 p + 1 are in the low and the high halves of bytes 32 p to
 // 32 p + 31. A value is (d * s) * q - dmin * m.
 void DequantizeQ4_K(const std::byte* block, float* out) {
   const float d = HalfAt(block), dmin = HalfAt(block + 2);
@@ -63,9 +63,9 @@ void DequantizeQ4_K(const std::byte* block, float* out) {
 }
 
 // Q6_K, 256 values in 16 sub-blocks of 16: 128 bytes with the low 4 bits, 64 bytes with the high 2
-// bits, 16 signed scales s, d in f16. Of each half of 128 values, 64 bytes hold the low bits of
-// values i and 64 + i, 32 bytes the high bits of values i, 32 + i, 64 + i and 96 + i. A value is
-// (d * s) * (q - 32).
+// bits, 16 signed scales s, d in f16. For each half of 128 values, 64 bytes have the low bits of
+// values i and 64 + i, and 32 bytes the high bits of values i, 32 + i, 64 + i and 96 + i. A value
+// is (d * s) * (q - 32).
 void DequantizeQ6_K(const std::byte* block, float* out) {
   const float d = HalfAt(block + 208);
   for (int i = 0; i < 256; ++i) {

@@ -11,10 +11,10 @@
 namespace outrider {
 namespace {
 
-constexpr int64_t kCodeBlock = 32;  // elements of a block of Q8_0 and Q4_0
+constexpr int64_t kCodeBlock = 32;  // elements per block of Q8_0 and Q4_0
 
 int64_t RowsOf(const GgufTensor& tensor) { return tensor.shape.front(); }
-// Elements of a row; a vector's rows are its elements.
+// Elements per row; each element of a vector is a row.
 int64_t RowElements(const GgufTensor& tensor) {
   int64_t elements = 1;
   for (size_t i = 1; i < tensor.shape.size(); ++i) elements *= tensor.shape[i];
@@ -30,7 +30,7 @@ Dtype DtypeOf(GgmlType type) {
   return type == GgmlType::kBf16 ? Dtype::kBf16 : Dtype::kF32;
 }
 
-// The row of the file that is row `row` of the checkpoint's.
+// The file's row that is row `row` of the checkpoint.
 int64_t StoredRow(const GgufEntry& entry, int64_t row) {
   if (entry.interleaved_heads == 0) return row;
   const int64_t size = RowsOf(entry.tensor) / entry.interleaved_heads, half = size / 2;

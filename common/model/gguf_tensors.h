@@ -1,4 +1,4 @@
-// The values of a GGUF file's tensors, with the rows in a checkpoint's order.
+// Reads the values of a GGUF file's tensors, with rows in the order of a Hugging Face checkpoint.
 //
 // Thread: any.
 #pragma once
@@ -16,12 +16,12 @@ namespace outrider {
 // kInvalidArgument when interleaved rows do not divide into heads of an even size.
 Status CheckRows(const GgufEntry& entry);
 
-// Whether the file's bytes are the values as they are: floats in the checkpoint's order.
+// Whether the file's bytes can be used as they are: floats in the checkpoint's order.
 bool IsPlain(const GgufEntry& entry);
 // Whether the blocks are codes that a product can read: Q8_0 and Q4_0.
 bool HasCodes(const GgufEntry& entry);
 
-// Floats keep their type; blocks become `blocks_as`, kF32 or kBf16.
+// Widens a tensor: floats keep their type; blocks become `blocks_as`, kF32 or kBf16.
 // REQUIRES: CheckRows.
 struct WidenedTensor {
   Dtype dtype = Dtype::kF32;
@@ -29,7 +29,7 @@ struct WidenedTensor {
 };
 WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as);
 
-// Appends the rows of a matrix of codes below those of `matrix`, which holds the same type.
+// Appends the rows of a matrix of codes below the rows of `matrix`, which has the same type.
 // kDataLoss for a scale that is NaN or infinite.
 // REQUIRES: CheckRows, HasCodes.
 Status AppendCodes(const GgufEntry& entry, QuantizedMatrix* matrix);

@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// After "model.layers.N.self_attn.".
+// Names after "model.layers.N.self_attn.".
 struct Names {
   const char* key;
   const char* value;
@@ -29,14 +29,14 @@ Result<float> ReadScale(const Checkpoint& checkpoint, const std::string& name) {
                            "; the keys or values of a layer have one scale");
   }
   const float scale = LoadElement(view, 0);
-  // What is divided by a subnormal scale becomes infinite, or NaN where subnormals count as 0.
+  // Dividing by a subnormal scale gives infinity, or NaN where subnormals count as 0.
   if (std::isnormal(scale) && scale > 0) return scale;
   return DataLoss(name + " is " + std::to_string(scale) +
                   "; scales must be positive, normal numbers: the checkpoint is damaged, fetch or "
                   "convert it again, or use --kv-cache-dtype auto, which needs no scales");
 }
 
-// None: the checkpoint has no scales of this layer.
+// nullopt: the checkpoint has no scales for this layer.
 Result<std::optional<KvScales>> ReadLayer(const Checkpoint& checkpoint,
                                           const std::string& attention) {
   for (const Names& names : kNames) {

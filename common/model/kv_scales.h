@@ -1,4 +1,4 @@
-// The scales of an FP8 KV cache that a checkpoint holds.
+// Reads a checkpoint's scales for an FP8 KV cache.
 #pragma once
 
 #include <vector>
@@ -9,16 +9,16 @@
 
 namespace outrider {
 
-// Of one layer: an element of the cache times its scale is what it stands for.
+// The scales of one layer: a cached element times its scale is the original value.
 struct KvScales {
   float key = 1.f;
   float value = 1.f;
 };
 
-// Of each layer: one scale for keys and one for values, by any of the published names, or 1 where
-// the checkpoint has none. kInvalidArgument for a scale of another shape, a key's without a
-// value's, or none where config.json promises one; kDataLoss for one that is not positive and
-// finite.
+// Reads the scales of each layer: one for keys and one for values, under any of the published
+// names, or 1 if the checkpoint has none. kInvalidArgument for a scale of another shape, for a
+// key's without a value's, or for missing scales that config.json promises; kDataLoss for a scale
+// that is not positive and finite.
 Result<std::vector<KvScales>> LoadKvScales(const ModelConfig& config, const Checkpoint& checkpoint);
 
 }  // namespace outrider

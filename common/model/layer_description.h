@@ -1,9 +1,9 @@
-// What the layers of a decoder compute. A file of architectures/ reads it from config.json; loading
-// (weights.h) and running (transformer.h) follow it and know no architecture.
+// Describes what the layers of a decoder compute. A file of architectures/ reads it from
+// config.json; loading (weights.h) and running (transformer.h) follow it and know no architectures.
 //
 // A layer has two halves, attention and the MLP. Each reads the normalised residual stream and adds
-// its result, which may be normalised once more, to it. What a half does is a struct of its own.
-// The MLP may be a mixture of experts: MlpDescription::mixture.
+// its result, which may be normalised too, to it. Each half has a struct of its own. The MLP may be
+// a mixture of experts: MlpDescription::mixture.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@
 
 namespace outrider {
 
-// How RoPE frequencies are rescaled for long contexts: the "rope_type" of config.json. What each
-// does is in rope_table.cc.
+// How RoPE frequencies are rescaled for long contexts: the "rope_type" of config.json.
+// rope_table.cc has the formulas.
 
 // "linear": every frequency is divided by `factor`.
 struct LinearRopeScaling {
@@ -25,7 +25,7 @@ struct LinearRopeScaling {
   bool operator==(const LinearRopeScaling&) const = default;
 };
 
-// "llama3", as Llama 3.1 does.
+// "llama3", as in Llama 3.1.
 struct Llama3RopeScaling {
   float factor = 1.f;
   float low_freq_factor = 1.f;
@@ -46,7 +46,7 @@ struct YarnRopeScaling {
   bool operator==(const YarnRopeScaling&) const = default;
 };
 
-// "longrope" (Ding et al. 2024, "LongRoPE"): every frequency is divided by a factor of its own.
+// "longrope" (Ding et al. 2024, "LongRoPE"): each frequency is divided by its own factor.
 struct LongRopeScaling {
   std::vector<float> factors;  // [dims / 2]
 
@@ -59,55 +59,54 @@ struct RopeDescription {
   std::variant<std::monostate, LinearRopeScaling, Llama3RopeScaling, YarnRopeScaling,
                LongRopeScaling>
       scaling;
-  float attention_factor = 1.f;  // what rotated values are multiplied by
+  float attention_factor = 1.f;  // factor of rotated values
 
   bool operator==(const RopeDescription&) const = default;
 };
 
-// What q and k are normalised over before the rotation. kHeads: each head by itself, all with the
-// same gains. kProjection: all heads together.
+// How q and k are normalised before the rotation. kHeads: each head by itself, all with the same
+// gains. kProjection: all heads together.
 enum class QkNorm { kNone, kHeads, kProjection };
 
-// Norms are RMS norms, given by the names that the checkpoint has for their gains.
+// Norms are RMS norms, given by the checkpoint's names for their gains.
 struct AttentionDescription {
-  const char* norm = "input_layernorm";  // of what the half reads; null: none
+  const char* norm = "input_layernorm";  // of the half's input; null: none
   const char* norm_after = nullptr;      // of its result; null: none
-  bool fused_qkv = false;                // the checkpoint holds q, k and v as one matrix, qkv_proj
+  bool fused_qkv = false;                // the checkpoint has q, k and v as one matrix, qkv_proj
   bool qkv_bias = false;                 // q, k and v have biases
-  bool out_bias = false;                 // the output projection has one
+  bool out_bias = false;                 // the output projection has a bias
   QkNorm qk_norm = QkNorm::kNone;
   RopeDescription rope;
   int window = 0;          // positions that a token sees, itself the last; 0: all
-  float soft_cap = 0;      // of scores, as AttentionShape has it; 0: none
-  float query_scalar = 0;  // scores are q.k / sqrt(query_scalar); 0: of the heads' size
-  bool sinks = false;      // the softmax of each head has one score more, as AttentionShape has it
+  float soft_cap = 0;      // of scores, as in AttentionShape; 0: none
+  float query_scalar = 0;  // scores are q.k / sqrt(query_scalar); 0: the head size is used
+  bool sinks = false;      // each head's softmax has one more score, as in AttentionShape
 };
 
-// Several MLPs, of which a router chooses a few for each row: the sum of what these return,
-// weighted by the router (Shazeer et al. 2017, "Outrageously Large Neural Networks").
+// Several MLPs, of which a router chooses a few for each row. The result is the sum of their
+// outputs, weighted by the router (Shazeer et al. 2017, "Outrageously Large Neural Networks").
 struct MixtureDescription {
   RouterShape router;
   int intermediate_size = 0;  // of each expert
-  // The names of its tensors, all of which begin with `block`. Expert e's are
+  // The names of the tensors, which all begin with `block`. Expert e's are
   // "experts.<e>.<gate>.weight".
   const char* block = "mlp.";
   const char* router_name = "gate";
   const char* gate = "gate_proj";
   const char* up = "up_proj";
   const char* down = "down_proj";
-  // gpt-oss: the checkpoint holds a projection of all experts as one tensor, with gate and up as
-  // every other row of one matrix, and the router and all projections have biases.
+  // gpt-oss: the checkpoint has one tensor per projection for all experts, with gate and up as
+  // alternating rows of one matrix, and the router and all projections have biases.
   bool stacked = false;
 };
 
 struct MlpDescription {
   const char* norm = "post_attention_layernorm";  // null: none
   const char* norm_after = nullptr;
-  bool fused_gate_up = false;  // the checkpoint holds gate and up as one matrix, gate_up_proj
-  bool bias = false;           // all three projections have one
+  bool fused_gate_up = false;  // the checkpoint has gate and up as one matrix, gate_up_proj
+  bool bias = false;           // all three projections have biases
   Activation activation = Activation::kSilu;
-  // What there is instead of the one MLP of config.intermediate_size; then neither is it fused nor
-  // does `bias` say anything.
+  // Replaces the one MLP of config.intermediate_size; fused_gate_up and `bias` are then ignored.
   std::optional<MixtureDescription> mixture;
 };
 

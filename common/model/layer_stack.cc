@@ -16,7 +16,7 @@ std::vector<int32_t> WindowsOf(const ModelConfig& config) {
   return windows;
 }
 
-// With the sinks that the weights have.
+// The same with the sinks of the weights.
 std::vector<AttentionShape> ShapesWithSinks(const ModelConfig& config, const ModelOptions& options,
                                             const Weights& weights) {
   std::vector<AttentionShape> shapes = ShapesOf(config, options);
@@ -55,7 +55,7 @@ Status LayerStack::Allocate(int pages) {
   OUTRIDER_TRY(AllocateWorkspace());
   OUTRIDER_TRY(feed_forward_.Allocate(options_.max_batch_tokens));
 
-  // No sequence can grow past all of the pages, whatever the model allows.
+  // No sequence can be longer than all of the pages, whatever the model allows.
   const int64_t slots = int64_t{pages} * options_.page_tokens;
   const int64_t positions = std::min<int64_t>(config_.max_position_embeddings, slots);
   OUTRIDER_TRY(MakeRopeTables(static_cast<int>(positions)));
@@ -95,7 +95,7 @@ Status LayerStack::MakeRopeTables(int positions) {
   const std::vector<RopeDescription> kinds = DistinctRopes(config_.layers);
   for (const RopeDescription& rope : kinds) {
     const std::vector<float> table = RopeTable(rope, positions);
-    if (table.empty()) {  // nothing is rotated, so nothing is read
+    if (table.empty()) {  // nothing is rotated, so the table is not read
       rope_tables_.push_back(nullptr);
       continue;
     }
@@ -138,8 +138,8 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
   }
 }
 
-// The last layer leaves its result in chosen_residual, of the wanted rows only: no other row is
-// looked at after its attention.
+// The last layer leaves its result in chosen_residual, for the requested rows only: the other rows
+// are not needed after its attention.
 void LayerStack::RunLayer(int index, const BatchLayout& batch,
                           std::span<const int32_t> logit_rows) {
   const auto at = static_cast<size_t>(index);
@@ -178,7 +178,7 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
   });
 }
 
-// From the residual stream to the q, k and v that are rotated next.
+// From the residual stream to q, k and v before the rotation.
 void LayerStack::RunQkv(int index, int rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
@@ -197,7 +197,7 @@ void LayerStack::RunQkv(int index, int rows) {
   norm(qkv + q_width(), *layer.k_norm, config_.num_kv_heads);
 }
 
-// What a half of a layer reads of the residual stream. Writes to `normed` where there is a norm.
+// The input of a half of a layer, from the residual stream. Writes to `normed` if there is a norm.
 const float* LayerStack::Normed(const std::unique_ptr<Buffer>& gain, const float* residual,
                                 int rows, Readers readers) {
   if (gain == nullptr) return residual;
@@ -208,8 +208,8 @@ const float* LayerStack::Normed(const std::unique_ptr<Buffer>& gain, const float
   return normed;
 }
 
-// Adds what half(accumulate, out) makes to the residual stream, normalised before that where there
-// is a norm. Overwrites `normed`.
+// Adds the result of half(accumulate, out) to the residual stream, normalised first if there is a
+// norm. Overwrites `normed`.
 template <class Half>
 void LayerStack::AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, float* residual,
                          const Half& half) {

@@ -1,6 +1,6 @@
 // The layers of a decoder on its backend: weights, keys and values, working memory, and the ops
-// that take a batch from its tokens to the logits of the wanted rows. It knows slots of the cache,
-// but no sequences: those are Transformer's.
+// from a batch's tokens to the logits of the requested rows. It knows slots of the cache, but no
+// sequences: those are Transformer's.
 //
 // Owner: Transformer. Thread: the backend's.
 #pragma once
@@ -19,40 +19,42 @@
 
 namespace outrider {
 
-// The attention of each layer, without sinks.
+// The attention shape of each layer, without sinks.
 std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptions& options);
 
 class LayerStack {
  public:
-  // `config` and `backend` must outlive it.
+  // `config` and `backend` must outlive this object.
   LayerStack(const ModelConfig* config, const ModelOptions& options, Backend* backend,
              Weights weights);
 
-  // Memory for `pages` pages and the largest batch. kResourceExhausted when memory is out.
+  // Allocates memory for `pages` pages and the largest batch. kResourceExhausted when out of
+  // memory.
   Status Allocate(int pages);
 
-  // Everything from the tokens, which the device has drawn where the batch has none, to the logits
-  // of the wanted rows.
+  // Runs the whole model, from the tokens (if the batch has none, those that the device sampled) to
+  // the logits of the requested rows.
   void Run(const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void CopyKvSlots(std::span<const SlotCopy> copies) {
     backend_.CopyKvSlots(kv_, shapes_[0], copies);
   }
 
   const AttentionShape& first_shape() const { return shapes_[0]; }
-  // The windows of all layers, each once.
+  // The distinct windows of all layers.
   std::span<const int32_t> windows() const { return windows_; }
-  // Of the wanted rows of the last batch: [rows, vocab], and the normalised states [rows, hidden].
+  // For the requested rows of the last batch: [rows, vocab] logits, and the normalised states
+  // [rows, hidden].
   float* logits() { return work_.logits->floats(); }
   const float* states() const { return work_.normed->floats(); }
 
  private:
-  // Activations of one batch; `rows` stands for max_batch_tokens.
+  // Activations of one batch; `rows` is max_batch_tokens.
   struct Workspace {
     std::unique_ptr<Buffer> residual;   // [rows, hidden]
     std::unique_ptr<Buffer> normed;     // [rows, hidden]
     std::unique_ptr<Buffer> qkv;        // [rows, (heads + 2 kv_heads) * head_dim]
     std::unique_ptr<Buffer> attention;  // [rows, heads * head_dim]
-    // Of the rows whose logits are wanted:
+    // For the rows whose logits are requested:
     std::unique_ptr<Buffer> chosen_residual;   // [rows, hidden]
     std::unique_ptr<Buffer> chosen_attention;  // [rows, heads * head_dim]
     std::unique_ptr<Buffer> logits;            // [rows, vocab]
@@ -84,7 +86,7 @@ class LayerStack {
   const std::vector<int32_t> windows_;
   std::vector<KvBuffers> kv_buffers_;
   std::vector<KvLayer> kv_;                           // views of kv_buffers_
-  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one of each kind; null: no rotation
+  std::vector<std::unique_ptr<Buffer>> rope_tables_;  // one per kind; null: no rotation
   std::vector<const float*> ropes_;                   // by layer, into rope_tables_
   Workspace work_;
   FeedForward feed_forward_;

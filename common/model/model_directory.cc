@@ -25,7 +25,7 @@ bool Exists(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-// The first name, by the alphabet, of a file in the folder that ends so; "" without any.
+// The alphabetically first file in the folder whose name has this ending; "" if there is none.
 std::string FirstWith(const fs::path& folder, const std::string& ending) {
   std::string first;
   std::error_code failure;
@@ -36,7 +36,7 @@ std::string FirstWith(const fs::path& folder, const std::string& ending) {
   return first;
 }
 
-// "org/name" as the Hub has them; no path that somebody would write looks like it by accident.
+// "org/name" as on the Hub; a path that someone would write is unlikely to look like it.
 bool LooksLikeHubName(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos || slash == 0 || slash + 1 == text.size()) return false;
@@ -56,13 +56,13 @@ Status Missing(const fs::path& path) {
                   text + " --local-dir DIR, then give DIR");
 }
 
-// Of a folder with several of them.
+// For a folder with several of them.
 Status SeveralGguf(const fs::path& first) {
   return InvalidArgument(first.string() +
                          ": is one of several GGUF files of its folder; give the file itself");
 }
 
-// The header and the names and types of tensors; their values are checked when they are loaded.
+// Reads the header and the names and types of tensors; their values are checked on loading.
 Status CheckGguf(const fs::path& path) {
   OUTRIDER_TRY(LoadModelConfig(path).status());
   return Checkpoint::Open(path).status();
@@ -81,7 +81,7 @@ Status Adapter(const fs::path& folder) {
       "merge_and_unload, then save_pretrained) and give the merged model's folder");
 }
 
-// What is in a folder without config.json.
+// Describes a folder without config.json.
 Status NoConfig(const fs::path& folder) {
   if (Exists(folder / "adapter_config.json")) return Adapter(folder);
   if (const std::string gguf = FirstWith(folder, ".gguf"); !gguf.empty()) {
@@ -99,7 +99,7 @@ Status NoConfig(const fs::path& folder) {
   return NotFound(folder.string() + ": no config.json; " + kWanted);
 }
 
-// What is in a folder without safetensors that have the usual names.
+// Describes a folder without safetensors of the usual names.
 Status NoWeights(const fs::path& folder) {
   if (Exists(folder / "adapter_config.json")) return Adapter(folder);
   for (const char* ending : {".bin", ".pt", ".pth"}) {

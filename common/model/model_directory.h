@@ -1,4 +1,4 @@
-// Says of a path given as a model what it is, before anything large is read.
+// Checks what a path given as a model is, before anything large is read.
 //
 // Thread: any.
 #pragma once
@@ -9,11 +9,11 @@
 
 namespace outrider {
 
-// Whether `path` is a folder that Outrider serves: config.json of a known architecture, weights as
-// safetensors with all of their files, tokenizer.json or tokenizer.model; judged in this order. Or
-// a GGUF file of a known architecture, or a folder with one. Else what was found (a LoRA adapter,
-// pickled weights, a name of the Hub, ...) and what to do about it: kNotFound, kInvalidArgument,
-// kUnimplemented or kDataLoss.
+// Checks whether `path` is a directory that Outrider serves: config.json of a supported
+// architecture, weights as safetensors with all of their files, tokenizer.json or tokenizer.model,
+// checked in this order; or a GGUF file of a supported architecture, or a directory with one.
+// Otherwise the error says what was found (a LoRA adapter, pickled weights, a name of the Hub, ...)
+// and what to do about it: kNotFound, kInvalidArgument, kUnimplemented or kDataLoss.
 Status CheckModelDirectory(const std::filesystem::path& path);
 
 }  // namespace outrider

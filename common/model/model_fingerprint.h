@@ -1,5 +1,5 @@
-// Tells checkpoints apart without reading all of a large one: a head, and the data that it is
-// trained on, belong to the weights that they were made with.
+// Distinguishes checkpoints without reading all of a large one: an acceptance head, and its
+// training data, belong to the weights with which they were made.
 //
 // Thread: any.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace outrider {
 
-// Of config.json and of the weights' files in `directory`: their names, sizes, beginnings and 4096
-// samples of each, which another training would all have changed. The acceptance head does not
-// count. kNotFound without a file.
+// Hash over the weights' files of `directory` and its config.json, or over the GGUF file that
+// `directory` is or contains: each file's name, size, first MiB and 4096 samples, which any other
+// training would have changed. The acceptance head is left out. kNotFound if there are no weights.
 Result<uint64_t> ModelFingerprint(const std::filesystem::path& directory);
 
 }  // namespace outrider

@@ -34,7 +34,7 @@ SequenceId PrefixCache::Fork(std::span<const TokenId> tokens) {
   if (depth == 0) return model_->NewSequence();
   const Entries::iterator entry = node->through.front();
   Touch(entry);
-  // Whole pages are shared: nothing is copied, so pages cannot run out.
+  // Whole pages are shared and none is copied, so this cannot run out of pages.
   Result<SequenceId> fork = model_->Fork(entry->sequence, static_cast<int>(depth * page_tokens_));
   return fork.ok() ? *fork : model_->NewSequence();
 }
@@ -44,16 +44,16 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
       std::min(tokens.size(), static_cast<size_t>(model_->length(sequence))) / page_tokens_;
   tokens = tokens.first(pages * page_tokens_);
   auto [node, depth] = Descend(tokens);
-  if (depth == pages) {  // all of it is held already (or there is no whole page)
+  if (depth == pages) {  // all of it is cached already (or there is no whole page)
     if (pages > 0) Touch(node->through.front());
     model_->Release(sequence);
     return;
   }
-  // A fork holds the whole pages and nothing behind them. It copies nothing, so it cannot fail.
+  // A fork keeps only the whole pages. It copies nothing, so it cannot fail.
   Result<SequenceId> whole = model_->Fork(sequence, static_cast<int>(tokens.size()));
   model_->Release(sequence);
   if (!whole.ok()) return;
-  // Entries that end on this path hold nothing that the new one does not.
+  // Entries that end on this path are prefixes of the new one.
   std::vector<Entries::iterator> covered;
   for (const Node* at = node; at != &root_; at = at->parent) {
     for (const Entries::iterator entry : at->through) {

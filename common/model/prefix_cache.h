@@ -1,9 +1,10 @@
-// KV of prompts and texts, kept for requests that begin the same way: a radix tree over whole pages
-// of tokens. Entries are sequences of the model; sessions fork them and share their pages
-// (reference counts are the model's), so holding an entry costs only the pages that nobody else
-// holds. The least recently used entry goes first when pages are needed.
+// Caches the KV of prompts and texts for requests that begin the same way: a radix tree over whole
+// pages of tokens. Entries are sequences of the model; new sequences fork them and share their
+// pages (the model counts references), so an entry costs only the pages that no other sequence
+// uses. The least recently used entry is evicted first when pages are needed.
 //
-// Sharing changes no text: KV of a token depends on the tokens before it alone, bit for bit.
+// Sharing does not change any text: the KV of a token depends only on the tokens before it, bit for
+// bit.
 //
 // Thread: the owner of the model.
 #pragma once
@@ -23,23 +24,23 @@ namespace outrider {
 
 class PrefixCache {
  public:
-  // The model must outlive the cache, which gives back what it holds at its end.
+  // The model must outlive the cache, which releases its entries on destruction.
   explicit PrefixCache(Model* model);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
 
-  // A new sequence with the longest held prefix of `tokens` (whole pages, it may be none): the
-  // caller's. Its length is model->length().
+  // Returns a new sequence with the longest cached prefix of `tokens` (whole pages, possibly none),
+  // which the caller owns. Its length is model->length().
   SequenceId Fork(std::span<const TokenId> tokens);
 
-  // Takes over a sequence that holds KV of `tokens`, at least its whole pages.
+  // Takes ownership of a sequence with the KV of `tokens`, at least of its whole pages.
   void Insert(std::span<const TokenId> tokens, SequenceId sequence);
 
-  // Lets go of the least recently used entry. False: nothing is held.
+  // Evicts the least recently used entry. Returns false if there is none.
   bool EvictOne();
 
-  // Pages that entries hold, alone or with sessions.
+  // Pages that entries hold, alone or shared with sequences.
   int Pages() const;
   int entries() const { return static_cast<int>(entries_.size()); }
 
@@ -66,7 +67,7 @@ class PrefixCache {
   size_t page_tokens_;
   Node root_;
   Entries entries_;
-  mutable std::optional<int> pages_;  // nullopt: to be counted anew
+  mutable std::optional<int> pages_;  // nullopt: must be recounted
 };
 
 }  // namespace outrider

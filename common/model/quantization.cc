@@ -13,12 +13,12 @@ using Layout = Quantization::Layout;
 // No group is larger than the widest matrix.
 constexpr int kMaxGroup = 1 << 20;
 
-// Refuses anything but null.
+// Rejects anything but null.
 Status MustBeNull(const JsonValue& field) {
   return field.is_null() ? Status() : field.Unsupported();
 }
 
-// Refuses any other value, and its absence.
+// Rejects any other value, and a missing one.
 template <class Value>
 Status MustSay(const JsonValue& field, Value value) {
   return field.Is(value) ? Status() : field.Unsupported();
@@ -29,7 +29,7 @@ Status MustBeOn(const JsonValue& field) {
   return on ? Status() : field.Unsupported();
 }
 
-// Integers of 8 bits around zero.
+// Symmetric 8-bit integers.
 Status CheckInt8(const JsonValue& values) {
   OUTRIDER_TRY(MustSay(values["num_bits"], 8));
   OUTRIDER_TRY(MustSay(values["type"], std::string_view("int")));
@@ -40,7 +40,7 @@ Status CheckInt8(const JsonValue& values) {
   return Status();
 }
 
-// One scale for each row, taken from its values.
+// Dynamic, with one scale per row.
 Status CheckActivations(const JsonValue& activations) {
   OUTRIDER_TRY(CheckInt8(activations));
   OUTRIDER_TRY(MustSay(activations["strategy"], std::string_view("token")));
@@ -54,7 +54,7 @@ Status ReadGroupSize(const JsonValue& field, int* size) {
   return Status();
 }
 
-// "int-quantized": one scale for each output.
+// "int-quantized": one scale per output.
 Result<Quantization> ReadInt8Rows(const JsonValue& group) {
   Quantization out = {.layout = Layout::kInt8Rows};
   const JsonValue weights = group["weights"];
@@ -86,7 +86,7 @@ Result<Quantization> ReadPacked(const JsonValue& group) {
   }
   const JsonValue order = weights["actorder"];
   out.has_order = order.Is("group");
-  // "weight" and "static": the groups are those of the inputs as they come.
+  // "weight" and "static": groups are consecutive inputs.
   if (!order.is_null() && !out.has_order && !order.Is("weight") && !order.Is("static")) {
     return order.Unsupported();
   }
@@ -96,7 +96,7 @@ Result<Quantization> ReadPacked(const JsonValue& group) {
   return out;
 }
 
-// "float-quantized": FP8 with a scale for the matrix, for each output or for each block.
+// "float-quantized": FP8 with a scale per matrix, per output or per block.
 Result<Quantization> ReadFloats(const JsonValue& group) {
   Quantization out = {.layout = Layout::kFp8};
   const JsonValue weights = group["weights"];
@@ -128,7 +128,7 @@ Result<Quantization> ReadGroup(const JsonValue& group, const JsonValue& format) 
   return format.Unsupported("; supported: int-quantized, pack-quantized and float-quantized");
 }
 
-// The scheme of keys and values: FP8 with one scale for the keys of a layer and one for its values.
+// The scheme of the KV cache: FP8 with one scale per layer for keys and one for values.
 Status CheckKvCacheScheme(const JsonValue& scheme) {
   OUTRIDER_TRY(MustSay(scheme["num_bits"], 8));
   OUTRIDER_TRY(MustSay(scheme["type"], std::string_view("float")));
@@ -139,7 +139,7 @@ Status CheckKvCacheScheme(const JsonValue& scheme) {
 
 // https://github.com/vllm-project/compressed-tensors
 Result<Quantization> ReadCompressedTensors(const JsonValue& field) {
-  // Some files of compressed weights say "frozen".
+  // Some files of compressed weights have "frozen".
   if (!field["quantization_status"].Is("frozen")) {
     OUTRIDER_TRY(MustBe(field["quantization_status"], "compressed"));
   }
@@ -161,7 +161,7 @@ Result<Quantization> ReadCompressedTensors(const JsonValue& field) {
   return read;
 }
 
-// "weight_block_size" says that scales are of blocks (DeepSeek-V3's and Qwen3's checkpoints).
+// With "weight_block_size", scales are per block (checkpoints of DeepSeek-V3 and Qwen3).
 Result<Quantization> ReadFp8(const JsonValue& field) {
   Quantization out = {.layout = Layout::kFp8};
   OUTRIDER_TRY(MustBe(field["fmt"], "e4m3"));
@@ -181,7 +181,7 @@ Result<Quantization> ReadGptq(const JsonValue& field) {
   OUTRIDER_TRY(field["desc_act"].Read(&out.has_order));
   out.stores_zeros_less_one = !field["checkpoint_format"].Is("gptq_v2");
   if (out.stores_zeros_less_one) OUTRIDER_TRY(MustBe(field["checkpoint_format"], "gptq"));
-  // Rules by module, which may give other bits to some.
+  // Rules per module, which may set other bits for some.
   if (const JsonValue dynamic = field["dynamic"]; !dynamic.is_null() && dynamic.size() > 0) {
     return dynamic.Unsupported();
   }

@@ -18,8 +18,8 @@ namespace {
 using Layout = Quantization::Layout;
 using Shape = std::vector<int64_t>;
 
-// Outputs whose codes are written side by side where a layout holds input by input: their lines
-// stay in the first-level cache.
+// Outputs whose codes are written together for layouts that are stored input by input: their cache
+// lines stay in L1.
 constexpr int64_t kTileOutputs = 64;
 
 int64_t Ceil(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
@@ -36,15 +36,15 @@ uint32_t Word(const SafetensorsEntry& entry, int64_t index) {
   return word;
 }
 
-// What the integers of AWQ's words are, from the lowest: outputs of eight.
+// The outputs, of eight, of the integers in AWQ's words, starting with the lowest.
 constexpr std::array<int, 8> kAwqOrder = {0, 2, 4, 6, 1, 3, 5, 7};
 
-// An unsigned code as QuantizedMatrix has it: of 8 bits it is signed there.
+// Converts an unsigned code to QuantizedMatrix's form, in which 8-bit codes are signed.
 uint8_t ToCode(uint32_t code, int bits) {
   return static_cast<uint8_t>(bits == 8 ? code ^ 0x80u : code);
 }
 
-// The offset of codes whose unsigned zero point is `zero`.
+// The offset of codes with the unsigned zero point `zero`.
 float OffsetOf(uint32_t zero, int bits, float scale) {
   return static_cast<float>((bits == 8 ? 128 : 0) - static_cast<int>(zero)) * scale;
 }
@@ -122,7 +122,7 @@ Result<std::vector<float>> QuantizedTensors::FindScales(const std::string& name,
   if (view.status().code() == Code::kNotFound) return InvalidArgument(view.status().message());
   OUTRIDER_TRY(view.status());
   Shape shape = view->shape;
-  if (first * second == 1) shape = {1, 1};  // one scale may have any rank
+  if (first * second == 1) shape = {1, 1};  // a single scale may have any rank
   if (view->elements() != static_cast<size_t>(first * second) || shape != Shape{first, second}) {
     return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
                            Show(Shape{first, second}));
@@ -195,7 +195,7 @@ Status QuantizedTensors::AppendGguf(const std::string& name, int64_t rows, int64
   return Status();
 }
 
-// [rows, columns], a byte each.
+// [rows, columns], one byte each.
 Status QuantizedTensors::ReadBytes(const Part& part, std::string_view dtype,
                                    QuantizedMatrix* matrix) {
   const std::string name = part.base + "weight";
@@ -221,9 +221,9 @@ Status QuantizedTensors::ReadRowScales(const Part& part, QuantizedMatrix* matrix
   return Status();
 }
 
-// One scale for the matrix, for each output, or for each block.
+// One scale per matrix, per output, or per block.
 Status QuantizedTensors::ReadFp8Scales(const Part& part, QuantizedMatrix* matrix) {
-  // Blocks mostly have "inverse" scales, which are what a code is worth, too.
+  // Blocks mostly have "inverse" scales, which despite their name multiply the codes, too.
   const bool is_inverse =
       quantization_.block_rows > 0 && !checkpoint_.Has(part.base + "weight_scale");
   const std::string name = part.base + (is_inverse ? "weight_scale_inv" : "weight_scale");
@@ -242,7 +242,7 @@ Status QuantizedTensors::ReadFp8Scales(const Part& part, QuantizedMatrix* matrix
   return Status();
 }
 
-// "weight_packed" [rows, ceil(columns / n)]: n codes in a word, the first lowest.
+// "weight_packed" [rows, ceil(columns / n)]: n codes per word, the first in the lowest bits.
 Status QuantizedTensors::ReadPacked(const Part& part, QuantizedMatrix* matrix) {
   const int bits = quantization_.bits, per_word = 32 / bits;
   const int64_t words = Ceil(part.columns, per_word);
@@ -261,7 +261,7 @@ Status QuantizedTensors::ReadPacked(const Part& part, QuantizedMatrix* matrix) {
   return Status();
 }
 
-// "weight_scale" [rows, groups], "weight_zero_point" [ceil(rows / n), groups]: n rows in a word.
+// "weight_scale" [rows, groups], "weight_zero_point" [ceil(rows / n), groups]: n rows per word.
 Status QuantizedTensors::ReadPackedScales(const Part& part, QuantizedMatrix* matrix) {
   OUTRIDER_ASSIGN(const std::vector<float> scales,
                   FindScales(part.base + "weight_scale", part.rows, part.groups));
@@ -289,7 +289,7 @@ Status QuantizedTensors::ReadPackedScales(const Part& part, QuantizedMatrix* mat
   return Status();
 }
 
-// GPTQ's "qweight" [columns / n, rows] has n inputs in a word, AWQ's [columns, rows / 8] eight
+// GPTQ's "qweight" [columns / n, rows] has n inputs per word, AWQ's [columns, rows / 8] eight
 // outputs in kAwqOrder.
 Status QuantizedTensors::ReadByInput(const Part& part, QuantizedMatrix* matrix) {
   const int bits = quantization_.bits, per_word = 32 / bits;
@@ -351,7 +351,7 @@ Status QuantizedTensors::ReadScalesByGroup(const Part& part, QuantizedMatrix* ma
         slot = static_cast<size_t>(found - kAwqOrder.begin());
       }
       uint32_t zero = word >> static_cast<size_t>(bits) * slot & mask;
-      // As its own code has it, one more wraps around.
+      // As in GPTQ's own code, adding one wraps around.
       if (quantization_.stores_zeros_less_one) zero = (zero + 1) & mask;
       const size_t at = part.GroupAt(row, group);
       matrix->scales[at] = scales[static_cast<size_t>(group * part.rows + row)];
@@ -361,7 +361,7 @@ Status QuantizedTensors::ReadScalesByGroup(const Part& part, QuantizedMatrix* ma
   return Status();
 }
 
-// Inputs that name their groups (act-order) are sorted by them, so that a group's are neighbours.
+// Inputs that name their groups (act-order) are sorted by group, so that groups are contiguous.
 Status QuantizedTensors::ReadOrder(const Part& part, const std::string& name,
                                    QuantizedMatrix* matrix) {
   std::vector<int32_t> order;

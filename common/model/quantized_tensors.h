@@ -1,4 +1,4 @@
-// Reads matrices that a checkpoint holds as codes, in each of the published layouts.
+// Reads a checkpoint's quantized matrices, in each of the published layouts.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@ namespace outrider {
 
 class QuantizedTensors {
  public:
-  // Both must outlive it.
+  // Both must outlive this object.
   QuantizedTensors(const Checkpoint& checkpoint, const Quantization& quantization)
       : checkpoint_(checkpoint), quantization_(quantization) {}
 
-  // Whether the matrix "X.weight" is held as codes: layouts leave some matrices as floats.
+  // Whether the matrix "X.weight" is quantized; every layout leaves some matrices as floats.
   bool Holds(const std::string& name) const;
 
-  // Appends the rows of the matrix "X.weight" [rows, columns] below those that `matrix` has, which
-  // are of this layout too. kInvalidArgument for a tensor that is missing, has another type or
-  // shape or indices out of range, kDataLoss for a code or scale that is NaN, infinite or a scale
-  // of zero, kUnimplemented for parts whose inputs have different orders.
+  // Appends the rows of the matrix "X.weight" [rows, columns] below those of `matrix`, which have
+  // the same layout. kInvalidArgument for a tensor that is missing or has another type or shape, or
+  // for indices out of range; kDataLoss for a code or scale that is NaN or infinite, or a scale of
+  // zero; kUnimplemented for parts whose inputs have different orders.
   Status Append(const std::string& name, int64_t rows, int64_t columns, QuantizedMatrix* matrix);
 
-  // Bytes of the files that were read so far.
+  // Bytes of the files read so far.
   int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  struct Part;  // one matrix on its way
+  struct Part;  // a matrix being read
 
   std::string CodesName(const std::string& name) const;
-  // The tensor `name` if it has this type and shape.
+  // The tensor `name`, provided it has this type and shape.
   Result<const SafetensorsEntry*> Find(const std::string& name, std::string_view dtype,
                                        std::initializer_list<int64_t> shape);
-  // The values of a tensor of floats, [first, second], in its own order.
+  // The values of a float tensor [first, second], in its own order.
   Result<std::vector<float>> FindScales(const std::string& name, int64_t first, int64_t second);
 
   Status AppendGguf(const std::string& name, int64_t rows, int64_t columns,

@@ -15,7 +15,7 @@ Status Bad(const ForwardSequence& share, const std::string& what) {
 // The highest position of a share, or some position from `limit` on if there is one.
 int32_t DeepestPosition(const ForwardSequence& share, int length, int limit) {
   const auto count = static_cast<int32_t>(share.tokens.size());
-  // No node is deeper than the share is long; the walk below is for the last few tokens only.
+  // No node is deeper than the share is long, so only the last few tokens need the loop below.
   if (share.parents.empty() || length + count <= limit) return length + count - 1;
   int32_t deepest = 0;
   for (int32_t i = 0; i < count; ++i) {
@@ -103,7 +103,7 @@ void RaggedBatch::Add(const ForwardSequence& share, const PageTable& table) {
   for (const int32_t row : share.logit_rows) logit_rows_.push_back(first_row + row);
   context_.push_back(length);
   row_begin_.push_back(first_row + count);
-  // Pages reserved for later stay out.
+  // Pages reserved for later tokens are left out.
   const int32_t used = (length + count + table.page_tokens() - 1) / table.page_tokens();
   pages_.insert(pages_.end(), table.pages().begin(), table.pages().begin() + used);
   page_begin_.push_back(static_cast<int32_t>(pages_.size()));

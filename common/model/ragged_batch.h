@@ -1,9 +1,10 @@
-// The plan of one forward pass, made on the host: every row's position, KV slot and parent, and
-// every sequence's pages, flattened into the arrays that the kernels read (BatchLayout). Pure: no
-// device, no model.
+// Plans one forward pass on the host: every row's position, KV slot and parent, and every
+// sequence's pages, flattened into the arrays that the kernels read (BatchLayout). Pure: no device,
+// no model.
 //
-// Thread: the owner of the model. Use Check for all sequences, reserve their pages, then Begin and
-// one Add per sequence. The arrays keep their capacity, so a steady state allocates nothing.
+// Thread: the owner of the model. Call CheckShare for all sequences, reserve their pages, then
+// Begin and one Add per sequence. The arrays keep their capacity, so a steady state allocates
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +19,22 @@
 
 namespace outrider {
 
-// What a model can take.
+// Limits of a model.
 struct BatchLimits {
   int vocab_size = 0;
   int max_positions = 0;
 };
 
-// Whether `share` can stand behind `length` tokens: ids within the vocabulary, a tree (or chain)
-// in node order, ascending logit rows, positions below the limit. kInvalidArgument says what not.
+// Checks that `share` can follow `length` tokens: ids within the vocabulary, a tree (or chain) in
+// node order, ascending logit rows, positions below the limit. kInvalidArgument says what is wrong.
 Status CheckShare(const ForwardSequence& share, int length, const BatchLimits& limits);
 
-// True when the nodes form a chain, whether or not `parents` spells it out.
+// True when the nodes form a chain, whether or not `parents` is given.
 bool IsChain(std::span<const int32_t> parents);
 
 class RaggedBatch {
  public:
-  // Starts a batch. `has_tree`: some share of it is no chain.
+  // Starts a batch. `has_tree`: at least one share is not a chain.
   void Begin(bool has_tree);
   // REQUIRES: CheckShare has passed and the table has room for the share's tokens.
   void Add(const ForwardSequence& share, const PageTable& table);
@@ -41,7 +42,7 @@ class RaggedBatch {
   int rows() const { return static_cast<int>(tokens_.size()); }
   // Valid until the next Begin or Add.
   BatchLayout layout() const;
-  // Rows whose logits are wanted, ascending.
+  // Rows whose logits are requested, ascending.
   std::span<const int32_t> logit_rows() const { return logit_rows_; }
 
  private:

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// What becomes of the frequency of pair `pair`, one overload for each scaling.
+// Rescales the frequency of pair `pair`, with one overload per scaling.
 struct PairFrequency {
   const RopeDescription& rope;
   int pair;
@@ -23,8 +23,8 @@ struct PairFrequency {
   }
 };
 
-// Pairs that turn often within the original context stay, those that turn seldom are slowed down by
-// `factor`, those between are interpolated.
+// Pairs that turn often within the original context are unchanged, those that turn rarely are
+// slowed down by `factor`, and those between are interpolated.
 double PairFrequency::operator()(const Llama3RopeScaling& scaling) const {
   const double turns =
       scaling.original_max_position_embeddings * frequency / (2 * std::numbers::pi);
@@ -51,7 +51,7 @@ double PairFrequency::operator()(const YarnRopeScaling& scaling) const {
   }
   low = std::max(low, 0.0);
   high = std::min(high, rope.dims - 1.0);
-  if (low == high) high += 0.001;  // as Transformers has it
+  if (low == high) high += 0.001;  // as in Transformers
   const double slowed = std::clamp((pair - low) / (high - low), 0.0, 1.0);
   return slowed * frequency / scaling.factor + (1 - slowed) * frequency;
 }

@@ -8,14 +8,14 @@
 
 namespace outrider {
 
-// Radians per position of each of the rope.dims / 2 rotated pairs, rescaled as `rope` says (the
-// rope types of Hugging Face Transformers).
+// Radians per position of each of the rope.dims / 2 rotated pairs, rescaled according to `rope`
+// (the rope types of Hugging Face Transformers).
 std::vector<double> RopeFrequencies(const RopeDescription& rope);
 
-// The kinds of RoPE that the layers have, each once.
+// The distinct kinds of RoPE among the layers.
 std::vector<RopeDescription> DistinctRopes(std::span<const LayerDescription> layers);
 
-// [positions, rope.dims]: each row dims / 2 cosines, then as many sines, times the attention
+// [positions, rope.dims]: each row has dims / 2 cosines, then as many sines, times the attention
 // factor. Computed in double: at position 100,000 an angle in float is off by a hundredth.
 std::vector<float> RopeTable(const RopeDescription& rope, int positions);
 

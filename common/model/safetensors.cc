@@ -66,7 +66,7 @@ Result<SafetensorsEntry> ParseEntry(const JsonValue& json, std::span<const std::
   return entry;
 }
 
-// The format has neither gaps nor overlaps.
+// Checks that there are neither gaps nor overlaps, as the format requires.
 Status CheckTiling(std::vector<SafetensorsEntry>& entries, std::span<const std::byte> data) {
   std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     if (a.bytes.data() != b.bytes.data()) return a.bytes.data() < b.bytes.data();
@@ -88,13 +88,13 @@ Status CheckTiling(std::vector<SafetensorsEntry>& entries, std::span<const std::
   return Status();
 }
 
-// A shard's name must stay in the model's directory.
+// A shard's name must not lead out of the model's directory.
 bool IsPlainFileName(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
 
-// Tensor name -> shard.
+// Tensor name to shard.
 Result<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path& path) {
   OUTRIDER_ASSIGN(const JsonValue index, ReadJsonObject(path, {.bytes = kMaxIndexBytes}));
   const JsonValue weight_map = index["weight_map"];

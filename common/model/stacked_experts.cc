@@ -12,9 +12,9 @@ namespace outrider {
 namespace {
 
 constexpr int64_t kMxGroup = 32;     // inputs that share a scale
-constexpr uint8_t kNanScale = 0xff;  // of E8M0; other bytes b are 2^(b - 127)
+constexpr uint8_t kNanScale = 0xff;  // in E8M0; other bytes b are 2^(b - 127)
 
-// Twice what the codes of E2M1 are worth: a sign and 0, 0.5, 1, 1.5, 2, 3, 4 or 6.
+// Twice the values of the E2M1 codes: a sign and 0, 0.5, 1, 1.5, 2, 3, 4 or 6.
 constexpr std::array<int8_t, 16> kTwiceFp4 = {0, 1,  2,  3,  4,  6,  8,  12,
                                               0, -1, -2, -3, -4, -6, -8, -12};
 
@@ -83,7 +83,7 @@ Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const 
 
 std::vector<float> StackedExperts::Floats(int expert) const {
   const auto rows = static_cast<size_t>(shape_.rows), columns = static_cast<size_t>(shape_.columns);
-  std::vector<size_t> from(rows);  // of each row
+  std::vector<size_t> from(rows);  // for each row
   for (size_t row = 0; row < rows; ++row) {
     from[row] = static_cast<size_t>(StackedRow(shape_, static_cast<int64_t>(row)));
   }
@@ -113,7 +113,7 @@ QuantizedMatrix StackedExperts::Codes(int expert) const {
     }
     const uint8_t* const exponents = BytesOf(*scales_) + from * groups;
     for (size_t group = 0; group < groups; ++group) {
-      out.scales.push_back(std::ldexp(1.f, exponents[group] - 128));  // codes are doubled
+      out.scales.push_back(std::ldexp(1.f, exponents[group] - 128));  // the codes are doubled
     }
   }
   return out;

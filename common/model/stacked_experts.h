@@ -1,5 +1,5 @@
-// One projection of all experts of a mixture where a checkpoint holds it as one tensor (gpt-oss):
-// as floats, input by input, or as MXFP4 codes.
+// One projection of all experts of a mixture, for checkpoints that store it as one tensor
+// (gpt-oss): as floats, input-major, or as MXFP4 codes.
 #pragma once
 
 #include <cstdint>
@@ -16,32 +16,33 @@ struct StackedShape {
   int experts = 0;
   int64_t rows = 0;     // outputs of an expert
   int64_t columns = 0;  // inputs
-  // Rows of gate and up take turns in the checkpoint; what is read has all gates first.
+  // Rows of gate and up alternate in the checkpoint; the result has all gates first.
   bool interleaved = false;
 };
 
-// The row of the checkpoint that becomes row `row` of an expert's matrix.
+// The checkpoint's row that becomes row `row` of an expert's matrix.
 int64_t StackedRow(const StackedShape& shape, int64_t row);
 
 class StackedExperts {
  public:
-  // The tensor `name` [experts, columns, rows], or `name`_blocks [experts, rows, columns / 32, 16]
-  // of bytes with two codes each, the first low, and `name`_scales [experts, rows, columns / 32]
-  // (OCP Microscaling Formats 1.0, MXFP4). kInvalidArgument for a tensor that is missing or has
-  // another type or shape, kDataLoss for a scale that is NaN. Values of floats are the caller's to
-  // check.
+  // Finds the tensor `name` [experts, columns, rows], or `name`_blocks [experts, rows, columns /
+  // 32, 16] of bytes with two codes each, the first in the low half, and `name`_scales [experts,
+  // rows, columns / 32] (OCP Microscaling Formats 1.0, MXFP4). kInvalidArgument for a tensor that
+  // is missing or has another type or shape, kDataLoss for a scale that is NaN. Float values must
+  // be checked by the caller.
   static Result<StackedExperts> Find(const Checkpoint& checkpoint, const std::string& name,
                                      const StackedShape& shape);
 
   bool has_codes() const { return blocks_ != nullptr; }
-  // REQUIRES: no codes.
+  // REQUIRES: has_codes() is false.
   const TensorView& view() const { return view_; }
   std::vector<float> Floats(int expert) const;  // [rows, columns]
-  // An expert's codes as 8-bit integers: a code of MXFP4 is worth a multiple of a half, 6 at most.
+  // An expert's codes as 8-bit integers: the value of an MXFP4 code is a multiple of a half, at
+  // most 6.
   QuantizedMatrix Codes(int expert) const;
   // Of the tensors.
   int64_t bytes() const;
-  // The values are not needed any more: their part of the file need not stay in memory.
+  // Called when the values are no longer needed, so that their part of the file can leave memory.
   void Forget() const;
 
  private:

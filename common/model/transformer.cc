@@ -78,9 +78,9 @@ class Transformer : public Model, public DeviceModel {
   }
   SequenceId Adopt(PageTable table);
   void CarryOutCopies();
-  // `more`: tokens that each sequence takes after those of the batch.
+  // `more` is the number of tokens that each sequence takes after those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int more);
-  // Before its arrays are written again.
+  // Must be called before the arrays of the last pass are overwritten.
   void WaitForLastPass() {
     if (std::exchange(in_flight_, false)) backend_->Wait();
   }
@@ -92,7 +92,7 @@ class Transformer : public Model, public DeviceModel {
 
   const ModelConfig config_;
   const ModelOptions options_;
-  // Before what holds its memory: destroyed last.
+  // Declared before everything that uses its memory, so that it is destroyed last.
   const std::unique_ptr<Backend> backend_;
   LayerStack layers_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
@@ -102,9 +102,9 @@ class Transformer : public Model, public DeviceModel {
   PagePool pool_;
   std::vector<std::optional<PageTable>> tables_;  // indexed by SequenceId
   std::vector<SequenceId> free_ids_;
-  // Of the last Forward the first one; of the last DraftChains by depth.
+  // The first one belongs to the last Forward; all belong to the last DraftChains, by depth.
   std::vector<RaggedBatch> batches_{1};
-  bool in_flight_ = false;  // the last Forward was not waited for
+  bool in_flight_ = false;  // the last Forward has not been waited for
   std::vector<SlotCopy> copies_;
   std::vector<SequenceId> seen_;  // scratch of CheckBatch
 };
@@ -219,7 +219,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
 Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
                                 const PickBatch& draws, std::span<const PickedRow>* picked) {
   static constexpr int32_t kOnlyRow = 0;
-  static constexpr TokenId kDrawn = 0;  // stands for the token that only the device knows
+  static constexpr TokenId kDrawn = 0;  // placeholder for the token that only the device knows
   OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.size()) == chains.size());
   *picked = {};
   std::vector<int32_t> last_rows;
@@ -258,8 +258,8 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   return Status();
 }
 
-// The batch's tokens become the sequences' own. Copies wait for CarryOutCopies: all of them are of
-// what stood before, as a sequence that has written to a page shares it with nobody.
+// Appends the batch's tokens to their sequences. Copies are deferred to CarryOutCopies: all of them
+// copy earlier contents, because a sequence that has written to a page does not share it.
 void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat) {
   flat->Begin(std::any_of(batch.begin(), batch.end(),
                           [](const ForwardSequence& share) { return !IsChain(share.parents); }));
@@ -280,8 +280,8 @@ BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
   return layout;
 }
 
-// On the host, pinned where there is a device: taken as it is needed, as most rows of a device stay
-// there, and all of the largest batch would be gigabytes.
+// Host memory, pinned if there is a device. It is allocated on demand, since most rows stay on the
+// device, and memory for all rows of the largest batch would be gigabytes.
 Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
   constexpr size_t kLeastRows = 16;
   size_t rows = 0;
@@ -291,7 +291,7 @@ Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
   if (rows <= host_rows_) return Status();
   rows = std::min(std::bit_ceil(std::max(rows, kLeastRows)),
                   static_cast<size_t>(options_.max_batch_tokens));
-  host_logits_.reset();  // before the larger one is taken
+  host_logits_.reset();  // before the larger one is allocated
   host_rows_ = 0;
   OUTRIDER_ASSIGN(
       host_logits_,
@@ -300,10 +300,10 @@ Status Transformer::MakeRoomForLogits(std::span<const ForwardSequence> batch) {
   return Status();
 }
 
-// Brings the rows that are wanted there to the host, one after another; how many.
+// Copies the requested rows to the host, one after another. Returns their number.
 int Transformer::CopyLogits(std::span<const ForwardSequence> batch) {
   const auto vocabulary = static_cast<size_t>(config_.vocab_size);
-  size_t first = 0, copied = 0;  // rows
+  size_t first = 0, copied = 0;  // in rows
   for (size_t i = 0; i < batch.size();) {
     size_t run = 0;
     for (; i < batch.size() && batch[i].logits_to_host; ++i) run += batch[i].logit_rows.size();
@@ -354,7 +354,7 @@ Status CheckOptions(const ModelOptions& options) {
   return Status();
 }
 
-// All zeros: nothing to plan with.
+// All zeros if unknown.
 DeviceMemory MemoryOf(Backend& backend) {
   DeviceOps* const device = backend.device();
   return device == nullptr ? DeviceMemory() : device->Memory();
@@ -385,7 +385,7 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
   for (const AttentionShape& shape : ShapesOf(config, options)) {
     OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
   }
-  // Before anything large is taken: what the options alone make wrong.
+  // Checks the options alone, before anything large is allocated.
   OUTRIDER_TRY(PlanKvPages(config, options, {}).status());
   OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
   std::vector<KvScales> kv_scales(config.layers.size());

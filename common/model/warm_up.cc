@@ -11,8 +11,8 @@
 namespace outrider {
 namespace {
 
-// Tokens that differ, so that rows of a mixture of experts choose different experts, as those of a
-// text do: equal ones would make more rows look free.
+// Distinct tokens, so that rows of a mixture of experts choose different experts, as those of a
+// text do: equal tokens would make additional rows look free.
 std::vector<TokenId> SpreadTokens(int count, int vocab_size) {
   constexpr uint32_t kStep = 2654435761u;  // Knuth 1998, section 6.4: multiples are far apart
   std::vector<TokenId> tokens;
@@ -22,8 +22,8 @@ std::vector<TokenId> SpreadTokens(int count, int vocab_size) {
   return tokens;
 }
 
-// A pass of a new sequence's first `rows` tokens. All rows are scored, as a draft's are: the output
-// head's products are those of any batch.
+// One pass over a new sequence's first `rows` tokens. All rows are scored, as those of a draft are,
+// so the output head's products are those of any batch.
 Status RunPass(Model* model, int rows) {
   const std::vector<TokenId> tokens = SpreadTokens(rows, model->config().vocab_size);
   std::vector<int32_t> all(static_cast<size_t>(rows));
@@ -36,14 +36,15 @@ Status RunPass(Model* model, int rows) {
   return ran;
 }
 
-// The next size to run. A device's library chooses an algorithm for all products of 16 k rows up to
-// 128, and of a power of two beyond (cuda/product_choice.h), with the first that it sees.
+// The next smaller size to run. A device's library chooses one algorithm for all products up to
+// each multiple of 16 rows to 128, and up to each power of two beyond (cuda/product_choice.h), at
+// the first product of the bucket.
 int Below(int rows) {
   if (rows > 16 && rows <= 128) return (rows - 1) / 16 * 16;
   return static_cast<int>(std::bit_ceil(static_cast<unsigned>(rows)) / 2);
 }
 
-// Tokens that one sequence can take in one pass.
+// Tokens that one sequence can run in one pass.
 int MostRows(const Model& model) {
   return std::min({model.max_batch_tokens(), model.free_pages() * model.page_tokens(),
                    model.config().max_position_embeddings});
@@ -63,7 +64,7 @@ Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double mos
   const SteadyClock clock;
   const Time begin = clock.Now();
   std::vector<PassTime> times;
-  // A device that runs passes as graphs makes them of the second pass of a kind.
+  // A device that runs passes as graphs captures them at the second pass of a kind.
   constexpr int kRepetitions = 3;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
     size_t at = 0;

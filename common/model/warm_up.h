@@ -1,7 +1,7 @@
-// Passes that nobody waits for, before the first request: memory is touched for the first time, a
-// device loads its kernels, libraries choose their algorithms and working memory grows to what the
-// largest batch takes. A device that lacks the memory for that is found at start, and no request's
-// time holds it.
+// Forward passes before the first request, for which no request waits: memory is touched for the
+// first time, a device loads its kernels, libraries choose their algorithms, and working memory
+// grows to the needs of the largest batch. A device with too little memory for that is detected at
+// start, and no request pays for any of this.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace outrider {
 
-// Runs passes of `most_rows` tokens and fewer, so that each product that a batch may need has been
-// made once, down to one token; as far as batches, positions and free pages go. Errors are
-// Forward's.
+// Runs passes of `most_rows` tokens and fewer, down to one token, so that each product that a batch
+// may need has been run once; limited by the batch size, positions and free pages. Errors are those
+// of Forward.
 Status WarmUp(Model* model, int most_rows);
 
 struct PassTime {
@@ -21,8 +21,9 @@ struct PassTime {
   double seconds = 0;
 };
 
-// What passes of 1, 2, 4, .. `most_rows` tokens cost that are all scored, as a draft's are: the
-// fastest of three each, as far as `most_seconds` go. REQUIRES: it has been warmed up.
+// The cost of passes of 1, 2, 4, ... `most_rows` tokens that are all scored, as those of a draft
+// are: the fastest of three runs each, within `most_seconds` in total. REQUIRES: the model has been
+// warmed up.
 Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds);
 
 }  // namespace outrider

@@ -35,7 +35,7 @@ const char* WeightTypeName(WeightType type) {
   return "unknown";
 }
 
-// Magnitudes from which a number becomes an infinity.
+// The smallest magnitude that is rounded to infinity.
 float LimitOf(WeightType type) {
   switch (type) {
     case WeightType::kF16: return 65520.f;
@@ -49,7 +49,7 @@ float LimitOf(WeightType type) {
   return std::numeric_limits<float>::infinity();
 }
 
-// The values of --weights that hold numbers which `type` cannot.
+// The values of --weights that can represent numbers which `type` cannot.
 const char* WiderThan(WeightType type) {
   switch (type) {
     case WeightType::kF16: return "bf16 or f32";
@@ -80,7 +80,7 @@ bool IsFloats(WeightType type) {
   return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBf16;
 }
 
-// What codes of a checkpoint are kept as, where `asked` is --weights.
+// The type in which a checkpoint's codes are kept, given `asked`, the value of --weights.
 WeightType KeptAs(const QuantizedMatrix& matrix, WeightType asked, bool rounds_activations) {
   switch (matrix.type) {
     case CodeType::kInt4: return WeightType::kW4A16;
@@ -92,7 +92,7 @@ WeightType KeptAs(const QuantizedMatrix& matrix, WeightType asked, bool rounds_a
   return rounds && is_plain ? WeightType::kW8A8 : WeightType::kW8A16;
 }
 
-// "[12, 345]": where element `index` is.
+// "[12, 345]": the coordinates of element `index`.
 std::string Coordinates(const Shape& shape, size_t index) {
   std::string text;
   for (auto size = shape.rbegin(); size != shape.rend(); ++size) {
@@ -103,7 +103,7 @@ std::string Coordinates(const Shape& shape, size_t index) {
   return "[" + text + "]";
 }
 
-// A NaN in a weight makes every text the same nonsense; it is found here or never.
+// A NaN in a weight turns every text into the same garbage; if it is not found here, it never is.
 Status CheckFits(const std::string& name, const TensorView& view, WeightType kept) {
   const size_t index = FindUnfit(view, LimitOf(kept));
   if (index == view.elements()) return Status();
@@ -118,7 +118,7 @@ Status CheckFits(const std::string& name, const TensorView& view, WeightType kep
                          " can hold; use --weights " + WiderThan(kept));
 }
 
-// A part of a matrix: the tensor that holds its rows.
+// A part of a matrix: the tensor with some of its rows.
 struct Part {
   std::string name;
   int64_t rows = 0;
@@ -141,12 +141,12 @@ class Loader {
     return Matrix({{name, rows}}, columns);
   }
 
-  // The parts, one on top of another. All have `columns` columns.
+  // Stacks the parts' rows. All have `columns` columns.
   Result<std::unique_ptr<PackedMatrix>> Matrix(const std::vector<Part>& parts, int64_t columns) {
     return Load(parts, columns, type_);
   }
 
-  // A mixture's router: f32, so that the choice of experts is not rounded.
+  // A mixture's router is kept in f32, so that the choice of experts is not affected by rounding.
   Result<std::unique_ptr<PackedMatrix>> Router(const std::string& name, int64_t rows,
                                                int64_t columns) {
     if (codes_.Holds(name)) {
@@ -155,7 +155,7 @@ class Loader {
     return Load({{name, rows}}, columns, WeightType::kF32);
   }
 
-  // One projection of all experts, whose parts `parts` names by expert.
+  // One projection of all experts; `parts` gives the parts of each expert's matrix.
   Result<std::unique_ptr<ExpertMatrices>> Experts(
       int experts, int64_t columns, const std::function<std::vector<Part>(int expert)>& parts) {
     std::vector<std::unique_ptr<PackedMatrix>> matrices;
@@ -166,7 +166,7 @@ class Loader {
     return backend_.GroupExperts(std::move(matrices));
   }
 
-  // The same of experts that are stacked as the tensor `name`.
+  // The same for experts that are stacked in the tensor `name`.
   Result<std::unique_ptr<ExpertMatrices>> Stacked(const std::string& name,
                                                   const StackedShape& shape) {
     OUTRIDER_ASSIGN(const StackedExperts stacked, StackedExperts::Find(checkpoint_, name, shape));
@@ -197,7 +197,7 @@ class Loader {
     return backend_.GroupExperts(std::move(matrices));
   }
 
-  // The biases of such experts, [experts, rows] in the order of their matrices' rows.
+  // The biases of such experts, [experts, rows], in the order of their matrices' rows.
   Result<std::unique_ptr<Buffer>> StackedBias(const std::string& name, const StackedShape& shape) {
     std::vector<std::byte> storage;
     OUTRIDER_ASSIGN(const TensorView view,
@@ -213,13 +213,13 @@ class Loader {
     return Upload(values);
   }
 
-  // A matrix with a row for each token: 4 bits are too few for it.
+  // A matrix with one row per token, for which 4 bits are too few.
   Result<std::unique_ptr<PackedMatrix>> Table(const std::string& name, int64_t rows,
                                               int64_t columns) {
     return Load({{name, rows}}, columns, type_ == WeightType::kW4A16 ? WeightType::kW8A16 : type_);
   }
 
-  // The vectors named, one after another and `offset` more, as f32 on the device.
+  // Concatenates the named vectors, adds `offset`, and uploads them as f32.
   Result<std::unique_ptr<Buffer>> Vector(
       const std::vector<std::pair<std::string, int64_t>>& names_and_sizes, float offset = 0) {
     std::vector<float> values;
@@ -239,7 +239,7 @@ class Loader {
     return Vector({{name + ".weight", size}}, config_.norm_gain_offset);
   }
 
-  // Says what the matrices are in the files and what they are kept as.
+  // Logs the types of the matrices in the files and in memory.
   void LogTypes() const {
     const bool asked = !IsFloats(type_);
     std::string message = "weights are kept as they are stored";
@@ -276,8 +276,8 @@ class Loader {
     return packed;
   }
 
-  // Whether the blocks of a GGUF file are kept as the codes that they are: all parts must be of one
-  // type. A device would widen codes again for each product, so there they become floats once.
+  // Whether the blocks of a GGUF file are kept as codes: all parts must have the same type. A
+  // device would widen codes again for each product, so there they become floats once.
   bool KeepsGgufCodes(const std::vector<Part>& parts) const {
     const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor.type;
     return backend_.device() == nullptr &&
@@ -297,7 +297,7 @@ class Loader {
     return parts.front().name + (parts.size() > 1 ? " and those it is stacked with" : "");
   }
 
-  // `values` may change when this returns.
+  // `values` may be overwritten when this returns.
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& values, WeightType type,
                                              const std::vector<Part>& parts) {
     Result<std::unique_ptr<PackedMatrix>> packed = backend_.Pack(values, type);
@@ -312,8 +312,8 @@ class Loader {
     TensorView stacked;
     stacked.shape = {0, columns};
     bool same_dtype = true;
-    std::vector<std::vector<std::byte>> storage(
-        parts.size());  // of those that the file has in blocks
+    // For parts that the file has in blocks.
+    std::vector<std::vector<std::byte>> storage(parts.size());
     const Dtype blocks_as = type == WeightType::kBf16 ? Dtype::kBf16 : Dtype::kF32;
     for (const Part& part : parts) {
       OUTRIDER_ASSIGN(TensorView view,
@@ -349,8 +349,8 @@ class Loader {
     return Pack(stacked, type, parts);
   }
 
-  // Kept as they are where the backend has a product for them, else as floats of the type asked
-  // for.
+  // Keeps the codes as they are if the backend has a product for them, otherwise as floats of the
+  // requested type.
   Result<std::unique_ptr<PackedMatrix>> PackCodes(const std::vector<Part>& parts, int64_t columns) {
     QuantizedMatrix matrix;
     for (const Part& part : parts) {
@@ -393,8 +393,8 @@ class Loader {
     return Status();
   }
 
-  // Notes that a matrix of this type is stored; a GGUF file has more names for types. Returns
-  // whether it is stored in blocks.
+  // Records that a matrix of this type is stored; a GGUF file has more type names. Returns whether
+  // it is stored in blocks.
   bool NoteStored(const std::string& name, const char* type) {
     const GgufEntry* const gguf = checkpoint_.Gguf(name);
     stored_.insert(gguf == nullptr ? type : GgmlTypeName(gguf->tensor.type));
@@ -414,7 +414,7 @@ class Loader {
                           std::vector<std::byte>* storage) {
     Result<TensorView> view = checkpoint_.FindWidened(name, blocks_as, storage);
     if (!view.ok()) {
-      // A file that is there but lacks a tensor is a bad model, not a missing one.
+      // A tensor missing from an existing file means a bad model, not a missing one.
       return view.status().code() == Code::kNotFound ? InvalidArgument(view.status().message())
                                                      : view.status();
     }
@@ -428,7 +428,7 @@ class Loader {
     return view;
   }
 
-  // It is packed, so its part of the file need not stay in memory beside it.
+  // The tensor has been packed, so its part of the file can leave memory.
   static void Forget(const TensorView& view) {
     MappedFile::Forget(
         {static_cast<const std::byte*>(view.data), view.elements() * DtypeBytes(view.dtype)});
@@ -447,13 +447,13 @@ class Loader {
   Backend& backend_;
   const LoadProgress& progress_;
   const int64_t all_;  // bytes of the files
-  int64_t done_ = 0;   // of those, found so far
-  // Of the matrices: types in the files and in memory, and whether one lost digits between them.
+  int64_t done_ = 0;   // of those, processed so far
+  // For the matrices: types in the files and in memory, and whether any lost precision in between.
   std::set<std::string> stored_, kept_;
   bool rounds_ = false;
 };
 
-// The attention half of a layer, whose tensors' names begin with `layer`.
+// The attention half of a layer; the names of its tensors begin with `layer`.
 Status LoadAttention(const ModelConfig& config, const AttentionDescription& described,
                      const std::string& layer, Loader& load, LayerWeights* out) {
   const std::string attention = layer + "self_attn.";

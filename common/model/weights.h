@@ -1,5 +1,5 @@
-// The weights of a model in the form that its backend multiplies with. The names of tensors are
-// known here, those of norms to the description of a layer.
+// The weights of a model in the form that its backend multiplies. This file knows the names of
+// tensors, except those of norms, which the description of a layer has.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// Of a buffer that may be null.
+// The floats of a buffer, which may be null.
 inline const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
   return buffer == nullptr ? nullptr : buffer->floats();
 }
@@ -23,14 +23,14 @@ inline const float* FloatsOf(const std::unique_ptr<Buffer>& buffer) {
 struct MixtureWeights {
   std::unique_ptr<PackedMatrix> router;     // [experts, hidden], f32
   std::unique_ptr<Buffer> router_bias;      // [experts] or null
-  std::unique_ptr<ExpertMatrices> gate_up;  // of each expert: [2 * intermediate, hidden]
+  std::unique_ptr<ExpertMatrices> gate_up;  // per expert: [2 * intermediate, hidden]
   std::unique_ptr<Buffer> gate_up_bias;     // [experts, 2 * intermediate] or null
-  std::unique_ptr<ExpertMatrices> down;     // of each expert: [hidden, intermediate]
+  std::unique_ptr<ExpertMatrices> down;     // per expert: [hidden, intermediate]
   std::unique_ptr<Buffer> down_bias;        // [experts, hidden] or null
 };
 
 struct LayerWeights {
-  KvScales kv_scales;                            // of an FP8 cache
+  KvScales kv_scales;                            // for an FP8 cache
   std::unique_ptr<Buffer> attention_norm;        // [hidden] or null
   std::unique_ptr<Buffer> attention_norm_after;  // [hidden] or null
   std::unique_ptr<PackedMatrix> qkv;             // [(heads + 2 kv_heads) * head_dim, hidden]
@@ -41,7 +41,7 @@ struct LayerWeights {
   std::unique_ptr<Buffer> attention_out_bias;    // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm;              // [hidden] or null
   std::unique_ptr<Buffer> mlp_norm_after;        // [hidden] or null
-  MixtureWeights mixture;                        // empty, or what there is instead of the rest
+  MixtureWeights mixture;                        // empty, or replaces the fields below
   std::unique_ptr<PackedMatrix> gate_up;         // [2 * intermediate, hidden]
   std::unique_ptr<Buffer> gate_up_bias;          // [2 * intermediate] or null
   std::unique_ptr<PackedMatrix> down;            // [hidden, intermediate]
@@ -57,13 +57,13 @@ struct Weights {
   const PackedMatrix& output_head() const { return head != nullptr ? *head : *embedding; }
 };
 
-// Told while weights are loaded: bytes of the files that are done, of all that the files hold.
+// Called while weights are loaded: `done` of the files' `all` bytes have been processed.
 using LoadProgress = std::function<void(int64_t done, int64_t all)>;
 
-// Packs what `config` asks for; other tensors of the checkpoint are left alone. Logs whether
-// weights are rounded. kInvalidArgument when a tensor is missing, has another shape or a number
-// that `type` cannot hold, kDataLoss for one that is NaN or infinite; nothing of the checkpoint is
-// needed afterwards.
+// Packs the tensors that `config` requires and ignores the others. Logs whether weights are
+// rounded. kInvalidArgument when a tensor is missing, has another shape or a number that `type`
+// cannot represent, kDataLoss for one that is NaN or infinite. The checkpoint is not needed
+// afterwards.
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
                             WeightType type, Backend& backend, const LoadProgress& progress = {});
 

@@ -1,4 +1,4 @@
-// A quantised weight matrix on the device, kept as codes.
+// A quantized weight matrix on the device, kept as codes.
 //
 // Thread: the backend's owner.
 #pragma once

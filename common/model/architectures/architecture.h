@@ -1,5 +1,6 @@
-// The architectures of config.json that are known. A new one is a file of this folder, which reads
-// what is its own into the description of the layers, and a line of the table in architecture.cc.
+// The supported architectures of config.json. A new one is a file of this folder, which reads the
+// architecture's fields into the description of the layers, and a line of the table in
+// architecture.cc.
 #pragma once
 
 #include <string>
@@ -13,21 +14,21 @@ namespace outrider {
 
 struct Architecture {
   std::string_view name;  // "LlamaForCausalLM"
-  // Describes all of config->layers. The sizes, and so the number of layers, are read before.
-  // kUnimplemented names an option that is not supported, kInvalidArgument a field out of range.
+  // Describes all of config->layers. The sizes, and so the number of layers, have been read before.
+  // kUnimplemented names an unsupported option, kInvalidArgument a field out of range.
   Status (*describe)(const JsonValue& json, ModelConfig* config);
-  // Where config.json has none:
+  // Defaults for fields missing from config.json:
   int head_dim = 0;  // 0: hidden_size / num_attention_heads
   float rms_norm_eps = 1e-6f;
   int max_position_embeddings = 0;
 };
 
-// nullptr: it is not known.
+// nullptr: unknown.
 const Architecture* FindArchitecture(std::string_view name);
 // "LlamaForCausalLM, MistralForCausalLM, ..."
 std::string ArchitectureNames();
 
-// One for each file of this folder.
+// One per file of this folder.
 Status DescribeGemma2(const JsonValue& json, ModelConfig* config);
 Status DescribeGemma3(const JsonValue& json, ModelConfig* config);
 Status DescribeGptOss(const JsonValue& json, ModelConfig* config);

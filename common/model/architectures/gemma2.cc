@@ -5,7 +5,7 @@
 namespace outrider {
 
 // Gemma 2 (2024, "Improving Open Language Models at a Practical Size"): soft caps of scores and
-// logits, a window in every other layer from the first on, where the file does not say.
+// logits, and by default a window in every other layer, starting with the first.
 Status DescribeGemma2(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "gelu_pytorch_tanh"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));

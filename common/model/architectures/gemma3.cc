@@ -10,8 +10,8 @@ struct Ropes {
   RopeDescription global;  // of the others
 };
 
-// Until Transformers 4 "rope_theta" and "rope_scaling" are those of the global layers and
-// "rope_local_base_freq" of the local ones; from 5 on "rope_parameters" has an object for each.
+// Up to Transformers 4, "rope_theta" and "rope_scaling" are for the global layers and
+// "rope_local_base_freq" for the local ones; from 5 on, "rope_parameters" has an object for each.
 Result<Ropes> ReadRopes(const JsonValue& json, ModelConfig* config) {
   Ropes ropes;
   OUTRIDER_TRY(ReadRotaryDims(json, *config, &ropes.local));
@@ -30,13 +30,13 @@ Result<Ropes> ReadRopes(const JsonValue& json, ModelConfig* config) {
 
 }  // namespace
 
-// Gemma 3 (2025, "Gemma 3 Technical Report", section 2), its text models: heads of q and k are
-// normalised; five layers with a window, and a RoPE of their own, for one without.
+// The text models of Gemma 3 (2025, "Gemma 3 Technical Report", section 2): heads of q and k are
+// normalised; for each layer without a window there are five with one, which have their own RoPE.
 Status DescribeGemma3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "gelu_pytorch_tanh"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));
   OUTRIDER_TRY(MustBeOff(json["use_bidirectional_attention"]));
-  // Transformers 4 reads it and does not apply it.
+  // Transformers 4 reads it but does not apply it.
   if (const JsonValue cap = json["attn_logit_softcapping"]; !cap.is_null()) {
     return cap.Unsupported("; supported: null");
   }

@@ -41,7 +41,7 @@ Status DescribeGemmaModel(const JsonValue& json, ModelConfig* config) {
   config->tied_embeddings = true;
   const auto root = static_cast<float>(std::sqrt(static_cast<double>(config->hidden_size)));
   config->embedding_scale = root;
-  for (const char* name : {"torch_dtype", "dtype"}) {  // until Transformers 4; from 5 on
+  for (const char* name : {"torch_dtype", "dtype"}) {  // up to Transformers 4; from 5 on
     const JsonValue type = json[name];
     if (type.is_null() || type.Is("float32")) continue;
     if (type.Is("bfloat16")) {

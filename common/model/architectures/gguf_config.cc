@@ -31,7 +31,7 @@ constexpr Name kFused[] = {{"attn_qkv", "self_attn.qkv_proj"},
                            {"attn_output", "self_attn.o_proj"},
                            {"ffn_up", "mlp.gate_up_proj"},
                            {"ffn_down", "mlp.down_proj"}};
-// "*" stands for the number of an expert: the tensor holds all experts of a layer.
+// "*" is an expert's number: the tensor has all experts of a layer.
 constexpr Name kMixtral[] = {{"attn_q", "self_attn.q_proj"},
                              {"attn_k", "self_attn.k_proj"},
                              {"attn_v", "self_attn.v_proj"},
@@ -67,7 +67,7 @@ enum class Biases { kNone, kQkv, kAttention, kAll };
 
 struct GgufArchitecture {
   std::string_view name;
-  std::string_view checkpoint;  // the name of config.json
+  std::string_view checkpoint;  // the name in config.json
   std::span<const Name> projections;
   std::span<const Name> norms;
   bool qk_norms = false;
@@ -96,8 +96,8 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
 constexpr char kLongFactors[] = "rope_factors_long.weight";
 constexpr char kShortFactors[] = "rope_factors_short.weight";
 constexpr char kRopeFactors[] = "rope_freqs.weight";
-constexpr int64_t kMostOfASize = INT64_C(1)
-                                 << 31;   // of any size; config.cc has the limits that count
+// For any size; config.cc has the actual limits.
+constexpr int64_t kMostOfASize = INT64_C(1) << 31;
 constexpr size_t kMostEntries = 1 << 19;  // 36,000 for 94 layers of 128 experts
 
 bool IsGemma(const GgufArchitecture& architecture) {
@@ -142,7 +142,7 @@ Result<const GgufArchitecture*> FindArchitecture(const GgufFile& file) {
           "; with experts: " + NamesOf(/*mixtures=*/true));
 }
 
-// A tensor of a layer: "blk.12.attn_q.weight".
+// The name of a layer's tensor: "blk.12.attn_q.weight".
 struct LayerName {
   std::string_view layer, stem, suffix;
 };
@@ -166,7 +166,8 @@ bool MayHaveBias(const GgufArchitecture& architecture, std::string_view stem) {
   return false;
 }
 
-// What follows "model.layers.<n>." for a tensor of a layer; "": the architecture has none such.
+// The part after "model.layers.<n>." of a layer tensor's name; "" if the architecture has none
+// such.
 std::string CheckpointName(const GgufArchitecture& architecture, const LayerName& name) {
   const auto find = [&](std::span<const Name> names) -> std::string {
     for (const Name& known : names) {
@@ -184,8 +185,8 @@ std::string CheckpointName(const GgufArchitecture& architecture, const LayerName
   return found;
 }
 
-// A positive number, or the one that all elements of an array share: some files have a number for
-// each layer.
+// A positive number, or the common value of all elements of an array: some files have one number
+// per layer.
 Result<int64_t> SharedInt(const GgufFile& file, const std::string& key) {
   const auto found = file.metadata().find(key);
   if (found == file.metadata().end() || found->second.type != GgufValue::Type::kArray) {
@@ -201,7 +202,7 @@ Result<int64_t> SharedInt(const GgufFile& file, const std::string& key) {
   return numbers.front();
 }
 
-// Whether the tensor holds factors of RoPE, which become a part of the config.
+// Whether the tensor has RoPE factors, which become part of the config.
 bool IsOfConfig(const GgufArchitecture& architecture, std::string_view name) {
   if (architecture.name == "phi3") return name == kLongFactors || name == kShortFactors;
   return name == kRopeFactors && !IsGemma(architecture);
@@ -211,7 +212,7 @@ struct Heads {
   int64_t q = 0, k = 0;
 };
 
-// Without a name: the architecture has no such tensor.
+// With an empty name if the architecture has no such tensor.
 GgufEntry EntryOf(const GgufArchitecture& architecture, const GgufTensor& tensor, int64_t layers,
                   const Heads& heads) {
   GgufEntry entry = {.name = "", .tensor = tensor};
@@ -232,7 +233,7 @@ GgufEntry EntryOf(const GgufArchitecture& architecture, const GgufTensor& tensor
   return entry;
 }
 
-// Adds the entry, or one for each expert if it holds those of a layer.
+// Adds the entry, or one per expert if it has those of a layer.
 Status Add(const GgufFile& file, GgufEntry entry, int64_t experts,
            std::vector<GgufEntry>* entries) {
   const size_t star = entry.name.find('*');
@@ -263,7 +264,7 @@ Status Add(const GgufFile& file, GgufEntry entry, int64_t experts,
   return Status();
 }
 
-// Builds the JSON. Values are taken over as they are; what is missing stays absent.
+// Builds the JSON. Values are copied as they are; missing ones stay absent.
 class ConfigWriter {
  public:
   ConfigWriter(const GgufFile& file, const GgufArchitecture& architecture)
@@ -275,9 +276,9 @@ class ConfigWriter {
   std::string Key(std::string_view name) const {
     return std::string(architecture_.name) + "." + std::string(name);
   }
-  // The value of a number, a flag or a text, or the one that all elements of an array share.
+  // The value of a number, a flag or a text, or the common value of all elements of an array.
   Result<Json> Value(const std::string& key) const;
-  // Copies `name` of the architecture's keys to `field`.
+  // Copies the architecture's key `name` to `field`.
   Status Copy(std::string_view name, const char* field);
   Status CheckKeys() const;
   Status WriteSizes();
@@ -296,8 +297,8 @@ class ConfigWriter {
   int64_t layers_ = 0, heads_ = 0, hidden_ = 0, head_dim_ = 0;
 };
 
-// A float of 32 bits as the double that has the same shortest decimal form, so that reading it back
-// gives the same float.
+// A 32-bit float as the double with the same shortest decimal form, so that reading it back gives
+// the same float.
 Json OfFloat(double value) {
   std::array<char, 64> text;
   const auto end =
@@ -340,7 +341,7 @@ Status ConfigWriter::Copy(std::string_view name, const char* field) {
   return Status();
 }
 
-// A key of the architecture that is not known may change what the model computes.
+// An unknown key of the architecture may change what the model computes.
 Status ConfigWriter::CheckKeys() const {
   constexpr std::string_view kKnown[] = {"embedding_length",
                                          "feed_forward_length",
@@ -446,21 +447,21 @@ Status ConfigWriter::WriteRope() {
   }
   OUTRIDER_ASSIGN(const auto dims, file_.MaybeInt(Key("rope.dimension_count"), 1, kMostOfASize));
   if (dims.has_value() && *dims != head_dim_) {
-    // The neighbours that are rotated would not be those of a head's halves.
+    // The rotated neighbours would not correspond to the halves of a head.
     if (architecture_.interleaved || *dims > head_dim_) {
       return file_.Unsupported(
           Key("rope.dimension_count"),
           "is " + std::to_string(*dims) + ", heads have " + std::to_string(head_dim_));
     }
-    // In the middle between this and the next number: rounding the product down gives this one.
+    // Halfway to the next number, so that rounding the product down gives this one.
     json_["partial_rotary_factor"] =
         (static_cast<double>(*dims) + 0.5) / static_cast<double>(head_dim_);
   }
   return WriteRopeScaling();
 }
 
-// Factors that divide the frequencies of pairs: "longrope" does just that. Of the two lists the
-// second is for contexts beyond the original one.
+// Factors that divide the frequencies of pairs, as in "longrope". Of the two lists the second is
+// for contexts beyond the original one.
 Status ConfigWriter::WriteFactors(const char* short_tensor, const char* long_tensor,
                                   Json attention_factor) {
   Json scaling = {{"type", "longrope"}};
@@ -532,7 +533,7 @@ Status ConfigWriter::WriteRopeScaling() {
   return Status();
 }
 
-// What the file does not say is what llama.cpp takes: the score scale, windows in every other layer
+// For missing values, uses those of llama.cpp: the score scale, and windows in every other layer
 // (Gemma 2) or in five of six.
 Status ConfigWriter::WriteGemma() {
   if (!file_.Has(Key("attention.sliding_window"))) {
@@ -550,15 +551,16 @@ Status ConfigWriter::WriteGemma() {
     OUTRIDER_TRY(Copy("attn_logit_softcapping", "attn_logit_softcapping"));
   }
   OUTRIDER_TRY(Copy("final_logit_softcapping", "final_logit_softcapping"));
-  // The models of 27 billion parameters, which are told by their number of layers.
+  // The models of 27 billion parameters, which are recognised by their number of layers.
   const bool largest = layers_ == (third ? 62 : 46);
   json_["query_pre_attn_scalar"] = largest ? hidden_ / heads_ : head_dim_;
-  // Published checkpoints are in bf16, which the scale of embeddings is rounded to.
+  // Published checkpoints are in bf16, to which the scale of embeddings is rounded.
   json_["torch_dtype"] = "bfloat16";
   return Status();
 }
 
-// llama.cpp has a mixture in every layer, and lets the weights of a row's experts add up to 1.
+// llama.cpp has a mixture in every layer, and normalises the weights of a row's experts to sum to
+// 1.
 Status ConfigWriter::WriteMixture() {
   const bool is_mixtral = architecture_.name == "llama";
   const char* size = is_mixtral ? "feed_forward_length" : "expert_feed_forward_length";
@@ -599,7 +601,7 @@ Result<std::string> ConfigWriter::Write() {
   }
   if (architecture_.name == "phi3") {
     OUTRIDER_TRY(Copy("attention.sliding_window", "sliding_window"));
-    // llama.cpp writes 0 where a model has none.
+    // llama.cpp writes 0 for models without a window.
     if (json_.contains("sliding_window") && json_["sliding_window"] == 0) {
       json_["sliding_window"] = nullptr;
     }

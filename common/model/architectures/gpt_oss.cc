@@ -4,7 +4,7 @@
 namespace outrider {
 namespace {
 
-// Transformers fills in a YaRN of its own where there is none, whatever the context is.
+// Transformers fills in YaRN parameters of its own if there are none, whatever the context length.
 Status ReadGptOssRope(const JsonValue& json, ModelConfig* config, RopeDescription* rope) {
   if (json["rope_scaling"].absent() && json["rope_parameters"].absent()) {
     return json["rope_scaling"].Wrong("an object, or null for none");
@@ -15,8 +15,8 @@ Status ReadGptOssRope(const JsonValue& json, ModelConfig* config, RopeDescriptio
 
 }  // namespace
 
-// gpt-oss: a mixture in every layer with biases everywhere, heads with a sink each, a window in
-// every other layer.
+// gpt-oss: a mixture in every layer, biases everywhere, one sink per head, a window in every other
+// layer.
 Status DescribeGptOss(const JsonValue& json, ModelConfig* config) {
   using Layout = Quantization::Layout;
   OUTRIDER_TRY(CheckActivation(json, "silu"));

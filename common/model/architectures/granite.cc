@@ -4,7 +4,7 @@
 namespace outrider {
 namespace {
 
-// 1 where config.json has none. The range keeps squares and quotients of two far inside of float's.
+// 1 if config.json has none. The range keeps squares and quotients of two far within float's range.
 Result<float> ReadMultiplier(const JsonValue& field) {
   constexpr double kLeast = 1e-4, kMost = 1e4;
   if (field.is_null()) return 1.f;
@@ -28,8 +28,9 @@ Status DescribeGranite(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_ASSIGN(const float of_logits, ReadMultiplier(json["logits_scaling"]));
   layer.attention.query_scalar = 1 / (of_scores * of_scores);
   config->logit_scale = 1 / of_logits;
-  // A residual stream that is kept divided by its multiplier takes what each half returns as it is.
-  // Only norms read it, and x / m has the norm of x if epsilon is divided by m^2.
+  // If the residual stream is kept divided by its multiplier, the result of each half is added to
+  // it unchanged. Only norms read the stream, and x / m has the norm of x if epsilon is divided by
+  // m^2.
   config->embedding_scale = of_embeddings / of_residual;
   config->rms_norm_eps /= of_residual * of_residual;
   return DescribeAllLayers(json, layer, config);

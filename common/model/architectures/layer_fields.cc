@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMaxFactor = 65536;
 
-// A factor that may be left out: `out` then keeps what it holds.
+// An optional factor: if it is missing, `out` keeps its value.
 Status ReadFactor(const JsonValue& field, float* out) {
   return field.is_null() ? Status() : ReadPositive(field, kMaxFactor, out);
 }
@@ -22,8 +22,8 @@ Status ReadLinear(const JsonValue& json, RopeDescription* rope) {
   return Status();
 }
 
-// Up to max_position_embeddings, where a context ends here, "dynamic" scales nothing. Beyond, the
-// frequencies would change with the length of the sequence.
+// "dynamic" scales nothing up to max_position_embeddings, where a context ends here. Beyond that,
+// the frequencies would change with the length of the sequence.
 Status ReadDynamic(const JsonValue& json) {
   float factor = 1.f;
   return ReadPositive(json["factor"], kMaxFactor, &factor);
@@ -43,8 +43,8 @@ Status ReadLlama3(const JsonValue& json, RopeDescription* rope) {
   return Status();
 }
 
-// YaRN's temperature (Peng et al. 2023, equation 22), with DeepSeek's two exponents where the file
-// has both of them.
+// YaRN's temperature (Peng et al. 2023, equation 22), with DeepSeek's two exponents if the file has
+// both.
 Status ReadYarnAttentionFactor(const JsonValue& json, double factor, float* out) {
   float mscale = 0, mscale_all_dim = 0;
   OUTRIDER_TRY(json["mscale"].Read(&mscale));
@@ -72,7 +72,7 @@ Status ReadYarn(const JsonValue& json, ModelConfig* config, RopeDescription* rop
   const JsonValue original = json["original_max_position_embeddings"];
   if (!original.is_null()) {
     OUTRIDER_ASSIGN(scaling.original_max_position_embeddings, original.Int(1, kMaxPositions));
-    // Qwen's model cards add the scaling to config.json and leave max_position_embeddings alone.
+    // Qwen's model cards add the scaling to config.json without changing max_position_embeddings.
     const double reach = double{scaling.factor} * scaling.original_max_position_embeddings;
     config->max_position_embeddings = std::max(
         config->max_position_embeddings, static_cast<int>(std::min<double>(reach, kMaxPositions)));
@@ -93,12 +93,12 @@ Result<std::vector<float>> ReadFactors(const JsonValue& list, int count) {
   return factors;
 }
 
-// Transformers takes the short factors as long as a sequence is no longer than the original
-// context, and the long ones from then on, for the tokens before as well: their keys would have to
-// be computed again. Here a model has one of the two, by the longest context that it may have.
+// Transformers uses the short factors while a sequence is no longer than the original context, and
+// the long ones from then on, for earlier tokens as well, whose keys would have to be recomputed.
+// Here a model uses one of the two, depending on its longest possible context.
 Status ReadLongRope(const JsonValue& json, const JsonValue& within, const ModelConfig& config,
                     RopeDescription* rope) {
-  // Phi-3's files have it outside.
+  // Phi-3's files have it at the top level.
   const JsonValue outside = json["original_max_position_embeddings"];
   const JsonValue field = outside.is_null() ? within["original_max_position_embeddings"] : outside;
   OUTRIDER_ASSIGN(const int original, field.Int(2, kMaxPositions));
@@ -148,7 +148,7 @@ Status ReadRopeObject(const JsonValue& json, const JsonValue& within, ModelConfi
   if (type.Is("dynamic")) return ReadDynamic(within);
   if (type.Is("llama3")) return ReadLlama3(within, rope);
   if (type.Is("yarn")) return ReadYarn(within, config, rope);
-  // "su" is the name that the first files of Phi-3 have for it.
+  // "su" is its name in the first Phi-3 files.
   if (type.Is("longrope") || type.Is("su")) return ReadLongRope(json, within, *config, rope);
   return type.Unsupported("; supported: default, linear, dynamic, llama3, yarn, longrope");
 }

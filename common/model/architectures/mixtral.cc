@@ -3,7 +3,7 @@
 
 namespace outrider {
 
-// Mistral with a mixture of experts in every layer, whose chosen experts' weights add up to 1.
+// Mistral with a mixture of experts in every layer; the weights of the chosen experts sum to 1.
 Status DescribeMixtral(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["attention_bias"]));

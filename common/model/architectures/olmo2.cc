@@ -3,8 +3,8 @@
 
 namespace outrider {
 
-// OLMo 2 (2024, "2 OLMo 2 Furious", section 2.1): norms of what each half of a layer returns and
-// none of what it reads, and one norm over all heads of q, another over those of k.
+// OLMo 2 (2024, "2 OLMo 2 Furious", section 2.1): norms of the result of each half of a layer and
+// none of its input, and one norm over all heads of q, another over those of k.
 Status DescribeOlmo2(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));

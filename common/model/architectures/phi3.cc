@@ -5,8 +5,8 @@
 
 namespace outrider {
 
-// Phi-3 and Phi-4: Llama with fused projections. The small ones of long contexts have LongRoPE,
-// Phi-4 mini rotates three quarters of a head.
+// Phi-3 and Phi-4: Llama with fused projections. The small models with long contexts have LongRoPE;
+// Phi-4 mini rotates three quarters of each head.
 Status DescribePhi3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["attention_bias"]));
@@ -15,7 +15,7 @@ Status DescribePhi3(const JsonValue& json, ModelConfig* config) {
   layer.attention.fused_qkv = true;
   layer.mlp.fused_gate_up = true;
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
-  // Transformers takes Phi-3's "yarn" for LongRoPE; no published file has it.
+  // Transformers takes Phi-3's "yarn" for LongRoPE; no published file uses it.
   if (std::holds_alternative<YarnRopeScaling>(layer.attention.rope.scaling)) {
     return json["rope_scaling"].Unsupported(" with the type \"yarn\"; supported: longrope");
   }

@@ -3,7 +3,7 @@
 
 namespace outrider {
 
-// Llama whose heads of q and k are normalised, with a window in some layers.
+// Llama with normalised heads of q and k, and a window in some layers.
 Status DescribeQwen3(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBeOff(json["mlp_bias"]));

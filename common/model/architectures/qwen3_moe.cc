@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Layers that have a mixture: every "decoder_sparse_step"-th, but those of "mlp_only_layers".
+// The layers with a mixture: every "decoder_sparse_step"-th, except those in "mlp_only_layers".
 Result<std::vector<bool>> ReadSparseLayers(const JsonValue& json, size_t layers) {
   int step = 1;
   OUTRIDER_TRY(json["decoder_sparse_step"].Read(&step, 1));
@@ -23,8 +23,8 @@ Result<std::vector<bool>> ReadSparseLayers(const JsonValue& json, size_t layers)
   return sparse;
 }
 
-// The window of all layers, or none. Transformers 4.51 gives it to the layers from
-// "max_window_layers" on, later versions to every layer: they agree where that is 0.
+// The window of all layers, or none. Transformers 4.51 applies it to the layers from
+// "max_window_layers" on, later versions to every layer: they agree if that is 0.
 Status ReadWindowOfAll(const JsonValue& json, int* window) {
   const JsonValue use = json["use_sliding_window"];
   bool used = false;

@@ -4,7 +4,7 @@
 namespace outrider {
 namespace {
 
-// Whether each layer rotates: "no_rope_layers" has a 1 where it does. Where it is absent, every
+// Whether each layer rotates: "no_rope_layers" has a 1 for those that do. If it is absent, every
 // "no_rope_layer_interval"-th layer does not.
 Result<std::vector<bool>> ReadRotatingLayers(const JsonValue& json, size_t layers) {
   int interval = 4;

@@ -1,4 +1,4 @@
-// Launches the kernel that widens a quantised matrix. All pointers are device memory.
+// Launches the kernel that widens a quantized matrix. All pointers are device memory.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -24,9 +24,9 @@
 namespace outrider {
 
 // The operations that depend on the element type; one specialisation each.
-// Pack: two values, rounded, the first in the low half.
-// MultiplyAdd: c += a b. The order of its sum depends on the index within k alone, and a product
-// with a zero does not affect any bit.
+//   Pack: two values, rounded, the first in the low half.
+//   MultiplyAdd: c += a b. The order of its sum depends on the index within k alone, and a product
+//     with a zero does not affect any bit.
 template <class T>
 struct TensorCore;
 

@@ -1,4 +1,4 @@
-// Widens the codes of a quantised matrix. Included by .cu only.
+// Widens the codes of a quantized matrix. Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>

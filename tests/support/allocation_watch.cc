@@ -8,7 +8,7 @@
 
 namespace {
 
-// Bytes that operator new has given out and not got back, and the most that they were.
+// Bytes allocated by operator new and not yet freed, and their maximum.
 std::atomic<int64_t> live = 0, most = 0;
 
 [[maybe_unused]] void Count(int64_t bytes) {

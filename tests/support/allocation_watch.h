@@ -1,13 +1,13 @@
-// How much memory operator new has allocated in this program. A test program that uses this has its
-// own operator new, which counts; with the address sanitizer, which also has one, nothing is
-// counted.
+// Measures how much memory operator new has allocated in this program. A test program that uses
+// this gets its own operator new, which counts; the address sanitizer has one, too, so nothing is
+// counted with it.
 #pragma once
 
 #include <cstdint>
 
 namespace outrider::testing {
 
-// One at a time. Thread: the memory of all threads counts.
+// At most one at a time. Thread: counts the memory of all threads.
 class AllocationWatch {
  public:
 #ifdef __SANITIZE_ADDRESS__
@@ -17,7 +17,7 @@ class AllocationWatch {
 #endif
 
   AllocationWatch();
-  // Bytes given out and not given back since the watch began, and the most that these ever were.
+  // Bytes allocated since the watch began and not freed, and their maximum.
   int64_t held() const;
   int64_t peak() const;
 

@@ -1,4 +1,4 @@
-// Certificates for tests, made by the openssl command in the test's own folder.
+// Issues certificates for tests with the openssl command, in the test's own folder.
 #pragma once
 
 #include <string>
@@ -15,12 +15,12 @@ class CertificateAuthority {
   // Writes <directory>/<name>.pem and .key; fails the test when openssl does.
   CertificateAuthority(const std::string& directory, const std::string& name);
 
-  // The path of its own certificate.
+  // The path of the authority's certificate.
   const std::string& cert() const { return cert_; }
 
   enum class Validity { kNow, kExpired };
-  // A certificate with this common name, for `hosts` ("DNS:a,IP:127.0.0.1"; "": for no host).
-  // Issued again under the same name, it is written over, as a rotation does.
+  // Issues a certificate with this common name for `hosts` ("DNS:a,IP:127.0.0.1"; "": for no host).
+  // A second one with the same name overwrites the first, as in a rotation.
   IssuedCertificate Issue(const std::string& name, const std::string& hosts = "IP:127.0.0.1",
                           Validity validity = Validity::kNow) const;
 

@@ -13,10 +13,10 @@ namespace outrider {
 inline constexpr char kWeightsFile[] = "model.safetensors";
 inline constexpr char kConfigFile[] = "config.json";
 
-// The tensors of its one model.safetensors, by name.
+// The tensors of the folder's only model.safetensors, by name.
 Result<std::map<std::string, StoredTensor>> ReadTensors(const std::filesystem::path& folder);
 
-// Makes the folder `to` and copies every file but weights and config.json into it.
+// Creates the folder `to` and copies every file except weights and config.json into it.
 Status CopyOtherFiles(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace outrider

@@ -17,7 +17,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Reproducible everywhere, unlike std::normal_distribution. (Steele et al. 2014, "SplitMix64".)
+// Normal variates that are reproducible everywhere, unlike those of std::normal_distribution.
+// (Steele et al. 2014, "SplitMix64".)
 class Normal {
  public:
   explicit Normal(uint64_t seed) : state_(seed) {}
@@ -58,7 +59,7 @@ class Maker {
   const std::map<std::string, Tensor>& Tensors() {
     const int q = o_.num_heads * o_.head_dim;
     const int kv = o_.num_kv_heads * o_.head_dim;
-    // Rows as long as 1.5 give logits of that spread on a normalised state.
+    // Rows of length 1.5 give logits of that standard deviation on a normalised state.
     const double embedding = 1.5 / std::sqrt(o_.hidden_size);
     Add("model.embed_tokens.weight", {o_.vocab_size, o_.hidden_size}, 0, embedding);
     for (int i = 0; i < o_.num_layers; ++i) {
@@ -71,7 +72,7 @@ class Maker {
       AddAttentionBiases(attention, q, kv);
       if (o_.family == Family::kGptOss) Add(attention + "sinks", {o_.num_heads}, 0, 1);
       if (o_.kv_scales) {
-        // Small enough that some keys and values are beyond what a code can be.
+        // Small enough that some keys and values are out of the range of the codes.
         Add(attention + "k_scale", {1}, 0.004 + 0.001 * i, 0);
         Add(attention + "v_scale", {1}, 0.006 - 0.001 * i, 0);
       }
@@ -100,11 +101,12 @@ class Maker {
   }
 
  private:
-  // Of a gain around 1, which Gemma stores less 1.
+  // Adds a gain around 1, which Gemma stores minus 1.
   void AddNorm(const std::string& name) {
     Add(name, {o_.hidden_size}, IsGemma(o_.family) ? 0 : 1, 0.1);
   }
-  // Of the hidden state: matrices of so many rows, which Phi-3 keeps as one, `fused`.
+  // Adds matrices of the hidden state with these numbers of rows, which Phi-3 stores as one,
+  // `fused`.
   void AddProjection(const std::string& prefix, const std::string& fused,
                      const std::vector<std::pair<std::string, int>>& parts) {
     const double spread = 1 / std::sqrt(o_.hidden_size);
@@ -126,8 +128,8 @@ class Maker {
     }
     if (o_.attention_bias || gpt_oss) Add(attention + "o_proj.bias", {o_.hidden_size}, 0, 0.5);
   }
-  // All experts of a projection as one tensor, input by input. Gates and ups are large enough that
-  // some are clamped.
+  // Adds one tensor per projection for all experts, input-major. Gates and ups are large enough
+  // that some are clamped.
   void AddStackedMixture(const std::string& block) {
     const int experts = o_.num_experts, width = o_.expert_size, hidden = o_.hidden_size;
     const double in = 1 / std::sqrt(hidden), between = 1 / std::sqrt(width);
@@ -153,7 +155,7 @@ class Maker {
       Add(name("w3", "up_proj"), {o_.expert_size, o_.hidden_size}, 0, in);
       Add(name("w2", "down_proj"), {o_.hidden_size, o_.expert_size}, 0, between);
     }
-    // Layers that config.json makes dense.
+    // For layers that config.json makes dense.
     if (!mixtral) AddMlp(block);
   }
   void AddMlp(const std::string& mlp) {
@@ -182,7 +184,7 @@ class Maker {
   std::map<std::string, Tensor> tensors_;
 };
 
-// Whether a quantized checkpoint stores it as codes.
+// Whether a quantized checkpoint stores this tensor as codes.
 bool IsQuantized(const std::string& name) {
   for (const char* suffix : {"_proj.weight", ".w1.weight", ".w2.weight", ".w3.weight"}) {
     if (name.ends_with(suffix)) return true;
@@ -256,7 +258,7 @@ void AddRope(const CheckpointOptions& o, Json& config) {
   const double theta = o.family == Family::kLlama3 ? 500000.0 : 10000.0;
   Json rope = {{"rope_type", "default"}};
   if (o.family == Family::kLlama3) {
-    // An original context short enough that small models meet all three branches of the scaling.
+    // The original context is so short that small models reach all three branches of the scaling.
     rope = {{"rope_type", "llama3"},
             {"factor", 8.0},
             {"low_freq_factor", 1.0},
@@ -282,7 +284,7 @@ void AddRope(const CheckpointOptions& o, Json& config) {
   }
 }
 
-// What is its own, in sizes that small models show.
+// Adds the fields specific to the family, with values small enough that small models exercise them.
 void AddFamilysFields(const CheckpointOptions& o, Json& config) {
   const Json window = o.sliding_window > 0 ? Json(o.sliding_window) : Json();
   const bool qwen = o.family == Family::kQwen2 || o.family == Family::kQwen3;
@@ -328,7 +330,8 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
     config["attention_bias"] = true;
     config["swiglu_limit"] = 7.0;
     config["sliding_window"] = o.sliding_window > 0 ? o.sliding_window : 24;
-    // As published, but for an original context that small models leave.
+    // As published, except for the original context, which is short enough for small models to
+    // exceed.
     config["rope_theta"] = 150000.0;
     config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 8.0},
                               {"beta_fast", 32.0},   {"beta_slow", 1.0},
@@ -341,7 +344,7 @@ void AddFamilysFields(const CheckpointOptions& o, Json& config) {
   }
 }
 
-// As llm-compressor writes it, of which keys and values alone may be quantized.
+// As written by llm-compressor, which can quantize keys and values alone.
 void AddKvCacheScheme(Json& config) {
   Json& quantization = config["quantization_config"];
   if (quantization.is_null()) {
@@ -394,7 +397,7 @@ Json Config(const CheckpointOptions& o) {
   return config;
 }
 
-// GPT-2's printable stand-in of a byte.
+// GPT-2's printable substitute for a byte.
 std::string ByteSymbol(int byte) {
   const auto printable = [](int b) {
     return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
@@ -474,7 +477,7 @@ Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOp
   std::error_code failure;
   std::filesystem::create_directories(directory, failure);
   if (failure) return Internal(directory.string() + ": " + failure.message());
-  // Either form of weights left from before would be read in place of the new one.
+  // Weights of either form from an earlier run would be read instead of the new ones.
   std::filesystem::remove(directory / "model.safetensors", failure);
   std::filesystem::remove(directory / "model.safetensors.index.json", failure);
   OUTRIDER_TRY(WriteFile(directory / "config.json", Config(options).dump(2)));

@@ -1,4 +1,4 @@
-// Small random models as Hugging Face directories, for tests. Weights are scaled so that
+// Writes small random models as Hugging Face directories, for tests. Weights are scaled so that
 // activations keep their size through the layers and logits have a standard deviation of about 1.5:
 // the distributions are neither flat nor one-hot.
 #pragma once
@@ -46,39 +46,39 @@ struct CheckpointOptions {
   int num_kv_heads = 2;
   int head_dim = 16;
   int max_position_embeddings = 512;
-  // Of families with a mixture: experts, those of a row, and their size.
+  // For families with a mixture: the number of experts, experts per row, and their size.
   int num_experts = 6;
   int experts_per_token = 2;
   int expert_size = 64;
-  int sliding_window = 0;  // 0: none, but for Gemma, where it is 24
+  int sliding_window = 0;  // 0: none, except for Gemma, where it is 24
   bool tied_embeddings = true;
   bool attention_bias = false;
   bool mlp_bias = false;
   // Writes RoPE as "rope_parameters" (Transformers 5) instead of "rope_theta" and "rope_scaling".
   bool rope_parameters = false;
-  // What else config.json says, as a JSON merge patch (RFC 7396) of it.
+  // Applied to config.json as a JSON merge patch (RFC 7396).
   std::string config;
   Dtype dtype = Dtype::kBf16;
-  StoredAs stored_as = StoredAs::kFloats;  // the layers' matrices
-  // Adds scales of an FP8 KV cache to each layer. config.json says so where floats or
-  // compressed-tensors are stored.
+  StoredAs stored_as = StoredAs::kFloats;  // for the layers' matrices
+  // Adds scales for an FP8 KV cache to each layer. config.json mentions them for floats and for
+  // compressed-tensors.
   bool kv_scales = false;
   int shards = 1;
   std::vector<TokenId> eos_token_ids = {1};
   uint64_t seed = 1;
-  // Adds noise of this size, relative to the weights and of its own seed: the same model disturbed,
-  // which makes a drafter that often agrees with the model of noise 0.
+  // Adds noise of this size, relative to the weights and with a seed of its own: the result is a
+  // drafter that often agrees with the model without noise.
   double noise = 0;
   uint64_t noise_seed = 0;
   // Also writes a byte-level BPE tokenizer.json: "<s>" is 0, "</s>" is 1, the bytes are 2 to 257,
-  // pairs of letters follow as far as the vocabulary reaches. Needs vocab_size >= 258.
+  // and the rest of the vocabulary is pairs of letters. Requires vocab_size >= 258.
   bool tokenizer = false;
-  // Tokens of the tokenizer; 0: vocab_size. Fewer than vocab_size: padded rows of logits.
+  // Tokens of the tokenizer; 0: vocab_size. If fewer than vocab_size, logits rows are padded.
   int tokenizer_tokens = 0;
 };
 
-// Creates the directory where needed and overwrites what it holds of a model. The same options
-// give the same bytes on every machine.
+// Creates the directory if necessary and overwrites any model in it. The same options give the same
+// bytes on every machine.
 Status MakeCheckpoint(const std::filesystem::path& directory, const CheckpointOptions& options);
 
 }  // namespace outrider

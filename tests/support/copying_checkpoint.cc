@@ -16,48 +16,48 @@
 namespace outrider {
 namespace {
 
-// Sizes. A code fills the pairs of dimensions of a head that RoPE hardly turns; those it turns fast
-// tell offsets apart.
+// Sizes. A code occupies the pairs of a head's dimensions that RoPE hardly rotates; the pairs that
+// it rotates fast distinguish offsets.
 constexpr int kHeadDim = 256;
 constexpr int kHalf = kHeadDim / 2;
-constexpr int kFastPairs = 24;        // from 0 on: a radian down to 0.01 a position
+constexpr int kFastPairs = 24;        // from 0 on: a radian down to 0.01 per position
 constexpr int kFirstSlow = 47;        // 1e-4 and less: a tenth of a radian over 1024 positions
 constexpr int kSinkPair = kHalf - 1;  // the slowest
 constexpr int kCode = 2 * (kSinkPair - kFirstSlow);
 constexpr double kTheta = 1e11;
-constexpr int kOffsets = 6;  // tokens of a context: heads of layer 1
-constexpr int kBlocks = 2;   // contexts further back that layer 2 adds to it
+constexpr int kOffsets = 6;  // tokens in a context; heads of layer 1
+constexpr int kBlocks = 2;   // earlier contexts that layer 2 adds
 constexpr int kHeads = kOffsets;
 
-// Parts of the residual stream: first dimensions.
+// Parts of the residual stream: their first dimensions.
 constexpr int kSelf = 0;            // the token's code
-constexpr int kBefore = kCode;      // context in front of the token
-constexpr int kUpTo = 2 * kCode;    // context up to the token, but for the token's own share
-constexpr int kCopied = 3 * kCode;  // what comes next
-constexpr int kOne = 4 * kCode;     // the same in all tokens
+constexpr int kBefore = kCode;      // context before the token
+constexpr int kUpTo = 2 * kCode;    // context up to the token, without the token itself
+constexpr int kCopied = 3 * kCode;  // the token that comes next
+constexpr int kOne = 4 * kCode;     // constant for all tokens
 constexpr int kIsBos = kOne + 1;
 constexpr int kHidden = 4 * kCode + 16;
 
 constexpr double kOneValue = 8;
-const double kBosValue = std::sqrt(kCode + kOneValue * kOneValue);  // as long as others' rows
-// The attention's logits: of one fast pair in layers 1 and 2, of one token of context in layer 3.
-// The rest on BOS is worth so many tokens.
+const double kBosValue = std::sqrt(kCode + kOneValue * kOneValue);  // as long as other rows
+// The attention logits: of one fast pair in layers 1 and 2, of one token of context in layer 3. The
+// logit of BOS equals that of so many tokens.
 constexpr double kOffsetLogit = 8;
 constexpr double kMatchLogit = 5;
 constexpr double kRest = 2;
 
-// Of the token k = 1, .. places back in a context; a match counts by the square.
+// Weight of the token k = 1, ... places back in a context; a match contributes its square.
 double Share(int k) { return std::sqrt(1.0 - 0.1 * (k - 1)); }
-// Of a context further back: enough to tell places apart whose near contexts are the same.
+// Weight of an earlier context: enough to distinguish positions whose nearest contexts are equal.
 const double kBlockShare = std::sqrt(0.3);
-// Squared length of a context of the tokens first, .. places back, in codes.
+// Squared length, in codes, of a context of the tokens from `first` places back on.
 double ContextSize(int first) {
   double sum = 0;
   for (int k = first; k <= kOffsets; ++k) sum += Share(k) * Share(k);
   return sum;
 }
 
-// Dimension of a head that holds entry i of a code.
+// The dimension of a head with entry i of a code.
 int SlowDim(int i) {
   const int pairs = kCode / 2;
   return i < pairs ? kFirstSlow + i : kHalf + kFirstSlow + i - pairs;
@@ -78,7 +78,7 @@ struct Matrix {
   std::vector<double> values;
 };
 
-// As bf16.
+// Stores values as bf16.
 StoredTensor Stored(std::vector<int64_t> shape, const std::vector<double>& values) {
   StoredTensor tensor{"BF16", std::move(shape), std::string(2 * values.size(), '\0')};
   for (size_t i = 0; i < values.size(); ++i) {
@@ -94,7 +94,7 @@ class Maker {
       : o_(options), vocab_size_(vocab_size), bos_(bos), renames_(std::move(renames)) {
     std::mt19937_64 random(options.seed);
     for (int i = 0; i < vocab_size * kCode; ++i) codes_.push_back(random() >> 63 ? 1 : -1);
-    // Of the tokens of a context, then of the blocks.
+    // Permutations for the tokens of a context, then for the blocks.
     for (int k = 1; k <= kOffsets + kBlocks; ++k) {
       std::vector<int> order(kCode);
       for (int i = 0; i < kCode; ++i) order[static_cast<size_t>(i)] = i;
@@ -113,7 +113,8 @@ class Maker {
         continue;
       }
       embedding.At(t, kOne) = kOneValue;
-      // Old and new name are one in contexts, so that a copy goes on behind a renamed token.
+      // Old and new names are the same in contexts, so that copying continues after a renamed
+      // token.
       for (int i = 0; i < kCode; ++i) embedding.At(t, kSelf + i) = Code(t, i);
       if (renames_.contains(t)) continue;
       const double scale = o_.sharpness / kCode * FinalRms();
@@ -137,7 +138,7 @@ class Maker {
   }
 
  private:
-  // Lengths of a row of the residual stream over sqrt(kHidden), which RMSNorm divides by.
+  // Lengths of a row of the residual stream divided by sqrt(kHidden), as in RMSNorm.
   static double Rms(double codes) {
     return std::sqrt((codes * kCode + kOneValue * kOneValue) / kHidden);
   }
@@ -158,8 +159,8 @@ class Maker {
     return orders_[static_cast<size_t>(k - 1)][static_cast<size_t>(i)];
   }
 
-  // RoPE turns pair p of the key at distance d by -w d against the query's: a query turned by -w k
-  // meets the key of distance k. One head for each offset.
+  // RoPE rotates pair p of the key at distance d by -w d relative to the query: a query rotated by
+  // -w k matches the key at distance k. One head per offset.
   static Matrix OffsetQueries(const std::vector<int>& offsets, double rms) {
     Matrix q(kHeads * kHeadDim, kHidden);
     const double size = 2 * kOffsetLogit * rms / kOneValue;
@@ -174,12 +175,12 @@ class Maker {
   }
   static Matrix OffsetKeys(double rms) {
     Matrix k(kHeadDim, kHidden);
-    // The softmax's scale is 1 / sqrt(kHeadDim): the queries' 2 and this are the rest of it.
+    // The softmax's scale is 1 / sqrt(kHeadDim); the 2 in the queries and this factor cancel it.
     const double size = std::sqrt(kHeadDim) / 2 * rms / kOneValue;
     for (int p = 0; p < kFastPairs; ++p) k.At(p, kOne) = size;
     return k;
   }
-  // A code of the residual stream, as the norm leaves it.
+  // Copies a code from the normalised residual stream.
   static Matrix Values(int from) {
     Matrix v(kHeadDim, kHidden);
     for (int i = 0; i < kCode; ++i) v.At(i, from + i) = 1;
@@ -192,7 +193,7 @@ class Maker {
       for (int i = 0; i < kCode; ++i) {
         o.At(kBefore + i, head + Place(k, i)) = Share(k) * FirstRms();
         if (k == kOffsets) continue;
-        // One place further back for who looks at what comes behind this token.
+        // One place further back, for queries from the token after this one.
         o.At(kUpTo + i, head + Place(k + 1, i)) = Share(k + 1) * FirstRms();
       }
     }
@@ -225,7 +226,7 @@ class Maker {
   static Matrix ContextKey() {
     Matrix k(kHeadDim, kHidden);
     for (int i = 0; i < kCode; ++i) k.At(SlowDim(i), kBefore + i) = ContextScale();
-    // BOS has no context: its norm is still the first.
+    // BOS has no context, so its norm is still that of the first layer.
     k.At(kSinkPair, kIsBos) =
         kRest * std::sqrt(kCode) / kBosValue * ContextScale() * FirstRms() / ThirdRms();
     return k;

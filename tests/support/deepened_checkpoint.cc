@@ -14,7 +14,7 @@ constexpr size_t kConfigBytes = 1 << 20;
 
 std::string LayerPrefix(int layer) { return "model.layers." + std::to_string(layer) + "."; }
 
-// Not the scales of 8-bit ones, which may not be 0.
+// Excludes the scales of 8-bit ones, which must not be 0.
 bool WritesToResidual(const std::string& name) {
   return name.ends_with(".o_proj.weight") || name.ends_with(".down_proj.weight");
 }

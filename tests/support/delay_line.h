@@ -1,5 +1,5 @@
 // One direction of a delayed connection: bytes with the times at which they may be forwarded. Pure:
-// time is an argument, so that tests need no clock.
+// the time is an argument, so that tests need no clock.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,27 @@
 
 namespace outrider::testing {
 
-// What a path does to the bytes of one direction.
+// How a path treats the bytes of one direction.
 struct PathLaw {
   Duration delay{};                                 // of every byte
-  double loss = 0;                                  // of a segment, 0 to 1
-  Duration stall = std::chrono::milliseconds(200);  // what a lost segment costs
+  double loss = 0;                                  // per segment, 0 to 1
+  Duration stall = std::chrono::milliseconds(200);  // delay of a lost segment
 };
 
 class DelayLine {
  public:
-  static constexpr size_t kSegmentBytes = 1448;  // of Ethernet with TCP timestamps
+  static constexpr size_t kSegmentBytes = 1448;  // on Ethernet with TCP timestamps
   static constexpr size_t kLimitBytes = 1 << 20;
 
   explicit DelayLine(uint64_t seed) : coin_(seed) {}
 
-  // Room for more; the reader of a full line waits, as does then its peer.
+  // Whether there is no room for more; the reader of a full line waits, and so its peer does, too.
   bool full() const { return held_ >= kLimitBytes; }
   bool empty() const { return chunks_.empty(); }
   size_t held() const { return held_; }
   int stalls() const { return stalls_; }
 
-  // Order is kept: nothing is due before what was pushed earlier.
+  // Order is kept: nothing is due before bytes that were pushed earlier.
   void Push(std::string bytes, const PathLaw& law, Time now) {
     const double segments = std::ceil(static_cast<double>(bytes.size()) / kSegmentBytes);
     Time due = now + law.delay;
@@ -49,9 +49,9 @@ class DelayLine {
     chunks_.push_back({due, std::move(bytes), 0});
   }
 
-  // When the first bytes may go; max() without any.
+  // When the first bytes may be forwarded; max() if there are none.
   Time due() const { return chunks_.empty() ? Time::max() : chunks_.front().due; }
-  // The rest of the first chunk. An empty one (pushed at the end of a stream) is the end.
+  // The rest of the first chunk. An empty one (pushed at the end of a stream) means the end.
   std::string_view front() const {
     return std::string_view(chunks_.front().bytes).substr(chunks_.front().sent);
   }

@@ -41,7 +41,7 @@ void SendAtOnce(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-// Closes with a reset instead of an orderly end.
+// Closes with a reset instead of an orderly shutdown.
 void Reset(int fd) {
   const linger now = {.l_onoff = 1, .l_linger = 0};
   setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
@@ -52,19 +52,20 @@ bool IsTransient(int error) { return error == EAGAIN || error == EINTR; }
 
 }  // namespace
 
-// fd[0] dialled us, we dialled fd[1]; line[i] carries what fd[i] sends.
+// fd[0] is the accepted connection, fd[1] the one that we dialled; line[i] has the bytes from
+// fd[i].
 struct DelayProxy::Connection {
   struct Direction {
     DelayLine line;
     bool ended = false;     // the sender has closed its side
-    bool finished = false;  // and so have we, towards the receiver
+    bool finished = false;  // we have closed our side towards the receiver
   };
 
   Connection(int from, int to, uint64_t seed)
       : fd{from, to},
         direction{Direction{DelayLine(2 * seed)}, Direction{DelayLine(2 * seed + 1)}} {}
   ~Connection() {
-    // What has ended in order still lies in the kernel's buffers: a reset would drop it.
+    // After an orderly end, bytes may still be in the kernel's buffers: a reset would drop them.
     for (const int f : fd) finished() ? static_cast<void>(close(f)) : Reset(f);
   }
 
@@ -77,7 +78,7 @@ struct DelayProxy::Connection {
     return events;
   }
 
-  // False when the connection is broken.
+  // Returns false when the connection is broken.
   bool Read(int side, const PathLaw& law, Time now) {
     Direction& out = direction[side];
     std::string bytes(kReadBytes, '\0');
@@ -89,7 +90,7 @@ struct DelayProxy::Connection {
     return true;
   }
 
-  // Sends what is due towards `side`. False when the connection is broken.
+  // Sends what is due towards `side`. Returns false when the connection is broken.
   bool Write(int side, Time now) {
     Direction& in = direction[1 - side];
     while (in.line.due() <= now) {
@@ -171,7 +172,7 @@ void DelayProxy::SetLoss(double loss) {
 
 void DelayProxy::Partition() {
   MutexLock lock(mu_);
-  partitioned_ = true;  // the thread forwards under this mutex alone
+  partitioned_ = true;  // the thread forwards only under this mutex
 }
 
 void DelayProxy::Heal() {
@@ -212,7 +213,7 @@ void DelayProxy::Accept() {
       connect(to, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ||
       errno == EINPROGRESS;
   auto connection = std::make_unique<Connection>(from, to, seed_++);
-  // Dropped, that is reset, when there is nobody to talk to; a refusal later shows as an error.
+  // Dropped, that is reset, if dialling fails at once; a later refusal shows as an error.
   if (dialled) connections_.push_back(std::move(connection));
 }
 
@@ -222,9 +223,9 @@ void DelayProxy::CloseAll() {
 }
 
 void DelayProxy::Run() {
-  mu_.Lock();  // held but for the wait
+  mu_.Lock();  // held except while waiting
   while (!stop_) {
-    // fds[0] wakes, fds[1] listens, then two of each connection. -1: not asked about.
+    // fds[0] wakes, fds[1] listens, then two for each connection. -1: not polled.
     std::vector<pollfd> fds = {{wake_, POLLIN, 0}, {partitioned_ ? -1 : listener_, POLLIN, 0}};
     const Time before = std::chrono::steady_clock::now();
     Time next = Time::max();

@@ -1,6 +1,7 @@
-// delay_proxy --to HOST:PORT [--listen 127.0.0.1:0] [--rtt-ms 0] [--loss-percent 0] [--stall-ms
-// 200] A DelayProxy until SIGTERM or SIGINT. Prints "port=N" when it listens; delay_proxy.h says
-// what the flags do.
+// delay_proxy --to HOST:PORT [--listen 127.0.0.1:0] [--rtt-ms 0] [--loss-percent 0]
+//     [--stall-ms 200]
+// Runs a DelayProxy until SIGTERM or SIGINT. Prints "port=N" when it listens; delay_proxy.h
+// explains the flags.
 #include <pthread.h>
 #include <signal.h>
 

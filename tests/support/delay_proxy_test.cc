@@ -1,4 +1,4 @@
-// The proxy between a client and an echo server of the test's own.
+// Tests the proxy between a client and an echo server of the test.
 #include "tests/support/delay_proxy.h"
 
 #include <arpa/inet.h>
@@ -16,9 +16,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kForever = 60000;  // ms; reached by a broken proxy only
+constexpr int kForever = 60000;  // ms; only reached if the proxy is broken
 
-// Sends back what it gets, one connection after the other.
+// Echoes what it receives, one connection after another.
 class EchoServer {
  public:
   EchoServer() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -77,7 +77,7 @@ class Client {
     pollfd fd = {fd_, POLLIN, 0};
     return poll(&fd, 1, wait_ms) == 1;
   }
-  // `size` bytes; fewer when the connection ends first.
+  // Receives `size` bytes; fewer when the connection ends first.
   std::string Receive(size_t size) {
     std::string all(size, '\0');
     size_t got = 0;
@@ -151,7 +151,7 @@ TEST(DelayProxy, BytesArriveUnchangedAndTheEndBehindThem) {
   EchoServer server;
   const auto proxy = Between(server, {.rtt = milliseconds(2)});
   Client client(proxy->port());
-  const std::string sent = Pattern(8 << 20);  // more than a line holds
+  const std::string sent = Pattern(8 << 20);  // more than a line's capacity
   std::thread sender([&] {
     client.Send(sent);
     client.EndSending();
@@ -203,7 +203,7 @@ TEST(DelayProxy, PartitionHoldsAndHealDelivers) {
   EXPECT_EQ(proxy->connections(), 1);
   proxy->Heal();
   EXPECT_EQ(client.Receive(6), "during");
-  client.EndSending();  // the server takes one after the other
+  client.EndSending();  // the server serves one connection after another
   EXPECT_EQ(late.Receive(4), "late");
 }
 

@@ -10,7 +10,7 @@ namespace {
 using Json = nlohmann::json;
 using Tensors = std::map<std::string, WideTensor>;
 
-// Integer number `index` of a word that holds 32 / bits of them, from its low end.
+// Integer number `index` of a word with 32 / bits of them, counted from its low end.
 int Unpacked(double word, int index, int bits) {
   return static_cast<int>(static_cast<uint32_t>(word) >> bits * index & ((1u << bits) - 1));
 }
@@ -27,8 +27,8 @@ double& Element(WideTensor& tensor, int64_t row, int64_t column) {
   return tensor.values[static_cast<size_t>(row * tensor.shape[1] + column)];
 }
 
-// compressed-tensors/compressors/quantized_compressors: W = weight * weight_scale, where a scale is
-// of the matrix, of an output, or of a block; "fp8" of transformers the same by weight_scale_inv.
+// compressed-tensors/compressors/quantized_compressors: W = weight * weight_scale, with one scale
+// per matrix, per output, or per block; "fp8" of transformers is the same with weight_scale_inv.
 WideTensor Scaled(const WideTensor& codes, const WideTensor& scale, int64_t block) {
   const int64_t rows = codes.shape[0], columns = codes.shape[1];
   WideTensor out = codes;
@@ -47,7 +47,7 @@ WideTensor Scaled(const WideTensor& codes, const WideTensor& scale, int64_t bloc
 }
 
 // compressed-tensors, pack_to_int32: value + 2^(bits - 1) from the low end of each word; zero
-// points alike, but along the outputs. W = (value - zero point) * scale.
+// points likewise, but along the outputs. W = (value - zero point) * scale.
 WideTensor FromPacked(const Tensors& tensors, const std::string& base, int bits) {
   const WideTensor& packed = tensors.at(base + "weight_packed");
   const WideTensor& shape = tensors.at(base + "weight_shape");
@@ -78,7 +78,7 @@ WideTensor FromPacked(const Tensors& tensors, const std::string& base, int bits)
 }
 
 // AutoGPTQ/nn_modules/qlinear/qlinear_cuda_old.py, forward: qweight [in / n, out] along the inputs,
-// qzeros [groups, out / n] along the outputs, of which the first format stores one less.
+// qzeros [groups, out / n] along the outputs, which the first format stores minus one.
 WideTensor FromGptq(const Tensors& tensors, const std::string& base, int bits, bool less_one) {
   const WideTensor& qweight = tensors.at(base + "qweight");
   const WideTensor& qzeros = tensors.at(base + "qzeros");
@@ -101,8 +101,8 @@ WideTensor FromGptq(const Tensors& tensors, const std::string& base, int bits, b
   return out;
 }
 
-// AutoAWQ/awq/modules/linear/gemm.py, from_linear: word j of an input holds outputs 8 j + order[i]
-// at bit 4 i, with the order 0, 2, 4, 6, 1, 3, 5, 7.
+// AutoAWQ/awq/modules/linear/gemm.py, from_linear: word j of an input has outputs 8 j + order[i] at
+// bit 4 i, with the order 0, 2, 4, 6, 1, 3, 5, 7.
 WideTensor FromAwq(const Tensors& tensors, const std::string& base) {
   const WideTensor& qweight = tensors.at(base + "qweight");
   const WideTensor& qzeros = tensors.at(base + "qzeros");
@@ -124,9 +124,9 @@ WideTensor FromAwq(const Tensors& tensors, const std::string& base) {
   return out;
 }
 
-// transformers/integrations/mxfp4.py, convert_moe_packed_tensors: byte i of a block holds the codes
-// of inputs 2 i (low) and 2 i + 1, with a power of two for each block; then inputs and outputs
-// change places.
+// transformers/integrations/mxfp4.py, convert_moe_packed_tensors: byte i of a block has the codes
+// of inputs 2 i (low half) and 2 i + 1, with a power of two per block; then inputs and outputs are
+// transposed.
 WideTensor FromMxfp4(const WideTensor& blocks, const WideTensor& scales) {
   const double values[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
   const auto experts = static_cast<size_t>(blocks.shape[0]);

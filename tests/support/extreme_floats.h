@@ -1,4 +1,4 @@
-// Floats that are not finite numbers.
+// Floats that are not finite.
 #pragma once
 
 #include <limits>

@@ -18,7 +18,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// In [0, 1).
+// Uniform in [0, 1).
 float Unit(uint64_t hash) { return static_cast<float>(hash >> 40) * 0x1p-24f; }
 
 }  // namespace

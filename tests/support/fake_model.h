@@ -1,9 +1,9 @@
 // A Model without weights: the logits are a hash of the tokens that lead to a row, so that one
 // wrong token in a sequence's KV, one wrong parent or one stale row shows in every later logit.
-// Pages are counted exactly as the real KV cache counts them (full pages shared by forks, a partial
-// one copied), so that leaks and double frees show too.
+// Pages are counted exactly as in the real KV cache (full pages are shared by forks, a partial one
+// is copied), so that leaks and double frees show, too.
 //
-// Thread: one owner, as for every Model; batches() and Logits() belong to it as well.
+// Thread: one owner, as for every Model, also for batches() and Logits().
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@
 namespace outrider {
 
 struct FakeModelOptions {
-  uint64_t seed = 1;  // another seed, another model
+  uint64_t seed = 1;  // another seed gives another model
   int vocab_size = 32;
-  // Tokens that a row depends on: 0 for the whole path, n for the last n (a Markov chain).
+  // Tokens on which a row depends: 0 for the whole path, n for the last n (a Markov chain).
   int order = 0;
   float sharpness = 3.f;  // logits are uniform in [0, sharpness)
   int page_tokens = 4;
@@ -66,55 +66,55 @@ class FakeModel final : public Model, public DeviceModel {
   GraphCounts graph_counts() const override { return graph_counts_; }
   void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
 
-  // The oracle: the logits [vocab_size] behind a path of tokens.
+  // The oracle: the logits [vocab_size] after a path of tokens.
   std::vector<float> Logits(std::span<const TokenId> path) const;
 
-  // What Forward was asked for, call by call.
+  // The arguments of Forward, call by call.
   struct Share {
     SequenceId sequence;
-    int context;  // tokens held before
+    int context;  // cached tokens before the call
     std::vector<TokenId> tokens;
     std::vector<int32_t> parents;
     std::vector<int32_t> logit_rows;
     bool logits_to_host;
-    int chain_depth;  // of a pass of DraftChains; -1: of Forward
+    int chain_depth;  // for a pass of DraftChains; -1: Forward
   };
   const std::vector<std::vector<Share>>& batches() const { return batches_; }
   int sequences() const { return static_cast<int>(sequences_.size()); }
-  // Tokens held, in order (a tree's in node order until KeepPath).
+  // Cached tokens, in order (a tree's in node order until KeepPath).
   const std::vector<TokenId>& tokens(SequenceId sequence) const;
-  // Called by every Forward with its rows: what a pass costs, for a fake clock.
+  // Called by every Forward with its number of rows: the cost of a pass, for a fake clock.
   void set_on_forward(std::function<void(int rows)> f) { on_forward_ = std::move(f); }
-  // Called with every row of logits before anybody sees it.
+  // Called with every logits row before it is read.
   void set_on_row(std::function<void(std::span<float> row)> f) { on_row_ = std::move(f); }
-  // Gives the model a device that decides rounds: what Decide does with all rows of the last
-  // Forward. Rows that are copied to the host count as bytes from then on.
+  // Gives the model a device that verifies rounds: `decide` replaces Decide, with all rows of the
+  // last Forward. From then on, rows copied to the host are counted in bytes.
   using DecideFn = std::function<Decisions(const RoundBatch& batch, const LogitRows& rows)>;
   void set_decide(DecideFn decide) { decide_ = std::move(decide); }
-  // The same of a device that drafts; chains as DevicePicks has them.
+  // The same for a device that drafts; chains as in DevicePicks.
   class DraftDevice {
    public:
     virtual ~DraftDevice() = default;
     virtual std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) = 0;
     virtual void BeginChains(const PickBatch& batch, float* rows, int vocab) = 0;
-    // The tokens that were drawn, by chain.
+    // The sampled tokens, by chain.
     virtual std::span<const TokenId> DrawChains(int depth) = 0;
     virtual std::span<const PickedRow> EndChains() = 0;
     virtual int64_t bytes_to_host() const = 0;
   };
   void set_draft_device(std::shared_ptr<DraftDevice> device) { draft_device_ = std::move(device); }
   const std::shared_ptr<DraftDevice>& draft_device() const { return draft_device_; }
-  // The next Forward fails with this, once.
+  // The next Forward fails with this status, once.
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
  private:
-  // Counts itself in pages_in_use_ while anyone holds it.
+  // Counted in pages_in_use_ while it is referenced.
   class Page;
 
   struct Sequence {
     std::vector<TokenId> tokens;
     std::vector<std::shared_ptr<Page>> pages;
-    // Of the last Forward: where its tokens begin, and their parents if they were a tree.
+    // For the last Forward: where its tokens begin, and their parents if they were a tree.
     int last_begin = 0;
     std::vector<int32_t> last_parents;
     bool is_tree = false;
@@ -132,7 +132,7 @@ class FakeModel final : public Model, public DeviceModel {
   std::map<SequenceId, Sequence> sequences_;
   std::vector<std::vector<Share>> batches_;
   std::vector<float> logits_;       // all rows of the last Forward
-  std::vector<float> host_logits_;  // those that were wanted on the host
+  std::vector<float> host_logits_;  // those copied to the host
   std::vector<float> hidden_;
   Status next_failure_;
   std::function<void(int)> on_forward_;

@@ -1,5 +1,5 @@
-// Lists the fields of a message whose length its sender chooses: a test with a limit for each fails
-// when a new one has none.
+// Lists the fields of a message whose length the sender chooses: a test that has a limit for each
+// fails when a new field has none.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@
 
 namespace outrider::testing {
 
-// Adds the paths ("stop.stop_strings") of the repeated fields, strings and bytes of a message and
-// of the messages in it.
+// Adds the paths ("stop.stop_strings") of the repeated, string and bytes fields of a message and of
+// its submessages.
 inline void AddUnboundedFields(const google::protobuf::Descriptor* message, const std::string& path,
                                std::set<std::string>* out) {
   using google::protobuf::FieldDescriptor;
@@ -33,13 +33,14 @@ inline void AddUnboundedFields(const google::protobuf::Descriptor* message, cons
 
 struct FieldLimit {
   int64_t limit = 0;
-  std::string named;  // as the error calls the field
-  // What becomes of a message whose field has so many entries or bytes.
+  std::string named;  // the error's name for the field
+  // Receives a message whose field has this many entries or bytes.
   std::function<Status(int64_t count)> receive;
-  Code code = Code::kInvalidArgument;  // of one more
+  Code code = Code::kInvalidArgument;  // for one more than the limit
 };
 
-// By path. Each takes its limit, and refuses one more with its name, the count and the limit.
+// For each field, by path: accepts the limit, and rejects one more with an error that has its name,
+// the count and the limit.
 inline void ExpectLimits(const google::protobuf::Descriptor* message,
                          const std::map<std::string, FieldLimit>& limits) {
   std::set<std::string> fields;

@@ -26,7 +26,7 @@ float HalfOf(const std::string& bytes, size_t at) {
 
 int ByteOf(const std::string& bytes, size_t at) { return static_cast<unsigned char>(bytes[at]); }
 
-// The half nearest to `value`, as bytes, and what it is worth.
+// The half nearest to `value`, as bytes, and its value.
 std::pair<std::string, float> AsHalf(float value) {
   const uint16_t half = FloatToF16(value);
   return {LittleEndian(half), F16ToFloat(half)};
@@ -57,8 +57,9 @@ std::string EncodeQ4_0(std::span<const float> x) {
   return bytes;
 }
 
-// 8 scales and 8 minima of 6 bits as 12 bytes: the first four of each in the low 6 bits of bytes 0
-// to 3 and 4 to 7; the others' low 4 bits in bytes 8 to 11, their high 2 bits above the first.
+// Packs 8 scales and 8 minima of 6 bits into 12 bytes: the first four of each in the low 6 bits of
+// bytes 0 to 3 and 4 to 7; the low 4 bits of the others in bytes 8 to 11, their high 2 bits above
+// the first ones.
 std::string PackScales(const std::array<int, 8>& scales, const std::array<int, 8>& minima) {
   std::string bytes(12, '\0');
   for (size_t j = 0; j < 4; ++j) {
@@ -99,7 +100,7 @@ std::string EncodeQ6_K(std::span<const float> x) {
   const auto [d_bytes, d] = AsHalf(LargestOf(steps) / 127);
   std::string low(128, '\0'), high(64, '\0'), scales;
   for (size_t j = 0; j < 16; ++j) {
-    // A negative scale too.
+    // Includes negative scales.
     const int scale = (j % 3 == 0 ? -1 : 1) * Rounded(steps[j], d, 0, 127);
     scales += static_cast<char>(scale);
     for (size_t i = 16 * j; i < 16 * j + 16; ++i) {
@@ -193,7 +194,7 @@ std::string ReadAllOf(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// The names of config.json and of the format, architecture by architecture.
+// The names of config.json and of the format, per architecture.
 struct Family {
   std::string gguf;
   bool reorders = false;  // rows of q and k
@@ -216,7 +217,7 @@ Family FamilyOf(const std::string& architecture) {
   return kFamilies.at(architecture);
 }
 
-// The name in the file of "model.layers.3.self_attn.q_proj.weight".
+// The file's name for a tensor such as "model.layers.3.self_attn.q_proj.weight".
 std::string GgufName(const Family& family, std::string name) {
   if (name == "model.embed_tokens.weight") return "token_embd.weight";
   if (name == "model.norm.weight") return "output_norm.weight";
@@ -250,15 +251,15 @@ std::string GgufName(const Family& family, std::string name) {
   return "blk." + layer + "." + of + name.substr(last);
 }
 
-// One projection of a layer's experts: [rows, columns] of each, and the names that they have in a
-// checkpoint.
+// One projection of a layer's experts: its shape [rows, columns], and each expert's name in the
+// checkpoint and values.
 struct Stack {
   std::vector<int64_t> shape;
   std::map<int, std::pair<std::string, std::vector<float>>> experts;
 };
 
-// Of "model.layers.3.mlp.experts.7.up_proj.weight": "blk.3.ffn_up_exps.weight" and 7; "" and 0 for
-// a tensor that is none of an expert.
+// "blk.3.ffn_up_exps.weight" and 7 for "model.layers.3.mlp.experts.7.up_proj.weight"; "" and 0 for
+// a tensor that does not belong to an expert.
 std::pair<std::string, int> StackOf(const std::string& name) {
   const std::string mark = ".experts.";
   const size_t at = name.find(mark);
@@ -342,7 +343,7 @@ class Conversion {
   std::vector<float> Llama3Factors(const Json& scaling) const;
   void WriteTokenizer();
   void WriteTensors(std::map<std::string, StoredTensor>* kept);
-  // `to`: the name of a matrix.
+  // `to` is the name of a matrix.
   std::string TypeOfMatrix(const std::string& to) const {
     const bool is_finer = to.ends_with("attn_v.weight") || to.find("ffn_down") < to.size() ||
                           to == "token_embd.weight";
@@ -396,7 +397,7 @@ void Conversion::WriteMetadata() {
   writer_.Uint32("tokenizer.ggml.eos_token_id", (ends.is_array() ? ends[0] : ends).get<uint32_t>());
 }
 
-// As the conversion computes them, in float.
+// As computed by the conversion, in float.
 std::vector<float> Conversion::Llama3Factors(const Json& scaling) const {
   const int dims = config_["head_dim"];
   const float base = config_["rope_theta"], factor = scaling["factor"];
@@ -525,8 +526,8 @@ void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
   std::map<std::string, Stack> stacks;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    // Test checkpoints have a dense MLP beside the experts, for layers that take it; the format has
-    // experts alone.
+    // Test checkpoints have a dense MLP next to the experts, for layers without a mixture; the
+    // format has only experts.
     const bool is_dense = name.find(".mlp.") < name.size() && name.ends_with("_proj.weight");
     if (family_.gguf == "qwen3moe" && is_dense && StackOf(name).first.empty()) continue;
     const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];

@@ -1,5 +1,5 @@
-// Writes GGUF files for tests: single ones by hand, and what llama.cpp's conversion makes of a test
-// checkpoint. It shares no code with common/gguf and common/model.
+// Writes GGUF files for tests: hand-made ones, and test checkpoints converted as by llama.cpp.
+// Shares no code with common/gguf and common/model.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class GgufWriter {
   void Texts(const std::string& key, const std::vector<std::string>& values);
   void Int32s(const std::string& key, const std::vector<int32_t>& values);
   void Floats(const std::string& key, const std::vector<float>& values);
-  // A pair whose value is `bytes` after the number of its type.
+  // A pair whose value is `bytes`, preceded by the number of its type.
   void Raw(const std::string& key, uint32_t type, const std::string& bytes);
-  // `shape` with the rows first; `type` as ggml numbers it.
+  // `shape` has the rows first; `type` is ggml's number.
   void Tensor(const std::string& name, uint32_t type, const std::vector<int64_t>& shape,
               std::string bytes);
 
@@ -44,33 +44,33 @@ class GgufWriter {
   std::vector<StoredTensor> tensors_;
 };
 
-// Little-endian bytes of a number.
+// A number's bytes in little-endian order.
 template <class T>
 std::string LittleEndian(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
-// A length and the text.
+// The length, then the text.
 std::string GgufString(const std::string& text);
 
-// "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K" or "Q6_K": the number and the bytes of the values.
+// The number of "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K" or "Q6_K", and the encoded values.
 // REQUIRES: whole blocks.
 uint32_t GgmlTypeNumber(const std::string& type);
 std::string GgmlEncode(const std::string& type, std::span<const float> values);
-// The values that such bytes stand for.
+// Decodes such bytes.
 std::vector<float> GgmlDecode(const std::string& type, const std::string& bytes);
 
 struct GgufOptions {
-  std::string type = "F32";  // of matrices
-  // Of the matrices v, down and token_embd, as llama.cpp's mixtures have them; "": as `type`.
+  std::string type = "F32";  // for matrices
+  // For the matrices v, down and token_embd, as in llama.cpp's mixed types; "": as `type`.
   std::string finer_type;
   std::string pre = "gpt-2";  // tokenizer.ggml.pre
   bool tokenizer = false;     // writes tokenizer.json's, which must be byte-level
 };
 
 // Writes `to` from the directory's config.json, model.safetensors and tokenizer.json, as the
-// conversion does: reordered rows of q and k, Gemma's norms with their 1, a layer's experts as one
-// tensor, factors of RoPE as tensors. The directory's weights become those that the file holds, in
-// F32: what a reference model has to read.
+// conversion does: reordered rows of q and k, Gemma's norms with their 1 added, a layer's experts
+// as one tensor, RoPE factors as tensors. The directory's weights are replaced by the file's values
+// in F32, for a reference model to read.
 Status WriteGguf(const std::filesystem::path& directory, const std::filesystem::path& to,
                  const GgufOptions& options);
 

@@ -10,13 +10,13 @@
 
 namespace outrider::testing {
 
-// Debian ships no code of that proto; on the wire its messages are a string and a number in field
-// 1, as these are.
+// Debian does not package that proto; on the wire its messages are a string and a number in field
+// 1, as in these.
 Health Probe(const std::string& address, const std::string& service,
              std::chrono::milliseconds timeout) {
   using Stub =
       grpc::TemplatedGenericStub<google::protobuf::StringValue, google::protobuf::Int32Value>;
-  // A connection of its own: a cached one would answer for a process that is gone.
+  // Uses a connection of its own: a cached one would answer for a process that has exited.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   Stub stub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), own));

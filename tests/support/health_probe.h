@@ -10,7 +10,7 @@ namespace outrider::testing {
 
 enum class Health { kServing, kNotServing, kUnknownService, kUnreachable };
 
-// `service` "": whether the process lives.
+// With `service` "", checks liveness.
 Health Probe(const std::string& address, const std::string& service,
              std::chrono::milliseconds timeout = std::chrono::seconds(30));
 

@@ -21,7 +21,8 @@ Verdict StopAtLeaf(Round& round, int node, Coins& coins) {
   return EndRound(round, outrider::StopAtLeaf(node), coins);
 }
 
-// part(view): a part of a rule, on the host. What the view hands out lives until `part` returns.
+// Calls part(view) for a part of a rule, on the host. References from the view are valid until
+// `part` returns.
 template <class Round, class Part>
 auto OnView(Round& round, Part part) {
   HostScratch memory;
@@ -48,7 +49,7 @@ int TryCandidates(Round& round, int node, const KSeq& kseq, const std::vector<Ra
   });
 }
 
-// outrider::PathChoice with the distribution of the draft token that it takes.
+// outrider::PathChoice with the distribution of the draft token that it accepts.
 struct PathChoice {
   KSeq kseq;
   double kseq_share = 1;

@@ -1,4 +1,4 @@
-// One plain HTTP/1.1 connection to a port of the loopback, byte by byte where a test wants it.
+// A plain HTTP/1.1 connection to a loopback port, with control over every byte.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace outrider::testing {
 struct HttpResponse {
   int code = 0;
   std::map<std::string, std::string> headers;  // names in lower case
-  std::string body;                            // without the chunks' frames
+  std::string body;                            // without chunk framing
 };
 
 class HttpClient {
@@ -23,14 +23,15 @@ class HttpClient {
   HttpClient& operator=(const HttpClient&) = delete;
 
   void SendRaw(std::string_view bytes);
-  // `headers`: whole lines, each with its end.
+  // `headers`: whole lines, each with its line end.
   void Send(const std::string& method, const std::string& path, const std::string& body = "",
             const std::string& headers = "");
-  // nullopt: the connection ended (or nothing came for 60 s) before the response did.
+  // nullopt: the connection ended (or nothing arrived for 60 s) before the response was complete.
   std::optional<HttpResponse> Receive();
   // Waits for some bytes; "" at the end of the connection.
   std::string ReceiveSome();
-  // Waits for the connection's end, throwing away what comes. False: not within 60 s.
+  // Waits for the connection's end, discarding what arrives. Returns false if it does not end
+  // within 60 s.
   bool AwaitEnd();
 
  private:
@@ -42,11 +43,11 @@ class HttpClient {
   std::string buffer_;
 };
 
-// One request on a connection of its own; code 0 where there is no response.
+// Sends one request on a new connection; code 0 if there is no response.
 HttpResponse Fetch(int port, const std::string& method, const std::string& path,
                    const std::string& body = "", const std::string& headers = "");
 
-// What stands behind "data: " in a stream of events.
+// The data after "data: " in a stream of events.
 std::vector<std::string> EventsOf(const std::string& body);
 
 }  // namespace outrider::testing

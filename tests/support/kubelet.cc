@@ -18,8 +18,8 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr auto kProbePeriod = std::chrono::milliseconds(20);
 constexpr auto kProbeTimeout = std::chrono::seconds(5);
-// Readiness goes behind the line of the log that says so: one probe that is faster is no
-// fault, a second one is.
+// Readiness ends shortly after the log line that announces the drain: one probe that still succeeds
+// is no error, a second one is.
 constexpr int kReadyProbesAllowed = 1;
 
 SteadyTime Now() { return std::chrono::steady_clock::now(); }
@@ -44,7 +44,7 @@ void Endpoints::Set(const std::string& address, bool ready) {
 }
 
 void Endpoints::Write() {
-  // Replaced in one step: nobody reads half a list.
+  // Replaced atomically, so that nobody reads half a list.
   const std::string next = path_ + ".next";
   {
     std::ofstream out(next);
@@ -96,7 +96,7 @@ Pod::End Pod::Terminate() {
   if (prober_.joinable()) prober_.join();
   if (endpoints_ != nullptr) endpoints_->Set(address_, false);
   const SteadyTime begin = Now();
-  std::this_thread::sleep_for(spec_.pre_stop);  // counts against the grace period, as there
+  std::this_thread::sleep_for(spec_.pre_stop);  // counts against the grace period, as in Kubernetes
   process_->Signal(SIGTERM);
   End end;
   int ready_probes = 0;
@@ -109,7 +109,7 @@ Pod::End Pod::Terminate() {
     const bool said = Log().find(spec_.ending_line) != std::string::npos;
     const Health readiness = Probe(address_, spec_.readiness, kProbeTimeout);
     const Health liveness = Probe(address_, "", kProbeTimeout);
-    // Between its last answer and its end a process cannot be reached: no failure.
+    // Between its last answer and its exit a process is unreachable, which is not a failure.
     if (liveness == Health::kNotServing) end.ever_dead = true;
     if (said && readiness == Health::kServing) ++ready_probes;
     end.ready_while_ending = ready_probes > kReadyProbesAllowed;

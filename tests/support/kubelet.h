@@ -1,8 +1,8 @@
-// Plays what a cluster does to a pod, on real processes of this machine: probes it, names it among
-// the endpoints while it is ready, and ends it with a pause for balancers (preStop), SIGTERM, the
-// grace period and only then SIGKILL.
+// Treats real processes of this machine as a cluster treats pods: probes them, lists them among the
+// endpoints while they are ready, and terminates them with a pause for load balancers (preStop),
+// SIGTERM, the grace period and only then SIGKILL.
 //
-// Owner: the test. Thread: one owner; has a thread of its own.
+// Owner: the test. Thread: one owner; runs a thread of its own.
 #pragma once
 
 #include <atomic>
@@ -21,9 +21,9 @@ struct PodSpec {
   std::string name;
   std::vector<std::string> argv;
   std::string log_path;
-  std::string ready_line = " serving ";    // of the log, with " port=" of the probes
-  std::string ending_line = " draining ";  // of the log, once SIGTERM is heard
-  std::string readiness;                   // the service that readiness asks for
+  std::string ready_line = " serving ";    // in the log, with " port=" of the probes
+  std::string ending_line = " draining ";  // in the log, once SIGTERM was received
+  std::string readiness;                   // the service whose health is readiness
   std::chrono::milliseconds pre_stop = std::chrono::milliseconds(200);
   std::chrono::seconds grace = std::chrono::seconds(15);
 };
@@ -32,22 +32,22 @@ class Endpoints;
 
 class Pod {
  public:
-  // Starts the process and its probes; "" for endpoints: nobody is told of it.
+  // Starts the process and its probes; with nullptr for endpoints, it is not listed.
   Pod(PodSpec spec, Endpoints* endpoints);
   ~Pod();
 
-  // Waits (30 s at most) until the readiness probe succeeds.
+  // Waits (at most 30 s) until the readiness probe succeeds.
   bool AwaitReady();
   const std::string& address() const { return address_; }
   std::string Log() const { return process_->Log(); }
 
   struct End {
     int exit_code = -1;
-    bool in_time = false;             // before the grace period was over
+    bool in_time = false;             // before the end of the grace period
     bool ever_dead = false;           // a liveness probe failed while it ran
-    bool ready_while_ending = false;  // readiness probes went on to succeed
+    bool ready_while_ending = false;  // readiness probes kept succeeding
   };
-  // As the kubelet: out of the endpoints, preStop, SIGTERM, grace period, SIGKILL.
+  // Like the kubelet: removal from the endpoints, preStop, SIGTERM, grace period, SIGKILL.
   End Terminate();
 
  private:
@@ -63,7 +63,7 @@ class Pod {
   std::thread prober_;
 };
 
-// The addresses of pods that are ready and not ending, as a file for `file:` targets.
+// The addresses of pods that are ready and not terminating, as a file for `file:` targets.
 //
 // Thread: any.
 class Endpoints {

@@ -8,8 +8,8 @@ namespace {
 
 constexpr uint32_t kToken = 5;
 
-// The draft that a plan asks for, as far as `depths`: each draw is of the same token, so its nodes
-// are a chain.
+// The draft that a plan requests, up to `depths`: all tokens are the same, so its nodes form a
+// chain.
 v1::FromDrafter DraftOf(const Asked& asked, uint32_t depths) {
   v1::FromDrafter message;
   v1::Draft* const draft = message.mutable_drafts()->add_drafts();
@@ -61,7 +61,7 @@ void LateDrafter::Answer(const Asked& asked) {
     return;
   }
   MutexLock lock(mu_);
-  // The next plan before the answer to the last one: that was too late.
+  // The next plan arrived before the answer to the last one, so that one was too late.
   const bool late = waiting_.contains(asked.session);
   delay_ = late ? delay_ * 3 / 4 : delay_ * 9 / 8;
   delay_ = std::clamp<Duration>(delay_, std::chrono::milliseconds(1), std::chrono::seconds(3));

@@ -1,4 +1,4 @@
-// A drafter with well-formed messages and late drafts, in one of two ways.
+// A drafter whose messages are well-formed but whose drafts are late, in one of two ways.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@ namespace outrider::testing {
 
 enum class Lateness {
   kUnfinished,  // sends the first part of each draft and never the rest
-  kDawdling,    // sends each draft whole, as shortly before its deadline as it can tell
+  kDawdling,    // sends each draft complete, as shortly before its deadline as it can estimate
 };
 
-// Attached from its construction to its end, or until the verifier ends the stream. Its tokens are
-// always the same, so hardly any is accepted.
+// Attached for its whole lifetime, or until the verifier ends the stream. All its tokens are the
+// same, so hardly any is accepted.
 class LateDrafter {
  public:
   LateDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
@@ -38,7 +38,7 @@ class LateDrafter {
   Mutex mu_;
   std::condition_variable changed_;
   bool stop_ OUTRIDER_GUARDED_BY(mu_) = false;
-  // How long a draft of the dawdling one takes: longer while drafts are in time.
+  // With kDawdling, how long a draft takes: increases while drafts are in time.
   Duration delay_ OUTRIDER_GUARDED_BY(mu_) = std::chrono::milliseconds(2);
   struct Waiting {
     Time due;

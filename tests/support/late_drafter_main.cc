@@ -1,5 +1,5 @@
-// Attaches a late drafter to a verifier of models/default until it gets a signal, to measure what
-// it costs (docs/testing.md):
+// Attaches a late drafter to a verifier of models/default until it receives a signal, to measure
+// its cost (docs/testing.md):
 //   late_drafter HOST:PORT unfinished|dawdling
 #include <csignal>
 #include <cstdio>

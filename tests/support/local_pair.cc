@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kConnection = 1;
 
-// Whether the engine has asked for one of them.
+// Whether the engine has requested one of them.
 bool HasAwaited(const std::vector<DraftPart>& batch) {
   return std::any_of(batch.begin(), batch.end(),
                      [](const DraftPart& part) { return !part.early.has_value(); });
@@ -22,7 +22,7 @@ bool HasAwaited(const std::vector<DraftPart>& batch) {
 
 }  // namespace
 
-// Keeps drafts until the pair hands them over: a source never calls the engine from within a call.
+// Keeps drafts until the pair delivers them: a source never calls the engine from within a call.
 class LocalPair::ToVerifier final : public VerifierLink {
  public:
   void SendDrafts(std::vector<DraftPart> drafts) override { batches.push_back(std::move(drafts)); }

@@ -1,6 +1,6 @@
 // A verifier's engine and a drafter's loop in one process and one thread: the same code as the two
-// services, with the wire's messages handed over instead of sent. For measuring what the rules do
-// (and what the split costs) without processes and sockets.
+// services, with messages passed directly instead of over the wire. For measuring the rules (and
+// the cost of the split) without processes and sockets.
 //
 // Thread: one owner.
 #pragma once
@@ -22,7 +22,7 @@ struct LocalPairOptions {
   EngineOptions engine;
   DraftLoopOptions drafter;
   DraftDistributionLimits distribution_limits;
-  // Early drafts come after the verdict that they were sent before; else before it.
+  // Early drafts are delivered after the verdict that they preceded; otherwise before it.
   bool drafts_cross_verdicts = false;
   const Tokenizer* draft_tokenizer = nullptr;  // nullptr: the target's
 };
@@ -35,10 +35,10 @@ class LocalPair {
   ~LocalPair();
 
   Engine& engine() { return *engine_; }
-  // Hands messages over and runs both sides until nothing is left to do.
+  // Delivers messages and runs both sides until nothing is left to do.
   void Run();
 
-  // Of the drafts so far, as protobuf has them.
+  // Sizes of the drafts so far, as protobuf messages.
   int64_t draft_bytes() const { return draft_bytes_; }
   int64_t draft_messages() const { return draft_messages_; }
   int64_t largest_draft_bytes() const { return largest_draft_bytes_; }

@@ -1,5 +1,4 @@
-// make_checkpoint <directory> [name=value ...]: writes a small random model, see
-// checkpoint_maker.h.
+// make_checkpoint <directory> [name=value ...] writes a small random model; see checkpoint_maker.h.
 //   make_checkpoint /tmp/target family=qwen3 layers=4 hidden=128 vocab=512 tokenizer=1
 //   make_checkpoint /tmp/quantized stored=awq tokenizer=1
 //   make_checkpoint /tmp/mixture family=mixtral experts=8 top_k=2 expert_size=96 tokenizer=1

@@ -1,5 +1,5 @@
-// make_small_pair FROM TO: a pair for tests that need some pair, cheaper than the default one.
-// TO/target is the checkpoint of FROM, TO/drafter the same with noise (noisy_checkpoint.h).
+// make_small_pair FROM TO writes a pair for tests that need any pair, cheaper than the default one.
+// TO/target is the checkpoint FROM, TO/drafter the same with noise (noisy_checkpoint.h).
 //   make_small_pair models/default/drafter build/cpu/tests/small_pair
 #include <cstdio>
 #include <filesystem>
@@ -8,7 +8,7 @@
 
 namespace {
 
-constexpr float kStrength = 0.15f;  // some three of four draft tokens are taken
+constexpr float kStrength = 0.15f;  // about three of four draft tokens are accepted
 
 outrider::Status Make(const std::filesystem::path& from, const std::filesystem::path& to) {
   std::error_code failure;

@@ -1,4 +1,4 @@
-// Reads a service's /metrics port.
+// Reads a service's /metrics endpoint.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 
 namespace outrider::testing {
 
-// The values by name, summed over labels; empty when nobody answers within some seconds.
+// The values by name, summed over labels; empty if there is no answer within a few seconds.
 std::map<std::string, double> ReadMetrics(int port);
 
 }  // namespace outrider::testing

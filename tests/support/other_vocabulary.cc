@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kFileBytes = 64 << 20;
-constexpr size_t kRenamed = 8;  // of so many tokens one
+constexpr size_t kRenamed = 8;  // one in this many tokens
 
 Result<Json> ReadJson(const std::filesystem::path& path) {
   OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kFileBytes));
@@ -24,7 +24,7 @@ Result<Json> ReadJson(const std::filesystem::path& path) {
   return json;
 }
 
-// What the token at `vocab` ids from the end has in place of `id`, also in a list.
+// Replaces an id, or those of a list, by the id as far from the end of the vocabulary.
 void Renumber(int vocab, Json* ids) {
   if (ids->is_number_integer()) {
     *ids = vocab - 1 - ids->get<int>();
@@ -33,7 +33,7 @@ void Renumber(int vocab, Json* ids) {
   }
 }
 
-// The two parts of a merge, in either spelling.
+// The two parts of a merge, in either notation.
 std::pair<std::string, std::string> PartsOf(const Json& merge) {
   if (merge.is_array()) return {merge.at(0), merge.at(1)};
   const std::string text = merge;
@@ -74,7 +74,7 @@ Json OtherTokenizer(Json tokenizer, int vocab) {
   return tokenizer;
 }
 
-// The rows of [vocab, width] in the opposite order.
+// Reverses the order of the rows of [vocab, width].
 void ReverseRows(StoredTensor* tensor) {
   const size_t row = tensor->bytes.size() / static_cast<size_t>(tensor->shape.at(0));
   std::string reversed;

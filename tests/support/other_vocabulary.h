@@ -1,4 +1,4 @@
-// The same model with another vocabulary, for pairs whose tokens differ.
+// The same model with another vocabulary, for pairs with different tokens.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace outrider {
 
-// Writes to `to` the byte-level checkpoint `from` with its tokens in falling order of their ids:
-// embeddings and special ids move along, so that it is the same model over text. Of the tokens that
-// no other token is merged from, every eighth has a text that nobody writes, and the first special
-// token another name. Needs one model.safetensors.
+// Writes to `to` the byte-level checkpoint `from` with its token ids in reverse order: embeddings
+// and special ids are permuted, too, so that it is the same model of text. Among the tokens from
+// which no other token is merged, every eighth gets a text that never occurs, and the first special
+// token gets another name. Requires a single model.safetensors.
 Status WriteOtherVocabulary(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// A chat template with one line per message, for tests that are not about templates.
+// A chat template with one line per message, for tests that do not test templates.
 #pragma once
 
 #include "common/text/chat_template.h"

@@ -25,16 +25,16 @@ std::unique_ptr<Process> Process::Start(const std::vector<std::string>& argv,
   const int log = open(log_path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_APPEND, 0644);
   const pid_t pid = fork();
   if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a crashed test leaves nothing behind
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // a crashed test leaves no processes running
     dup2(log, STDOUT_FILENO);
     dup2(log, STDERR_FILENO);
-    signal(SIGINT, SIG_DFL);  // a shell starts what it puts into the background with it ignored
+    signal(SIGINT, SIG_DFL);  // a shell starts background jobs with it ignored
     if (sent_before != 0) {
       sigset_t blocked;
       sigemptyset(&blocked);
       sigaddset(&blocked, sent_before);
       sigprocmask(SIG_BLOCK, &blocked, nullptr);
-      kill(getpid(), sent_before);  // it waits, also over execv
+      kill(getpid(), sent_before);  // stays pending, also across execv
     }
     execv(args[0], args.data());
     _exit(127);
@@ -82,7 +82,7 @@ std::string Process::Log() const {
 std::string Process::AwaitLine(const std::string& text, std::chrono::seconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (true) {
-    const bool alive = running();  // before the read: what it wrote last is seen
+    const bool alive = running();  // before the read, so that the last output is seen
     std::istringstream lines(Log());
     for (std::string line; std::getline(lines, line);) {
       if (line.find(text) != std::string::npos) return line;

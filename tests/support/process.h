@@ -1,4 +1,5 @@
-// A child process of a test: started with its output in a file, killed with the test at the latest.
+// A child process of a test, started with its output in a file and killed with the test at the
+// latest.
 #pragma once
 
 #include <sys/types.h>
@@ -13,20 +14,20 @@ namespace outrider::testing {
 class Process {
  public:
   // argv[0] is the program's path. Output (stdout and stderr) goes to `log_path`.
-  // `sent_before`: a signal that comes as soon as the program lets signals through; 0: none.
+  // `sent_before`: a signal that arrives as soon as the program unblocks signals; 0: none.
   static std::unique_ptr<Process> Start(const std::vector<std::string>& argv,
                                         const std::string& log_path, int sent_before = 0);
   ~Process();  // SIGKILL if it still runs
 
   void Signal(int signal) const;
-  // The exit code, 128 + signal when killed by one, -1 when it still runs after `limit`.
+  // The exit code, 128 + signal when killed by one, -1 when it is still running after `limit`.
   int Wait(std::chrono::seconds limit = std::chrono::seconds(60));
   bool running();
   pid_t pid() const { return pid_; }
 
   std::string Log() const;
-  // Waits for a line of the log that contains `text` and returns it; "" when the process ended or
-  // the limit passed first.
+  // Waits for a line of the log that contains `text` and returns it; "" if the process exits or the
+  // limit passes first.
   std::string AwaitLine(const std::string& text,
                         std::chrono::seconds limit = std::chrono::seconds(60));
 

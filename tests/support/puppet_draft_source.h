@@ -1,4 +1,4 @@
-// A DraftSource that records the engine's calls and drafts when the test says so.
+// A DraftSource that records the engine's calls and drafts when the test tells it to.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@ class PuppetDraftSource final : public DraftSource {
   Duration timeout = std::chrono::milliseconds(100);
   std::map<uint64_t, SessionOpening> opened;
   std::map<uint64_t, std::vector<SessionVerdict>> decided;
-  std::map<uint64_t, DraftTree> early;  // what EarlyDraft gives
+  std::map<uint64_t, DraftTree> early;  // results of EarlyDraft
   std::vector<uint64_t> closed;
   int flushes = 0;
   DraftTiming timing;
-  std::vector<uint64_t> late;  // sessions, as they were marked
-  bool moves = false;          // what ReassignSession answers of a session that was late
+  std::vector<uint64_t> late;  // sessions, in the order in which they were marked
+  bool moves = false;          // result of ReassignSession for a session that was late
 
   bool HasRoom(int) override { return accepts; }
   void Open(SessionOpening opening) override {

@@ -18,13 +18,13 @@ class PuppetVerifierLink final : public VerifierLink {
   void SendLoad(const DrafterLoad& load) override OUTRIDER_EXCLUDES(mu_);
   void Close() override OUTRIDER_EXCLUDES(mu_);
 
-  // What was sent since the last call, batch by batch.
+  // The drafts sent since the last call, batch by batch.
   std::vector<std::vector<DraftPart>> TakeBatches() OUTRIDER_EXCLUDES(mu_);
-  // The same without the batches' bounds.
+  // The same as one list.
   std::vector<DraftPart> TakeDrafts() OUTRIDER_EXCLUDES(mu_);
-  // Early drafts that were sent since the last call; they are in no batch.
+  // Early drafts sent since the last call; they are not in any batch.
   std::vector<DraftPart> TakeEarly() OUTRIDER_EXCLUDES(mu_);
-  // Waits until there is anything to take; empty when `deadline` has passed.
+  // Waits until there is something to take; empty if `deadline` passes first.
   std::vector<DraftPart> WaitForDrafts(Time deadline) OUTRIDER_EXCLUDES(mu_);
   std::vector<DrafterLoad> TakeLoads() OUTRIDER_EXCLUDES(mu_);
   bool closed() OUTRIDER_EXCLUDES(mu_);

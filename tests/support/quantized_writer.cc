@@ -18,8 +18,8 @@ struct Scheme {
   bool is_float = false;
   bool has_zeros = false;
   bool has_order = false;
-  int group_size = 0;  // inputs of a scale; 0: all
-  int block_rows = 0;  // outputs of a scale; 0: one
+  int group_size = 0;  // inputs per scale; 0: all
+  int block_rows = 0;  // outputs per scale; 0: one
 };
 
 Scheme SchemeOf(StoredAs stored) {
@@ -44,7 +44,7 @@ Scheme SchemeOf(StoredAs stored) {
   return {};
 }
 
-// A matrix as numbers: values of codes without their sign's offset, and what they are worth.
+// A matrix as numbers: unsigned codes, and their scales and zero points.
 struct Rounded {
   int64_t rows = 0, columns = 0, groups = 0;
   std::vector<int> codes;     // 0 to 2^bits - 1, or FP8's bits
@@ -69,14 +69,15 @@ int NearestFp8(float value) {
   return best;
 }
 
-// Scales are as 16 bits keep them: bf16, and f16 the same for magnitudes like these.
+// Rounds scales to what 16 bits can represent: bf16, which f16 represents exactly at such
+// magnitudes.
 float Kept(float scale) { return F16ToFloat(FloatToF16(Bf16ToFloat(FloatToBf16(scale)))); }
 
 Rounded Round(const Scheme& scheme, std::span<const float> values, int64_t rows, int64_t columns) {
   Rounded out{.rows = rows, .columns = columns};
   const int64_t group_size = scheme.group_size == 0 ? columns : scheme.group_size;
   out.groups = (columns + group_size - 1) / group_size;
-  // With an order, neighbours are of different groups.
+  // With an order, neighbouring inputs belong to different groups.
   for (int64_t k = 0; k < columns; ++k) {
     out.group_of.push_back(static_cast<int>(scheme.has_order ? k % out.groups : k / group_size));
   }
@@ -124,7 +125,7 @@ StoredTensor Stored(const char* dtype, std::vector<int64_t> shape, const std::ve
   return out;
 }
 
-// [first, second] of the scales of `rounded`, by output or by group.
+// The scales of `rounded` as [first, second], by output or by group.
 StoredTensor Scales(const Rounded& rounded, const char* dtype, bool by_group) {
   std::vector<uint16_t> bits;
   const auto add = [&](int64_t row, int64_t group) {
@@ -143,7 +144,7 @@ StoredTensor Scales(const Rounded& rounded, const char* dtype, bool by_group) {
   return Stored(dtype, {rounded.rows, rounded.groups}, bits);
 }
 
-// Words of 32 bits, zero at first, into which integers are put.
+// 32-bit words, initially zero, into which integers are packed.
 class Words {
  public:
   Words(int64_t first, int64_t second, int bits)
@@ -173,7 +174,7 @@ Tensors Bytes(const Scheme& scheme, const Rounded& rounded, const std::string& b
     bytes.push_back(static_cast<uint8_t>(scheme.is_float ? code : code - 128));
   }
   StoredTensor scales = Scales(rounded, "BF16", false);
-  if (scheme.block_rows > rounded.rows) {  // one of the matrix
+  if (scheme.block_rows > rounded.rows) {  // one for the matrix
     scales.shape = {1};
     scales.bytes.resize(2);
   } else if (scheme.block_rows > 0) {
@@ -216,7 +217,7 @@ Tensors Packed(const Scheme& scheme, const Rounded& rounded, const std::string& 
 Tensors ByInput(const Scheme& scheme, const Rounded& rounded, const std::string& base, bool is_awq,
                 int less) {
   const int per_word = 32 / scheme.bits;
-  const int slot_of[] = {0, 4, 1, 5, 2, 6, 3, 7};  // where AWQ puts output i of eight
+  const int slot_of[] = {0, 4, 1, 5, 2, 6, 3, 7};  // AWQ's position of output i of eight
   Words codes(is_awq ? rounded.columns : rounded.columns / per_word,
               is_awq ? rounded.rows / per_word : rounded.rows, scheme.bits);
   Words zeros(rounded.groups, rounded.rows / per_word, scheme.bits);
@@ -266,7 +267,7 @@ Json Gptq(int bits, bool has_order, const char* format) {
           {"desc_act", has_order},  {"sym", false}, {"checkpoint_format", format}};
 }
 
-// The code of E2M1 nearest to `value`: a sign above 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
+// The E2M1 code nearest to `value`: a sign bit above 0, 0.5, 1, 1.5, 2, 3, 4 and 6.
 uint8_t NearestFp4(float value) {
   const float magnitudes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
   uint8_t best = 0;

@@ -26,20 +26,20 @@ struct Asked {
 // One attached stream. One thread may send while another one reads.
 class RawDrafter {
  public:
-  // Says hello at once.
+  // Sends Hello at once.
   RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
              const std::string& name = "hostile");
   ~RawDrafter();
 
-  // False: the stream is over.
+  // Returns false when the stream has ended.
   bool Send(const v1::FromDrafter& message) { return stream_->Write(message); }
   // Calls `on_plan` for every plan until the verifier, or Cancel, ends the stream.
   grpc::Status ReadPlans(const std::function<void(const Asked&)>& on_plan);
-  // Answers every plan of sessions of this kind, until the verifier ends the stream. The first plan
-  // of a session is not waited for, so that its answer may be an old one.
+  // Answers every plan of sessions of this kind, until the verifier ends the stream. Does not wait
+  // for the first plan of a session, so that its answer may belong to an old one.
   grpc::Status AnswerWith(v1::DraftKind kind,
                           const std::function<void(const Asked&, v1::FromDrafter*)>& make);
-  // Why the verifier ended it.
+  // The status with which the verifier ended the stream.
   grpc::Status End();
   // Ends the stream; any thread.
   void Cancel() { context_.TryCancel(); }
@@ -51,7 +51,7 @@ class RawDrafter {
   bool ended_ = false;
 };
 
-// Adds a draft of these tokens, one sequence, each surely drawn.
+// Adds a draft of these tokens, as one sequence, each sampled with certainty.
 v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
                     const std::vector<uint32_t>& tokens, bool laws);
 

@@ -75,9 +75,9 @@ double Llama3(const Json& scaling, double frequency) {
   return (1 - smooth) * frequency / factor + smooth * frequency;
 }
 
-// How much of its frequency a pair keeps.
+// The fraction of its frequency that a pair keeps.
 double YarnKeeps(const Json& scaling, double original, double theta, int dims, int pair) {
-  // The pair whose wavelength fits n times into the original context, between others.
+  // The pair whose wavelength fits n times into the original context, as a real number.
   const auto pair_of = [&](double n) {
     return std::log(original / (2 * M_PI * n)) / std::log(theta) * dims / 2;
   };
@@ -171,7 +171,7 @@ void ReferenceModel::ReadGemma(const Json& config, bool third) {
   score_scale_ = 1 / std::sqrt(config["query_pre_attn_scalar"].get<double>());
   if (Set(config, "final_logit_softcapping")) logit_cap_ = config["final_logit_softcapping"];
   if (!third) score_cap_ = config["attn_logit_softcapping"];
-  // To bfloat16, whose mantissa has eight bits: the root's place above the point is known.
+  // Rounds to bfloat16, whose mantissa has eight bits, by the exponent of the root.
   embedding_scale_ = std::sqrt(config["hidden_size"].get<double>());
   const double step = std::exp2(std::floor(std::log2(embedding_scale_)) - 7);
   if (config["torch_dtype"] == "bfloat16") {
@@ -318,7 +318,7 @@ ReferenceModel::Vector ReferenceModel::Linear(const std::string& name, const Vec
   return y;
 }
 
-// `x` may be several vectors of the gain's length, each normalised by itself.
+// `x` may be several vectors of the gain's length, which are normalised separately.
 ReferenceModel::Vector ReferenceModel::Norm(const Vector& x, const Vector& gain) const {
   Vector y(x.size());
   const size_t n = gain.size();
@@ -360,7 +360,7 @@ double ReferenceModel::Activate(double x) const {
   return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// Turns (x[i], x[i + half]) of every head as one plane, for the first 2 * half values of it.
+// Rotates (x[i], x[i + half]) of every head in a plane, for the head's first 2 * half values.
 void ReferenceModel::Rotate(const Rope& rope, Vector& heads, int position) const {
   const size_t half = rope.frequencies.size();
   for (size_t begin = 0; begin < heads.size(); begin += static_cast<size_t>(head_dim_)) {
@@ -374,7 +374,7 @@ void ReferenceModel::Rotate(const Rope& rope, Vector& heads, int position) const
   }
 }
 
-// OCP E4M3: eight steps from one power of two to the next, from 2^-6 on; equal steps below.
+// OCP E4M3: eight steps from each power of two to the next, from 2^-6 on; equal steps below.
 void ReferenceModel::RoundToFp8(const std::string& scale, Vector& row) const {
   constexpr double kLargest = 448;
   const auto found = tensors_.find(scale);
@@ -463,7 +463,7 @@ ReferenceModel::Vector ReferenceModel::Mlp(const std::string& name, const Vector
   return Linear(name + "mlp.down_proj", both[0]);
 }
 
-// Repeatedly the largest that is left, the first of equal ones.
+// Repeatedly takes the largest of the rest, the first one among equals.
 std::vector<std::pair<size_t, double>> ReferenceModel::Choose(const Vector& logits) const {
   Vector left = logits;
   std::vector<std::pair<size_t, double>> chosen;
@@ -498,7 +498,7 @@ ReferenceModel::Vector ReferenceModel::Mix(const std::string& name, const Vector
   return sum;
 }
 
-// y = x W + b with W [inputs, outputs], of one expert of `name`.
+// y = x W + b with W [inputs, outputs], for one expert of `name`.
 ReferenceModel::Vector ReferenceModel::StackedLinear(const std::string& name, size_t expert,
                                                      const Vector& x) const {
   const WideTensor& w = tensors_.at(name);

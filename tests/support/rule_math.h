@@ -1,4 +1,4 @@
-// The rules' arithmetic on whole rows; the rules do it entry by entry.
+// The rules' arithmetic on whole rows; the rules compute it entry by entry.
 #pragma once
 
 #include "common/math/accept.h"
@@ -29,7 +29,7 @@ inline void RatioChoiceLaw(const RatioEntry* entries, int n, int k, double* out)
   for (int i = 0; i < n; ++i) out[i] = RatioChoice(entries[i].q, out[i], k);
 }
 
-// sum_x min(p(x), law(x)).
+// sum_x min(p(x), law(x)), where `law` is a distribution.
 inline double Overlap(const RatioEntry* entries, int n, const double* law) {
   return OverlapOfMix(1, entries, n, law, law);
 }

@@ -13,15 +13,15 @@
 namespace outrider {
 
 struct StoredTensor {
-  std::string dtype;  // as the format spells it: "BF16"
+  std::string dtype;  // as spelled in the format: "BF16"
   std::vector<int64_t> shape;
   std::string bytes;
 };
 
-// Replaces the file. kInternal when it cannot be written.
+// Replaces the file. kInternal if it cannot be written.
 Status WriteFile(const std::filesystem::path& path, std::string_view text);
 
-// The tensors of a file whose content is `file`. REQUIRES: it is what WriteSafetensors wrote.
+// The tensors of a file with the content `file`. REQUIRES: WriteSafetensors wrote it.
 std::map<std::string, StoredTensor> ReadSafetensors(std::string_view file);
 
 // The tensors by name, in the order of names.

@@ -1,4 +1,4 @@
-// The functions of common/spec/row_sampling.h, of a sequence. They overwrite the row.
+// The functions of common/spec/row_sampling.h for a sequence. They overwrite the row.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@
 namespace outrider::testing {
 namespace {
 
-// The number of a key of a log line, as text (key=value) or as JSON ("key":"value"); 0 when it is
-// not there.
+// The number of a key in a log line, as text (key=value) or JSON ("key":"value"); 0 if it is not
+// there.
 int NumberIn(const std::string& line, const std::string& key) {
   for (const std::string& before : {" " + key + "=", "\"" + key + "\":\""}) {
     const size_t at = line.find(before);
@@ -26,8 +26,9 @@ int NumberIn(const std::string& line, const std::string& key) {
   return 0;
 }
 
-// OUTRIDER_TEST_DEVICE (cuda:0) runs the services there. In f32, because expectations are worked
-// out in f32 on the host, and with a cache of a fixed size: the first one would take all memory.
+// With OUTRIDER_TEST_DEVICE (cuda:0) the services run there: in f32, because expectations are
+// computed in f32 on the host, and with a cache of a fixed size, because the first service would
+// take all memory.
 void AddDevice(const std::vector<std::string>& flags, std::vector<std::string>* argv) {
   const char* device = std::getenv("OUTRIDER_TEST_DEVICE");
   if (device == nullptr) return;
@@ -59,7 +60,7 @@ void ExpectNoPageLeaked(int metrics_port) {
         metrics["outrider_kv_pages_used"] == metrics["outrider_prefix_cache_pages"]) {
       return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what was cancelled ends soon
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // cancelled requests end soon
   } while (std::chrono::steady_clock::now() < until);
   ADD_FAILURE() << "KV pages leaked: " << metrics["outrider_kv_pages_used"] << " in use, "
                 << metrics["outrider_prefix_cache_pages"] << " by the prefix cache, with "
@@ -88,7 +89,7 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
                                    listen,
                                    "--metrics",
                                    "127.0.0.1:0"};
-  // Tests know what is drafted unless they ask for a policy.
+  // Tests know the drafts' shape unless they ask for a policy.
   if (std::find(flags.begin(), flags.end(), "--policy") == flags.end()) {
     argv.insert(argv.end(), {"--policy", "fixed"});
   }

@@ -13,16 +13,16 @@
 
 namespace outrider::testing {
 
-// The programs as they were built.
+// The path of a built program.
 std::string ProgramPath(const std::string& name);
 // A file of the source tree.
 std::string SourcePath(const std::string& name);
-// A pair for tests that need some pair: "target" or "drafter", made at build time from
+// A pair for tests that need any pair: "target" or "drafter", made at build time from
 // models/default/drafter (make_small_pair.cc).
 std::string SmallPair(const std::string& name);
 
-// A verifier that still runs at the end of its test is looked at: without requests every KV page is
-// free or the prefix cache's, or the test fails.
+// A verifier that is still running at the end of its test is checked: without requests every KV
+// page must be free or the prefix cache's, otherwise the test fails.
 struct VerifierProcess {
   VerifierProcess() = default;
   ~VerifierProcess();
@@ -35,10 +35,10 @@ struct VerifierProcess {
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 };
 
-// Waits (30 s at most) for the verifier's requests to end, then fails the test if pages leaked.
+// Waits (at most 30 s) for the verifier's requests to end, then fails the test if pages leaked.
 void ExpectNoPageLeaked(int metrics_port);
 
-// Fails the test (ADD_FAILURE) and returns port 0 when it does not come up.
+// Fails the test (ADD_FAILURE) and returns port 0 if the service does not start.
 VerifierProcess StartVerifier(const std::string& model, const std::string& log_path,
                               const std::vector<std::string>& flags = {},
                               const std::string& listen = "127.0.0.1:0");
@@ -47,14 +47,14 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
                                       const std::string& log_path,
                                       const std::vector<std::string>& flags = {});
 
-// A unary call of any method ("/package.Service/Method"), its request given as bytes.
+// Makes a unary call of any method ("/package.Service/Method"), with the request given as bytes.
 grpc::Status CallByBytes(const std::string& address, const std::string& method,
                          const std::string& request,
                          const std::map<std::string, std::string>& metadata = {});
 
 class TestClient {
  public:
-  // `token`: sent with every call of this class; "": none.
+  // `token` is sent with every call of this class; "": none.
   explicit TestClient(const std::string& address, const ChannelOptions& options = {},
                       std::string token = "");
 
@@ -68,7 +68,7 @@ class TestClient {
   };
   Outcome Generate(const v1::GenerateRequest& request);
   v1::GetStatusResponse Status();
-  // Waits (30 s at most) until `count` drafters are attached; false when they are not.
+  // Waits (at most 30 s) until `count` drafters are attached; returns false if they are not.
   bool AwaitDrafters(int count);
 
   v1::Generation::Stub& stub() { return *stub_; }

@@ -1,6 +1,6 @@
 // Pearson's chi-square test of counts against a distribution, for the exactness suites. Seeds are
 // fixed, so a test that passes once always passes; kFalseAlarm is the probability that a correct
-// program would have had an unlucky seed.
+// program has an unlucky seed.
 #pragma once
 
 #include <cmath>
@@ -37,9 +37,9 @@ inline double UpperGamma(double a, double x) {
   return front * h;
 }
 
-// The probability that counts drawn from `law` deviate at least as much as these. Cells expected
-// below 5 are pooled, as the chi-square approximation demands. 0 when a count stands in a cell of
-// probability 0.
+// The probability that counts sampled from the distribution `law` deviate at least as much as
+// these. Cells with expected counts below 5 are pooled, as the chi-square approximation requires. 0
+// when a cell of probability 0 has a count.
 inline double ChiSquarePValue(std::span<const int64_t> counts, std::span<const double> law) {
   double total = 0;
   for (const int64_t c : counts) total += static_cast<double>(c);

@@ -9,7 +9,7 @@
 
 namespace outrider::testing {
 
-// Whether a token drawn from `probs` [vocab] is the last of its path.
+// Whether a token sampled from `probs` [vocab] is the last of its path.
 inline bool StopsAtRow(const StopRule& rule, std::span<const float> probs) {
   if (rule.kind == StopRule::Kind::kConfidence) {
     return StopsAtMeasure(rule, *std::max_element(probs.begin(), probs.end()));

@@ -1,5 +1,5 @@
-// A folder of a test, removed with it. Tests run at the same time as others, even of other
-// checkouts, which would share a file with a fixed name in /tmp.
+// A temporary folder that is removed with its test. Tests run concurrently with others, even of
+// other checkouts, which would share a file with a fixed name in /tmp.
 #pragma once
 
 #include <cstdlib>

@@ -1,1 +1,1 @@
-// Empty: outrider_test_headers is made of its precompiled headers.
+// Empty: outrider_test_headers consists only of precompiled headers.

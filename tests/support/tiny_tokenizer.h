@@ -1,4 +1,4 @@
-// A tokenizer of a few one-letter tokens ("a", "b", ...) for models with tiny vocabularies.
+// A tokenizer with a few one-letter tokens ("a", "b", ...) for models with tiny vocabularies.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace outrider::testing {
 // "a" to "z".
 inline constexpr int kLetters = 26;
 
-// tokenizer.json of a byte-level BPE without merges: `tokens` of letters and digits, and behind
-// them the special tokens `special`.
+// tokenizer.json of a byte-level BPE without merges: the letters and digits `tokens`, followed by
+// the special tokens `special`.
 inline std::string TokenizerJsonOf(const std::vector<std::string>& tokens,
                                    const std::vector<std::string>& special = {}) {
   std::string vocab, added;

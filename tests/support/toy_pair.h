@@ -1,5 +1,5 @@
-// Toy language models small enough to enumerate, and the exact distributions of rounds over them,
-// with draft tokens and random numbers integrated out through the production rules
+// Toy language models small enough to enumerate, and the exact distributions of rounds over them:
+// draft tokens and random numbers are integrated out through the production rules
 // (common/rules/enumerate.h).
 #pragma once
 
@@ -22,7 +22,7 @@ namespace outrider::testing {
 
 using Tokens = std::vector<TokenId>;
 using Law = EnumeratedPair::Row;
-// The law of the token behind a context.
+// The distribution of the token after a context.
 using Model = std::function<Law(std::span<const TokenId>)>;
 
 // A first-order chain: `rows[0]` at the start, else `rows[1 + last token]`.
@@ -32,8 +32,8 @@ inline Model Chain(std::vector<Law> rows) {
   };
 }
 
-// A row by hash. Each entry is 0 with probability `zeros`; of four rows one is peaked, and one in
-// eight is a point mass but for 1e-9.
+// A row determined by a hash. Each entry is 0 with probability `zeros`; one in four rows is peaked,
+// and one in eight is a point mass up to 1e-9.
 inline Law RandomRow(int vocab, uint64_t hash, double zeros) {
   const auto uniform = [hash](uint32_t i) { return Coin(hash, 0, i, Purpose::kPlainToken); };
   const double kind = uniform(0);
@@ -83,13 +83,13 @@ inline EnumeratedPair FourTokens() {
                  {1. / 5, 2. / 5, 1. / 5, 1. / 5}})};
 }
 
-// The chain with which several candidates are checked.
+// The chain for checks of several candidates.
 inline EnumeratedPair ThreeTokens() {
   return {3, Chain({{.2, .3, .5}, {.3, .3, .4}, {.4, .1, .5}, {.25, .5, .25}}),
           Chain({{.5, .3, .2}, {.6, .3, .1}, {.2, .5, .3}, {.1, .1, .8}})};
 }
 
-// A round over given draws, in double.
+// A round over given draft tokens, in double.
 class ToyRound {
  public:
   using Real = double;
@@ -121,7 +121,7 @@ class ToyRound {
   std::vector<OwnedRow> draft_;
 };
 
-// One way to make a round: calls emit(tokens, accepted, probability) as ForEachEmission does.
+// A way to run a round: calls emit(tokens, accepted, probability) like ForEachEmission.
 using Emit = std::function<void(std::span<const TokenId>, int, double)>;
 using Emitter = std::function<void(const EnumeratedPair&, std::span<const TokenId> context,
                                    const DraftShape&, const Emit&)>;
@@ -131,7 +131,7 @@ inline Emitter EmitterOf(Rule rule, const StopFn& stop = nullptr) {
              const Emit& emit) { ForEachEmission(rule, pair, context, shape, stop, emit); };
 }
 
-// A rule that is no production code: verify(EnumeratedRound&, EnumeratingCoins&) -> Verdict.
+// A rule that is not production code: verify(EnumeratedRound&, EnumeratingCoins&) -> Verdict.
 template <class Verify>
 Emitter EmitterOfCode(Verify verify) {
   return [=](const EnumeratedPair& pair, std::span<const TokenId> context, const DraftShape& shape,
@@ -157,7 +157,7 @@ inline size_t CellOf(std::span<const TokenId> tokens, int vocab) {
 // Contexts with their probabilities.
 using Contexts = std::map<Tokens, double>;
 
-// The law over all cells of `total` tokens of contexts that the target completes.
+// The distribution over all cells of `total` tokens, when the target completes the contexts.
 inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t total) {
   size_t cells = 1;
   for (size_t i = 0; i < total; ++i) cells *= static_cast<size_t>(pair.vocab);
@@ -183,9 +183,9 @@ inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t to
   return law;
 }
 
-// The law of the first `total` tokens of a generation: one round for each of `rounds`, then plain
-// draws from the target. Lemma 2 of Sun et al. 2025: it is the target's if and only if the rule is
-// lossless.
+// The distribution of the first `total` tokens of a generation: one round for each of `rounds`,
+// then tokens sampled from the target. Lemma 2 of Sun et al. 2025: it is the target's if and only
+// if the rule is lossless.
 inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
                          std::span<const DraftShape> rounds, size_t total) {
   Contexts contexts = {{{}, 1.0}};
@@ -210,7 +210,7 @@ inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
   return CompletedLaw(pair, std::move(contexts), total);
 }
 
-// The law of `total` tokens of the target alone.
+// The distribution of `total` tokens of the target alone.
 inline Law TargetLaw(const EnumeratedPair& pair, size_t total) {
   return CompletedLaw(pair, {{{}, 1.0}}, total);
 }
@@ -227,15 +227,15 @@ inline double TotalVariation(const Law& a, const Law& b) {
   return sum / 2;
 }
 
-// How far one round and the target behind it are from the target alone, over shape.length + 1
-// tokens.
+// The total variation distance of one round followed by the target from the target alone, over
+// shape.length + 1 tokens.
 inline double RoundError(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
   const auto total = static_cast<size_t>(shape.length) + 1;
   return TotalVariation(GenerationLaw(rule, pair, std::span(&shape, 1), total),
                         TargetLaw(pair, total));
 }
 
-// Pr(i draft tokens stand), i = 0..length, in a first round.
+// Pr(i draft tokens are accepted), i = 0..length, in a first round.
 inline Law AcceptedLaw(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
   Law pmf(static_cast<size_t>(shape.length) + 1, 0.0);
   rule(pair, {}, shape, [&](std::span<const TokenId>, int accepted, double probability) {

@@ -11,7 +11,7 @@
 namespace outrider::testing {
 namespace {
 
-// maximise gain * x over x >= 0 with rows of sums that are equal to or at most a bound.
+// Maximises gain * x over x >= 0, with sums of rows that equal a bound or are at most a bound.
 class LinearProgram {
  public:
   LinearProgram() : problem_(glp_create_prob()) { glp_set_obj_dir(problem_, GLP_MAX); }
@@ -27,7 +27,7 @@ class LinearProgram {
   }
   int AddEquality(double bound) { return AddRow(GLP_FX, bound); }
   int AddAtMost(double bound) { return AddRow(GLP_UP, bound); }
-  // At most once for each pair of row and variable.
+  // At most once per row and variable.
   void Add(int row, int variable, double coefficient) {
     rows_.push_back(row);
     columns_.push_back(variable);
@@ -78,7 +78,8 @@ std::vector<Tokens> AllSequences(int vocab, int length) {
   return all;
 }
 
-// Calls visit(indices, ways) for every multiset of k of `count` things; `ways`: orders of it.
+// Calls visit(indices, ways) for every multiset of k of `count` items; `ways` is the number of its
+// orders.
 template <class Visit>
 void ForEachMultiset(size_t count, int k, Visit visit) {
   std::vector<size_t> chosen(static_cast<size_t>(k), 0);
@@ -136,7 +137,7 @@ double MostAccepted(const EnumeratedPair& pair, int k, int length) {
     }
   }
 
-  // Behind each prefix u and for each x: A(u x) - p(x | u) A(u) <= 0, A(v) = Pr(v is accepted).
+  // For each prefix u and each x: A(u x) - p(x | u) A(u) <= 0, A(v) = Pr(v is accepted).
   LinearProgram program;
   struct Residual {
     std::vector<double> target;

@@ -1,4 +1,4 @@
-// Upper bounds of all verification rules, by linear programming (GLPK): exact optima for
+// Upper bounds for all verification rules, by linear programming (GLPK): exact optima for
 // vocabularies of a few tokens.
 #pragma once
 
@@ -9,19 +9,19 @@
 
 namespace outrider::testing {
 
-// The optimal transport plan of SpecTr (Sun et al. 2023, Eq. 4) from k i.i.d. draws of `draft` to
-// one token of `target`: the most likely that the token is one of the draws.
+// The optimal transport plan of SpecTr (Sun et al. 2023, Eq. 4) from k i.i.d. samples of `draft` to
+// one token of `target`: it maximises the probability that the token is one of the samples.
 struct TransportPlan {
   double acceptance = 0;
-  // mass[tuple][y] = Pr(draws, token). The tuple's draws are its digits to the base of the
-  // vocabulary's size, the first one leading.
+  // mass[tuple][y] = Pr(draft tokens, token). The tuple's draft tokens are its digits in base
+  // vocab, the first one most significant.
   std::vector<std::vector<double>> mass;
 };
 TransportPlan SolveTransport(std::span<const double> target, std::span<const double> draft, int k);
 
-// The most draft tokens that any rule of one round, lossless for any continuation, accepts in the
-// mean over k i.i.d. sequences of `length` tokens. Variables: Pr(the draws are D, the accepted
-// prefix is u); what reaches u must leave no negative residual behind it.
+// The largest mean number of accepted draft tokens among all rules of one round over k i.i.d.
+// sequences of `length` tokens that are lossless for any continuation. Variables: Pr(the draft is
+// D, the accepted prefix is u); what reaches u must not leave a negative residual.
 double MostAccepted(const EnumeratedPair& pair, int k, int length);
 
 }  // namespace outrider::testing

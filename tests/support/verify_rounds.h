@@ -33,7 +33,7 @@ struct TestRound {
   uint32_t position() const { return static_cast<uint32_t>(prompt.size() + output.size()); }
 };
 
-// How the round's sequence samples, worked out without SequenceSampling.
+// The sampling parameters of the round's sequence, computed without SequenceSampling.
 struct TestSampling {
   explicit TestSampling(const TestRound& s) : sampling(RowSamplingOf(s.params)) {
     std::vector<TokenId> tokens = s.prompt;
@@ -81,7 +81,7 @@ inline void AddTo(RoundBatch& batch, const TestRound& s) {
             s.tree, sampling.state());
 }
 
-// What the host says of these rows of probabilities, as the engine asks it.
+// The host's verdict on these rows of probabilities, as called by the engine.
 inline Verdict OnHost(const TestRound& s, const Rows& rows, int vocab) {
   if (s.tree.empty() && s.rule != Rule::kGumbel) {
     return {.next = SampleRow(rows[0], Coin(s.seed, s.round, 0, Purpose::kPlainToken))};
@@ -110,7 +110,7 @@ class Random {
     return row;
   }
 
-  // Of at most `entries` tokens below `allowed`.
+  // A draft distribution of at most `entries` tokens below `allowed`.
   DraftDistribution Law(int allowed, int entries) {
     std::vector<float> probs = Logits(allowed, false);
     double sum = 0;
@@ -119,7 +119,7 @@ class Random {
     return MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = entries});
   }
 
-  // Sampled from laws of its own, each node's draws multiplied as DraftShape says.
+  // A tree sampled from random distributions, with each node branching according to DraftShape.
   DraftTree Tree(const DraftShape& shape, int allowed, int entries) {
     DraftTree tree;
     for (int node = 0; node <= tree.size(); ++node) {

@@ -1,7 +1,7 @@
-// Stands in for CUDA's header of this name where no CUDA compiler and no device is needed: the
-// include path of an emulated target names this folder, and its kernels (.cu) and the host code
-// around them compile as plain C++. Only what they use is here. Device memory is host memory, a
-// stream does everything at once or as late as it may, and a launch runs its blocks one after
+// Replaces CUDA's header of this name on machines without a CUDA compiler or device: the include
+// path of an emulated target contains this folder, and its kernels (.cu) and the host code around
+// them compile as plain C++. Only the parts that they use exist. Device memory is host memory, a
+// stream runs work immediately or as late as possible, and a launch runs its blocks one after
 // another (emulator.h).
 #pragma once
 
@@ -26,7 +26,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// One block runs at a time, on one thread of the machine.
+// Blocks run one at a time, on one thread of the machine.
 #define __shared__ static thread_local
 
 struct dim3 {
@@ -86,7 +86,7 @@ using cudaGraphExec_t = struct CudaGraphExec*;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 
-// Filled with NaN (0xff), of exactly this size: the address sanitizer sees what runs past it.
+// Filled with NaN (0xff) and of exactly this size, so that the address sanitizer detects overruns.
 cudaError_t cudaMalloc(void** pointer, size_t bytes);
 cudaError_t cudaFree(void* pointer);
 cudaError_t cudaMallocHost(void** pointer, size_t bytes);
@@ -143,8 +143,8 @@ enum cudaFuncAttribute {
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
-// What threads of a block do together. A thread that waits for others that wait elsewhere, or
-// have ended, fails the launch with words.
+// Collective operations of a block's threads. If a thread waits for others that wait elsewhere or
+// have exited, the launch fails with a message.
 void __syncthreads();
 void __syncwarp(unsigned mask = 0xffffffffu);
 unsigned __ballot_sync(unsigned mask, int predicate);
@@ -152,16 +152,17 @@ inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask,
 int __all_sync(unsigned mask, int predicate);
 
 namespace outrider::cuda_emulation {
-// Enqueues body(), once for every thread of the grid, with threadIdx and so on set.
+// Enqueues body() to be called once for every thread of the grid, with threadIdx and so on set.
 cudaError_t LaunchGrid(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                        std::function<void()> body);
-// What a kernel that LaunchNext launched does before it ends: CheckAwaited fails the launch of one
-// that has not.
+// Await must be called by every thread of a kernel launched with LaunchNext before it exits;
+// CheckAwaited fails the launch of a thread that has not called it.
 void Await();
 void CheckAwaited();
 // The block's dynamic shared memory.
 void* DynamicShared();
-// Which kernel this thread launches next, and how many bytes of that memory it may have.
+// Sets which kernel this thread launches next; SharedLimit is how many bytes of dynamic shared
+// memory it may have.
 void SetKernel(const void* kernel);
 size_t SharedLimit();
 
@@ -200,7 +201,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
   return ShuffleValue(Shuffle::kXor, mask, value, lane_mask, width);
 }
 
-// Each returns the value before.
+// Each returns the previous value.
 template <class T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_relaxed);
@@ -246,7 +247,7 @@ inline int __ffs(int bits) {
 inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a < b ? b : a; }
-// Rounded by themselves, never part of a multiply-add.
+// Rounded separately, never part of a multiply-add.
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float rsqrtf(float x) { return 1.f / std::sqrt(x); }

@@ -1,4 +1,4 @@
-// The CUDA backend's own sources on the host: everything but cublasLt.
+// The CUDA backend's own sources on the host: everything except cublasLt.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace outrider {
 
-// Products go through the backend's own kernels, but for those of many rows that `product` takes.
+// Products use the backend's own kernels, except those of many rows that `product` accepts.
 Result<std::unique_ptr<Backend>> CreateEmulatedCudaBackend(
     CudaBackendSettings settings = {}, std::unique_ptr<LargeProduct> product = nullptr);
 

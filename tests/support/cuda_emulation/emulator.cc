@@ -27,34 +27,34 @@ enum class State { kReady, kAtBarrier, kAtWarp, kDone };
 struct Lane {
   State state = State::kReady;
   uint3 index = {};
-  uint64_t deposit[2] = {};  // of this and the last warp operation
+  uint64_t deposit[2] = {};  // of this and of the last warp operation
   unsigned parity = 0;
   bool awaited = false;
 };
 
 struct Warp {
-  unsigned lanes = 0;  // threads of the block that it has
+  unsigned lanes = 0;  // threads of the block in this warp
   unsigned waiting = 0;
-  // What the first of them that waits is at.
+  // The operation at which the first of the waiting threads is.
   const char* operation = nullptr;
   unsigned first_waiter = 0;
 };
 
-// What a thread found wrong. Plain data: a thread that fails is never finished, so that it may own
-// nothing.
+// An error that a thread detected. Plain data: a failing thread never finishes, so it must not own
+// anything.
 struct Failure {
   bool any = false;
   unsigned thread = 0;
   const char* operation = nullptr;
-  // Where another lane of its warp is; null: the operation is not for a whole warp.
+  // Where another lane of its warp is; null: the operation does not involve a whole warp.
   const char* other = nullptr;
   unsigned other_thread = 0;
-  bool is_address = false;  // that the operation cannot take
+  bool is_address = false;  // an address that the operation does not accept
   bool not_awaited = false;
 };
 
-// One block at a time on each thread of the machine. What the fibers touch is plain data: code of
-// the library that they shared with instrumented sources would show to the thread sanitizer.
+// At most one block at a time on each thread of the machine. The fibers touch only plain data:
+// library code that they shared with instrumented sources would be visible to the thread sanitizer.
 struct Block {
   std::vector<Fiber> fibers;
   std::unique_ptr<unsigned char[]> shared;
@@ -65,10 +65,10 @@ struct Block {
   unsigned current = 0;
   unsigned at_barrier = 0;
   unsigned done = 0;
-  uint64_t number = 0;  // of those that this thread of the machine ran
+  uint64_t number = 0;  // among those that this thread of the machine ran
   dim3 shape;
   Failure failure;
-  // Their addresses stand for the block's begin and end, the barrier and each warp.
+  // Their addresses identify the block's begin and end, the barrier and each warp.
   char begin_order = 0;
   char end_order = 0;
   char barrier_order = 0;
@@ -113,7 +113,7 @@ std::string Describe(const Failure& failure) {
          Name(failure.other_thread) + " is at " + failure.other + InBlock();
 }
 
-// Leaves the calling thread for good: its stack is given up with the launch.
+// Leaves the calling thread for good: its stack is abandoned with the launch.
 void Fail(const Failure& failure) {
   block.failure = failure;
   block.failure.any = true;
@@ -136,7 +136,7 @@ std::string WhereTheyWait() {
   return text + InBlock();
 }
 
-// Runs the block's threads in turn until all have ended or none can go on. Returns what failed.
+// Runs the block's threads in turn until all have exited or none can continue. Returns the failure.
 std::string RunBlock() {
   std::fill_n(block.lanes, block.threads, Lane());
   std::fill_n(block.warps, kMaxThreads / kWarp, Warp());
@@ -208,7 +208,7 @@ void WaitForWarp(const char* operation, unsigned mask) {
   AcquireOrder(&block.warp_order[block.current / kWarp]);
 }
 
-// Every lane puts its bits down and waits; the other buffer may still be read by slower lanes.
+// Every lane deposits its bits and waits; slower lanes may still read the other buffer.
 unsigned Exchange(const char* operation, unsigned mask, uint64_t bits) {
   Lane& self = block.lanes[block.current];
   self.parity ^= 1;

@@ -1,34 +1,35 @@
-// Runs CUDA kernels on the host, so that their source can be tested where there is no device.
+// Runs CUDA kernels on the host, so that their source can be tested without a device.
 //
-// How to write a kernel: in a .cu file of its library, against <cuda_runtime.h> alone, launched by
-// Launch() of common/backend/cuda/launch.h, its dynamic shared memory declared with
+// How to write a kernel: put it in a .cu file of its library, include only <cuda_runtime.h>, launch
+// it with Launch() of common/backend/cuda/launch.h, and declare its dynamic shared memory with
 // OUTRIDER_DYNAMIC_SHARED; for a device, add the file to the module of
 // common/backend/CMakeLists.txt. How to test it: outrider_emulated_cuda_library(name SRCS x.cu y.cc
 // DEPS z) (cmake/OutriderTargets.cmake) compiles the same files as C++; link it into an
-// outrider_test, take memory with cudaMalloc (plain host memory here), call the launcher, compare.
-// What a test can see:
+// outrider_test, allocate with cudaMalloc (plain host memory here), call the launcher, compare.
+// What a test detects:
 //   - Every thread of a block is a fiber; blocks run one after another. Wrong indices, missing
-//     bounds and unwritten results show as on a device: all memory is NaN when new, and under the
-//     address sanitizer global and dynamic shared memory end where they end.
+//     bounds and unwritten results show as on a device: new memory is all NaN, and under the
+//     address sanitizer global and dynamic shared memory have exact ends.
 //   - A barrier or a warp operation that not all threads reach fails the launch: Launch returns
 //     cudaErrorLaunchFailure and LastFailure() says which thread waits where.
-//   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. Among
-//     them are the products and loads of kernels/tensor_core.h, whose copies into shared memory
-//     are there when they are waited for, not before, and whose addresses must be multiples of 16.
-//   - A kernel that LaunchNext launches fails if a thread ends without AwaitEarlierKernels.
-//   - A block has 48 KB of dynamic shared memory, 99 KB where AllowShared asked for them.
+//   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. They
+//     include the products and loads of kernels/tensor_core.h, whose asynchronous copies into
+//     shared memory take effect only when they are waited for, and whose addresses must be
+//     multiples of 16.
+//   - A kernel launched with LaunchNext fails if a thread exits without AwaitEarlierKernels.
+//   - A block has 48 KB of dynamic shared memory, or 99 KB after AllowShared.
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try
 //     SetReverseOrder: threads then run from the last to the first between two barriers.
-//   - A stream does everything at once, or with SetLate all as late as it may: what is waited for
-//     is then all that is there, and copies read their pinned memory at the end.
+//   - A stream runs work immediately, or with SetLate as late as possible: only work that was
+//     waited for has then happened, and copies read their pinned memory at the end.
 //   - While a stream captures, launches, copies and memsets are recorded and do not run; a graph
-//     repeats them with the arguments of then, its copies reading the memory of now. What a device
-//     refuses in a capture (memory that comes or goes, waits, copies of host memory that is not
-//     pinned) is refused and spoils the capture,
-//     and FailNext makes one of a graph's calls fail.
-//   - Memory that was freed is all NaN, and for a while nobody else's.
-// What it cannot show: memory order between blocks, bank conflicts, speed, what nvcc makes of it.
+//     repeats them with the recorded arguments, but its copies read the memory's current contents.
+//     What a device refuses during a capture (allocating or freeing memory, waiting, copying
+//     pageable host memory) is refused and invalidates the capture, and FailNext makes one of a
+//     graph's calls fail.
+//   - Freed memory is all NaN, and is not reused for a while.
+// What it cannot show: memory order between blocks, bank conflicts, speed, and nvcc's code.
 //
 // Thread: one launch at a time per thread of the machine.
 #pragma once
@@ -39,7 +40,7 @@
 
 namespace outrider::cuda_emulation {
 
-// What went wrong in the last launch that failed.
+// The error of the last launch that failed.
 const std::string& LastFailure();
 
 void SetReverseOrder(bool reverse);
@@ -51,7 +52,7 @@ void SetLate(bool late);
 enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
 void FailNext(GraphCall call, cudaError_t error);
 
-// Graphs that there are, over all threads.
+// Graphs that exist, over all threads.
 int LiveGraphs();
 
 }  // namespace outrider::cuda_emulation

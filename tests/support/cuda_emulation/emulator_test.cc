@@ -58,7 +58,7 @@ TEST(CudaEmulator, ABarrierThatSomeNeverReachFailsTheLaunch) {
   EXPECT_EQ(LaunchDivergentBarrier(), cudaErrorLaunchFailure);
   EXPECT_THAT(LastFailure(), HasSubstr("of 64 threads 32 wait at __syncthreads"));
   EXPECT_EQ(cudaGetLastError(), cudaErrorLaunchFailure);
-  // The next launch is as if nothing had been.
+  // The next launch is not affected.
   int count = 0;
   EXPECT_EQ(LaunchCount(1, 64, &count), cudaSuccess);
   EXPECT_EQ(count, 6 * 64);
@@ -83,7 +83,7 @@ TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(LaunchCount(0, 1, &count), cudaErrorInvalidConfiguration);
 }
 
-// Under the thread sanitizer this kernel is a data race, of which the test below makes sure.
+// Under the thread sanitizer this kernel has a data race, which the test below checks.
 #if !defined(__SANITIZE_THREAD__)
 TEST(CudaEmulator, AMissingBarrierShowsInOneOfTheOrders) {
   int out[64], reversed[64];
@@ -99,7 +99,7 @@ TEST(CudaEmulatorDeathTest, AMissingBarrierIsARace) {
   EXPECT_DEATH(
       {
         (void)LaunchMissingBarrier(out, 64);
-        std::exit(0);  // the sanitizer's exit code takes its place
+        std::exit(0);  // the sanitizer's exit code replaces it
       },
       "data race");
 }

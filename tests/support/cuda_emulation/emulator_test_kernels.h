@@ -1,4 +1,4 @@
-// Kernels that do right and wrong things, for the emulator's own test.
+// Correct and incorrect kernels for the emulator's own test.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,18 +8,18 @@ namespace outrider {
 cudaError_t LaunchBlockSum(const float* x, int n, float* sum);
 cudaError_t LaunchWarpIds(int* up, int* down, int* broadcast, unsigned* ballot);
 cudaError_t LaunchCount(int blocks, int threads, int* counter);
-// *at = *at * 10 + digit, so that the order shows.
+// *at = *at * 10 + digit, so that the order is visible.
 cudaError_t LaunchDigit(int* at, int digit, cudaStream_t stream);
 // Half of the threads call __syncthreads.
 cudaError_t LaunchDivergentBarrier();
-// Lanes of one warp at two different operations.
+// Lanes of one warp are at two different operations.
 cudaError_t LaunchDivergentWarp();
 // A thread reads its neighbour's shared value without a barrier.
 cudaError_t LaunchMissingBarrier(int* out, int threads);
-// Writes `count` bytes of `bytes` bytes of shared memory.
+// Writes `count` bytes of a shared memory of `bytes` bytes.
 cudaError_t LaunchSharedWrite(int bytes, int count);
 
-// Launched by LaunchNext: the last of `threads` threads ends without waiting, unless all `wait`.
+// Launched by LaunchNext: the last of `threads` threads exits without waiting, unless `wait`.
 cudaError_t LaunchAwaiting(int threads, bool wait);
 
 }  // namespace outrider

@@ -17,10 +17,10 @@
 namespace outrider::cuda_emulation {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10;  // touched page by page
+constexpr size_t kStackBytes = 256 << 10;  // resident only as touched
 constexpr size_t kGuardBytes = 4096;
-// The fibers of a warp run in turn. If their stacks began at the same place of a page, they would
-// push each other out of the cache's few lines for that place.
+// The fibers of a warp run in turn. If their stacks began at the same page offset, they would
+// compete for the few cache lines of that offset.
 constexpr size_t kStaggerBytes = 17 * 64;
 constexpr size_t kStaggers = 64;
 
@@ -67,7 +67,7 @@ class FiberStack {
   bool started_ = false;
   void* inside_[5];
   void* outside_[5];
-  // Each used by one of the sanitizers.
+  // Each is used by one of the sanitizers.
   [[maybe_unused]] void* sanitizer_fiber_ = nullptr;
   [[maybe_unused]] void* sanitizer_outside_ = nullptr;
   [[maybe_unused]] const void* outside_stack_ = nullptr;
@@ -77,12 +77,12 @@ class FiberStack {
 namespace {
 thread_local FiberStack* running = nullptr;
 
-// The compiler wants its jump in another function than the place that it leads to.
+// The compiler requires its jump to be in another function than the target.
 [[noreturn, gnu::noinline]] void JumpTo(void** place) { __builtin_longjmp(place, 1); }
 }  // namespace
 
-// swapcontext makes a system call each time. The compiler's own jumps between stacks that it has
-// begun save three registers, and the compiler the others that are in use.
+// swapcontext makes a system call each time. The compiler's own jumps between stacks that have been
+// started save three registers, and the compiler saves the others that are in use.
 void FiberStack::SwitchIn() {
 #if defined(OUTRIDER_ADDRESS_FIBERS)
   void* fake_stack = nullptr;

@@ -1,5 +1,5 @@
-// Stacks of their own on one thread of the machine, for the emulator: a fiber runs its function
-// from entry to end, again and again, and may be left in the middle. The sanitizers are told.
+// Separate stacks on one thread of the machine, for the emulator: a fiber runs its function from
+// start to end, repeatedly, and may be suspended in between. The sanitizers are informed.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,13 @@ struct DeleteFiber {
 using Fiber = std::unique_ptr<FiberStack, DeleteFiber>;
 
 Fiber MakeFiber(void (*function)());
-// Runs the fiber from where it was left. True: its function has ended (and starts anew when entered
-// again).
+// Resumes the fiber. Returns true if its function has ended (and restarts when entered again).
 bool EnterFiber(Fiber& fiber);
-// Called inside of a fiber: back to whoever entered it.
+// Called inside a fiber: returns to the caller of EnterFiber.
 void LeaveFiber();
 
-// For the thread sanitizer, which takes fibers for threads that nothing orders: what stands before
-// a Release of a place happens before what stands behind a later Acquire of it.
+// For the thread sanitizer, which takes fibers for unordered threads: what comes before a Release
+// of an address happens before what follows a later Acquire of it.
 void ReleaseOrder(void* place);
 void AcquireOrder(void* place);
 

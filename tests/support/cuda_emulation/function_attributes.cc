@@ -1,4 +1,4 @@
-// How much shared memory a kernel may have, told by cudaFuncSetAttribute.
+// The limit of a kernel's shared memory, which cudaFuncSetAttribute sets.
 #include <cuda_runtime.h>
 
 #include <map>
@@ -6,8 +6,8 @@
 
 namespace {
 
-constexpr int kMaxShared = 48 << 10;  // without being told
-constexpr int kMaxToldOf = 99 << 10;  // the least that a device of 8.0 or later can be told
+constexpr int kMaxShared = 48 << 10;  // unless set
+constexpr int kMaxToldOf = 99 << 10;  // the smallest maximum among devices of 8.0 or later
 
 std::mutex mutex;
 std::map<const void*, int>& Told() {

@@ -1,4 +1,4 @@
-// The host's side of CUDA but for streams: memory is the host's.
+// The host API of CUDA except streams: memory is host memory.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -15,8 +15,8 @@ using namespace outrider::cuda_emulation;
 
 namespace {
 
-constexpr size_t kDeviceBytes = size_t{16} << 30;      // what the emulated device says it has
-constexpr size_t kQuarantineBytes = size_t{64} << 20;  // of freed memory that nobody gets
+constexpr size_t kDeviceBytes = size_t{16} << 30;      // memory that the emulated device reports
+constexpr size_t kQuarantineBytes = size_t{64} << 20;  // freed memory that is not reused
 
 struct Allocation {
   size_t bytes = 0;
@@ -47,7 +47,7 @@ cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
   return cudaSuccess;
 }
 
-// Waits for the device, as cudaFree does.
+// Waits for the device, like cudaFree.
 cudaError_t GiveBack(void* pointer, bool pinned) {
   if (pointer == nullptr) return cudaSuccess;
   if (Capturing()) return RefuseInCapture();

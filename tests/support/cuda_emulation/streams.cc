@@ -1,4 +1,4 @@
-// Streams that do everything at once or late, events, captures and graphs.
+// Streams that run work immediately or late, events, captures and graphs.
 #include "tests/support/cuda_emulation/streams.h"
 
 #include <cuda_runtime.h>
@@ -34,7 +34,7 @@ namespace {
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local bool is_late = false;
 thread_local std::map<GraphCall, cudaError_t> to_fail;
-// Streams of this thread that hold late work, and the one that captures.
+// Streams of this thread with deferred work, and the one that captures.
 thread_local std::set<CudaStream*> late_streams;
 thread_local CudaStream* capturing = nullptr;
 std::atomic<int> live_graphs = 0;
@@ -121,7 +121,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
     return cudaSuccess;
   };
   if (stream != nullptr && stream->capturing) {
-    // Memory that is not pinned goes through a place of the driver's, which a graph has none of.
+    // Copies of pageable memory go through a staging buffer of the driver, which a graph does not
+    // have.
     const bool pageable = (kind == cudaMemcpyHostToDevice && !IsTaken(from)) ||
                           (kind == cudaMemcpyDeviceToHost && !IsTaken(to));
     if (pageable) return RefuseInCapture();
@@ -163,8 +164,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream->capturing) return RefuseInCapture();
   return Drain(stream);
 }
-// Events are those of one stream, or of streams that do everything at once: waiting for one is
-// waiting for all.
+// Events belong to one stream, or to streams that run work immediately: waiting for one is waiting
+// for all.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
   if (stream->capturing) return RefuseInCapture(cudaErrorStreamCaptureIsolation);
   return DrainAll();
@@ -230,7 +231,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   if (TakeFailure(GraphCall::kLaunch, &error)) return Failed(error);
   if (stream->capturing) return RefuseInCapture();
-  // The graph itself, not a copy: whoever destroys it too early is to see that.
+  // Refers to the graph itself, not a copy, so that destroying it too early is detected.
   return Enqueue(stream, [exec] {
     for (const Work& node : exec->nodes) {
       if (const cudaError_t failed = node(); failed != cudaSuccess) return failed;

@@ -1,4 +1,4 @@
-// Streams of the emulator: captures, graphs, work that is done late.
+// The emulator's streams: captures, graphs and deferred work.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class CudaStreams : public ::testing::Test {
   void Begin() {
     ASSERT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
   }
-  // Of what was recorded since Begin.
+  // The graph of the work recorded since Begin.
   cudaGraphExec_t Instantiate() {
     cudaGraph_t graph = nullptr;
     EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
@@ -60,7 +60,7 @@ TEST_F(CudaStreams, ACaptureRecordsAndAGraphRepeatsInOrder) {
   ASSERT_EQ(LaunchDigit(number_, digit, stream_), cudaSuccess);
   digit = 2;
   ASSERT_EQ(LaunchDigit(number_, digit, stream_), cudaSuccess);
-  digit = 3;  // too late for what is recorded
+  digit = 3;  // too late for the recorded launch
   EXPECT_EQ(*number_, 0);
   const cudaGraphExec_t exec = Instantiate();
   EXPECT_EQ(Status(), cudaStreamCaptureStatusNone);
@@ -128,7 +128,7 @@ TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
     EXPECT_EQ(cudaGetLastError(), cudaErrorStreamCaptureInvalidated) << i;
   }
   EXPECT_EQ(*number_, 0);
-  // As if nothing had been.
+  // The failure has no further effect.
   ASSERT_EQ(LaunchDigit(number_, 4, stream_), cudaSuccess);
   EXPECT_EQ(*number_, 4);
   EXPECT_EQ(cudaFree(device), cudaSuccess);
@@ -172,10 +172,10 @@ TEST_F(CudaStreams, ALateStreamDoesItsWorkWhenSomebodyWaits) {
             cudaSuccess);
   ASSERT_EQ(LaunchDigit(number_, 9, stream_), cudaSuccess);
   EXPECT_EQ(*number_, 0);
-  *pinned = 2;  // which is a mistake: the copy may not have been made
+  *pinned = 2;  // a bug in the caller: the copy may not have happened yet
   ASSERT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(*number_, 29);
-  // Memory that is not pinned is read when the copy is asked for, and written at once.
+  // Pageable memory is read when the copy is enqueued, and written immediately.
   ASSERT_EQ(cudaMemcpyAsync(number_, &pageable, sizeof(int), cudaMemcpyHostToDevice, stream_),
             cudaSuccess);
   pageable = 4;
@@ -207,7 +207,7 @@ TEST_F(CudaStreams, FreedMemoryHoldsNothingAndIsNobodysForAWhile) {
   EXPECT_EQ(cudaFree(first), cudaErrorInvalidValue);
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&second), 4096), cudaSuccess);
   EXPECT_NE(first, second);
-  EXPECT_EQ(*first, -1);  // what a stale address reads
+  EXPECT_EQ(*first, -1);  // what is read through a stale address
   EXPECT_EQ(cudaFree(second), cudaSuccess);
 }
 #endif

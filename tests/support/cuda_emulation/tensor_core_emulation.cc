@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kMultiply[] = "mma.sync", kLoad[] = "ldmatrix.sync";
 
-// What a lane puts down is read by the others until they reach their next operation: two in turn.
+// Other lanes read a lane's words until they reach their next operation: two buffers alternate.
 struct Words {
   unsigned words[2][6];
   unsigned turn;
@@ -39,8 +39,8 @@ uint16_t Half(unsigned word, unsigned upper) {
   return static_cast<uint16_t>(upper != 0 ? word >> 16 : word);
 }
 
-// Copies of one thread that have begun and not been waited for, the oldest first. Plain memory, as
-// all that kernels reach (emulator.cc).
+// One thread's copies that have started and not been waited for, the oldest first. Plain memory,
+// like everything that kernels reach (emulator.cc).
 struct Pending {
   ~Pending() {
     std::free(copies);

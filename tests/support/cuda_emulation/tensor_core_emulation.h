@@ -1,5 +1,5 @@
-// What common/backend/cuda/kernels/tensor_core.h is made of on the host. Fragments are laid out as
-// on a device. A missing lane fails the launch, as with other operations of a warp.
+// The host implementation of common/backend/cuda/kernels/tensor_core.h. Fragments have the same
+// layout as on a device. A missing lane fails the launch, as in other warp operations.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,18 @@
 
 namespace outrider::cuda_emulation {
 
-// Sums over k from 0 up, in f32. `widen` gives an element's value.
+// Sums over k from 0 up, in f32. `widen` returns an element's value.
 void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1, float (*widen)(uint16_t),
                  float (&c)[4]);
 
-// Fails the launch where a device would.
+// Fails the launch where a device would fail.
 void CheckAligned(const void* address, const char* operation);
 
-// From each lane's row of eight elements, every lane's share of the four matrices.
+// Each lane's share of the four matrices, from every lane's row of eight elements.
 void ShareMatrices(const unsigned (&row)[4], bool transposed, unsigned (&out)[4]);
 
-// The sanitizers see the accesses to shared memory: they are made here, in the kernel's file.
+// The accesses to shared memory are made here, in the kernel's file, so that the sanitizers see
+// them.
 inline void LoadMatrices(const void* row, bool transposed, unsigned (&out)[4]) {
   CheckAligned(row, "ldmatrix");
   unsigned words[4];
@@ -25,17 +26,18 @@ inline void LoadMatrices(const void* row, bool transposed, unsigned (&out)[4]) {
   ShareMatrices(words, transposed, out);
 }
 
-// 16 bytes; from nullptr: zeros.
+// 16 bytes; if `from` is nullptr, zeros.
 struct AsyncCopy {
   void* to;
   const void* from;
 };
 void BeginCopy(const AsyncCopy& copy);
 void CloseCopies();
-// The thread's oldest copy that is not in its last `pending` groups. False: there is none.
+// Removes the thread's oldest copy that is not in its last `pending` groups. Returns false if there
+// is none.
 bool TakeCopy(int pending, AsyncCopy* copy);
 
-// Nothing is copied before: what reads too early finds what was there.
+// Copies happen only here, so that reading too early finds the old contents.
 inline void WaitForCopies(int pending) {
   AsyncCopy copy;
   while (TakeCopy(pending, &copy)) {

@@ -72,7 +72,7 @@ TEST(TensorCoreEmulation, MissingLanesFailTheLaunch) {
   EXPECT_THAT(LastFailure(), HasSubstr("waits at mma.sync"));
   EXPECT_EQ(LaunchHalfALoad(), cudaErrorLaunchFailure);
   EXPECT_THAT(LastFailure(), HasSubstr("is at __syncwarp while thread 0 is at ldmatrix.sync"));
-  // The next launch is as if nothing had been.
+  // The next launch is not affected.
   const Product product(3);
   EXPECT_EQ(product.Run(Fragments::kLoaded), product.Plain());
 }

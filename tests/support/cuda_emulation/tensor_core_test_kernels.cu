@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-constexpr int kStride = 24;  // elements of a row in shared memory
+constexpr int kStride = 24;  // elements per row in shared memory
 
 __device__ unsigned Two(uint16_t low, uint16_t high) {
   return low | static_cast<unsigned>(high) << 16;
@@ -37,7 +37,7 @@ __global__ void MatrixProductKernel(Fragments how, const uint16_t* a, const uint
     }
     __syncthreads();
     LoadMatrices(shared + lane % 16 * kStride + lane / 16 * 8, of_a);
-    // Of four matrices the last two are the first two again.
+    // Of four matrices, the last two repeat the first two.
     if (how == Fragments::kLoaded) {
       LoadMatrices(of_n + lane % 8 * kStride + lane / 8 % 2 * 8, of_b);
     } else {

@@ -1,4 +1,4 @@
-// What is the CPU backend's own; the ops are in tests/conformance.
+// What is specific to the CPU backend; the ops are tested in tests/conformance.
 #include "common/backend/cpu/cpu_backend.h"
 
 #include <sched.h>
@@ -44,7 +44,7 @@ std::vector<float> Multiply(Backend& backend, const std::vector<float>& w, int o
 }
 
 TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
-  // More elements than one thread packs by itself, and an odd tile at the end.
+  // More elements than a single thread packs alone, and a partial tile at the end.
   const int out = 700, in = 1001;
   const std::vector<float> w = RandomValues(out * in, 1);
   for (const int rows : {1, 7, 40}) {
@@ -110,7 +110,7 @@ TEST(CpuBackend, DenormalsCountAsZero) {
   const std::vector<float> w(64, 1e-40f);
   const auto y = Multiply(*backend, w, 1, 64, WeightType::kF32, std::vector<float>(64, 1e30f));
   EXPECT_EQ(y[0], 0.f);
-  // The caller's own arithmetic stays as it was.
+  // The caller's own arithmetic is not affected.
   volatile float denormal = 1e-40f;
   EXPECT_NE(denormal * 1.f, 0.f);
 }
@@ -143,7 +143,7 @@ TEST(CpuBackend, PinsTheCallingThreadToTheFirstCore) {
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
   int core = 0;
   while (!CPU_ISSET(core, &allowed)) ++core;
-  // In a thread of its own: the test's own thread stays free.
+  // In a separate thread, so that the test's own thread is not pinned.
   std::thread([&] {
     const auto backend = MakeBackend({.threads = 1, .cores = {core}, .bf16_activations = false});
     Multiply(*backend, {1.f}, 1, 1, WeightType::kF32, {1.f});

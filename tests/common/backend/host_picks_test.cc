@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kVocab = 7, kAllowed = 6;
 
-// Distinct, so that every order is one.
+// Distinct, so that every order is unique.
 std::vector<float> Row(int seed) {
   std::vector<float> row(kVocab);
   for (int i = 0; i < kVocab; ++i) row[i] = static_cast<float>((i + seed) * 5 % 7) * 0.4f - 1.f;
@@ -36,7 +36,7 @@ std::vector<TokenId> Ids(const PickedRow& row) {
   return ids;
 }
 
-// The ids of the `count` largest, falling.
+// The ids of the `count` largest entries, in descending order.
 template <class Row>
 std::vector<TokenId> Largest(const Row& row, size_t count) {
   std::vector<TokenId> ids(row.size());
@@ -110,7 +110,7 @@ TEST_F(HostPicksTest, GivesTheRacesWinners) {
   EXPECT_EQ(Ids(Read()[0]), RaceWinners(probs, 2, 11, 5));
 }
 
-// Of a greedy row as the model gave it, at temperature 1; of a race's row as it is sampled.
+// For a greedy row, of the model's own logits at temperature 1; for a race's row, as it is sampled.
 TEST_F(HostPicksTest, MeasuresForStopRules) {
   batch_.BeginSequence({});
   const RowSampling greedy{.temperature = 0}, warm{.temperature = 0.5f};
@@ -146,7 +146,7 @@ TEST_F(HostPicksTest, SaysWhichRowsAreBroken) {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       std::vector<float> row = Row(0);
-      row[kAllowed] = bad;  // which nobody samples
+      row[kAllowed] = bad;  // which is never sampled
       Add({.pick = pick, .allowed = kAllowed}, row);
       row[kAllowed - 1] = bad;
       Add({.pick = pick, .allowed = kAllowed}, row);

@@ -59,10 +59,10 @@ TEST(ThreadPool, ManyShortRunsFollowEachOther) {
   EXPECT_EQ(sums, std::vector<int>(48, 19999 * 20000 / 2));
 }
 
-// Each thread's working memory is its own: no two ranges run under one number at a time.
+// Each thread has its own working memory: no two ranges run under one number at a time.
 TEST(ThreadPool, AThreadNumberIsUsedByOneThreadAtATime) {
   const auto pool = MakePool(4);
-  std::vector<int> scratch(4);  // unsynchronised: the thread sanitizer watches
+  std::vector<int> scratch(4);  // unsynchronised, so that the thread sanitizer detects races
   for (int run = 0; run < 500; ++run) {
     pool->Run(64, 1, [&](int begin, int end, int thread) { scratch[thread] += end - begin; });
   }
@@ -72,7 +72,7 @@ TEST(ThreadPool, AThreadNumberIsUsedByOneThreadAtATime) {
 TEST(ThreadPool, WorkersHelp) {
   const auto pool = MakePool(2);
   std::atomic<int> inside{0};
-  // Each side waits until both are in: only two threads at once get through.
+  // Each side waits until both have started, so only two concurrent threads finish.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   pool->Run(2, 1, [&](int, int, int) {
     ++inside;

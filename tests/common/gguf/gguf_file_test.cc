@@ -1,4 +1,4 @@
-// Valid files, and files that are damaged or forged.
+// Valid files, and damaged or forged ones.
 
 #include "common/gguf/gguf_file.h"
 
@@ -128,7 +128,7 @@ std::string Header(uint64_t tensors, uint64_t pairs, uint32_t version = 3) {
   return "GGUF" + LittleEndian(version) + LittleEndian(tensors) + LittleEndian(pairs);
 }
 
-// `text` with the first place of `from` replaced.
+// `text` with the first occurrence of `from` replaced.
 std::string Replaced(std::string text, const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }

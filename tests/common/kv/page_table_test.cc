@@ -135,9 +135,9 @@ TEST(PageTableDeathTest, KeepPathOfNodesThatAreNoPathIsABug) {
   EXPECT_DEATH(table.KeepPath(std::vector<int32_t>{0, 2, 4, 5}, &copies), "node");
 }
 
-// Many tables do random things while a map of slots plays the memory: every token written gets a
-// fresh number, copies are carried out, and every table must at all times read exactly its own
-// history. Pages are counted against the sets of pages that the tables hold.
+// Many tables run random operations while a map from slots to numbers simulates the memory: every
+// token written gets a new number, copies are performed, and every table must at all times read
+// exactly its own history. The page count is checked against the sets of pages in the tables.
 class RandomWalk {
  public:
   explicit RandomWalk(uint64_t seed) : random_(seed), pool_(kPages) {}
@@ -265,7 +265,7 @@ class RandomWalk {
   std::mt19937_64 random_;
   PagePool pool_;
   std::vector<Sequence> sequences_;
-  std::map<int32_t, int> memory_;  // slot -> the number in it
+  std::map<int32_t, int> memory_;  // slot -> its number
   int last_written_ = 0;
   int exhausted_ = 0;
   int moved_ = 0;
@@ -278,7 +278,7 @@ TEST(PageTable, RandomWalkNeverLosesAPageOrATokensValue) {
       walk.Step();
       ASSERT_FALSE(::testing::Test::HasFatalFailure()) << "seed " << seed << ", step " << step;
     }
-    // The walk has met what it is meant to test.
+    // The walk has covered the cases that it is meant to test.
     EXPECT_GT(walk.exhausted(), 0);
     EXPECT_GT(walk.moved(), 0);
   }

@@ -76,13 +76,13 @@ TEST(ResidualMass, EqualsTheDenseSum) {
 
 TEST(InnerAcceptance, HoldsItsEdgeCases) {
   EXPECT_EQ(InnerAcceptance(1, 0.25), 1.0);  // p = 1, S > 0
-  EXPECT_EQ(InnerAcceptance(1, 0), 1.0);     // p = 1, S = 0: 0/0, 1 by choice
+  EXPECT_EQ(InnerAcceptance(1, 0), 1.0);     // p = 1, S = 0: 0/0, defined as 1
   EXPECT_EQ(InnerAcceptance(0.5, 0), 0.0);   // S = 0
   EXPECT_EQ(InnerAcceptance(0, 0), 0.0);     // the draft had a token of target probability 0
   EXPECT_EQ(InnerAcceptance(0.5, 0.25), 1.0 / 3);
 }
 
-// Midpoints of each token's share of [0, 1) must draw that token, at every size of tile.
+// The midpoint of each token's part of [0, 1) must select that token, at every size of tile.
 TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
   std::mt19937_64 rng(5);
   std::uniform_real_distribution<double> uniform;

@@ -34,8 +34,7 @@ TEST(Fp8, EveryCodeHasItsValueAndComesBack) {
   }
 }
 
-// Between two neighbours: the nearer one, of two that are equally near the one with an even
-// mantissa.
+// Between two neighbours: the nearer one; on a tie, the one with an even mantissa.
 TEST(Fp8, RoundsToNearestEven) {
   for (int low = 0; low < 0x7e; ++low) {
     const auto a = static_cast<float>(ValueOfFp8(low)), b = static_cast<float>(ValueOfFp8(low + 1));

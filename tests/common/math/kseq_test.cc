@@ -17,7 +17,7 @@ using testing::KSeqChoiceLaw;
 using testing::Overlap;
 using testing::RatioChoiceLaw;
 
-// Rows of up to 12 tokens in the drafter's support; the target has mass elsewhere too.
+// Rows of up to 12 tokens in the drafter's support; the target has mass elsewhere, too.
 std::vector<RatioEntry> RandomEntries(std::mt19937_64& rng) {
   std::uniform_real_distribution<double> uniform;
   std::vector<RatioEntry> entries(1 + rng() % 12);
@@ -83,7 +83,7 @@ TEST(SolveKSeq, FindsTheLeastValidRho) {
     EXPECT_NEAR(kseq.gain * kseq.beta, GeometricSum(Beta(entries, high), k) * Beta(entries, high),
                 1e-9)
         << trial;
-    if (kseq.beta < 0.99) {  // at beta = 1 the root is a k-fold one
+    if (kseq.beta < 0.99) {  // at beta = 1 the root has multiplicity k
       EXPECT_NEAR(kseq.rho, high, 1e-6) << trial;
     }
   }
@@ -98,7 +98,7 @@ TEST(SolveKSeq, HoldsItsEdgeCases) {
   EXPECT_NEAR(SolveKSeq(sure.data(), 1, 4).gain * SolveKSeq(sure.data(), 1, 4).beta, 1, 1e-12);
   EXPECT_EQ(SolveKSeq(sure.data(), 1, 1).rho, 1);
   EXPECT_EQ(SolveKSeq(sure.data(), 1, 1).Trial(1, 1), 1);
-  EXPECT_EQ(SolveKSeq(sure.data(), 1, 2).Trial(1, 0), 0);  // a token that q cannot have drawn
+  EXPECT_EQ(SolveKSeq(sure.data(), 1, 2).Trial(1, 0), 0);  // a token with draft probability 0
 }
 
 TEST(ChoiceLaws, OfOneCandidateAreItsOwnLaw) {
@@ -177,7 +177,7 @@ TEST(RecursiveRest, IsTheNormalisedRestOfRoundAfterRound) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);
     double outside = 1;
     for (const RatioEntry& e : entries) outside -= e.p;
-    std::vector<double> rest;  // r_i over the entries; `outside` is the rest's mass elsewhere
+    std::vector<double> rest;  // r_i over the entries; `outside` is the mass elsewhere
     for (const RatioEntry& e : entries) rest.push_back(e.p);
     RecursiveRest recursive;
     for (int round = 0; round < 4; ++round) {

@@ -38,7 +38,7 @@ TEST(Softmax, AgreesWithDoublePrecisionAtEverySize) {
       for (const float x : logits) sum += std::exp((x - max) / temperature);
       for (size_t i = 0; i < row.size(); ++i) {
         const double want = std::exp((logits[i] - max) / temperature) / sum;
-        // exp of a float argument t carries t's rounding: |t| * 2^-24, |t| < 100.
+        // exp of a float argument t inherits t's rounding: |t| * 2^-24, |t| < 100.
         ASSERT_NEAR(row[i], want, 1e-5 * want + 1e-38) << "n " << n << " entry " << i;
         got_sum += static_cast<double>(row[i]);
       }
@@ -47,7 +47,7 @@ TEST(Softmax, AgreesWithDoublePrecisionAtEverySize) {
   }
 }
 
-// A float lane that ran over the whole row would lose 1e-4 here.
+// Summing a whole row in a float lane would lose 1e-4 here.
 TEST(Softmax, SumsALongFlatRowAccurately) {
   std::vector<float> row(262144, 0.f);
   for (size_t i = 0; i < row.size(); i += 2) row[i] = -1.f;
@@ -57,7 +57,7 @@ TEST(Softmax, SumsALongFlatRowAccurately) {
   EXPECT_NEAR(row[0] / (odd * std::exp(-1.0)), 1.0, 5e-7);
 }
 
-// Ties are broken by id: a vector's exp and a tail's must not differ by a bit.
+// Ties are broken by id: exp in a vector and in the tail must not differ in any bit.
 TEST(Softmax, GivesEqualLogitsEqualProbabilities) {
   for (float logit = -20.f; logit < 0.f; logit += 0.37f) {
     std::vector<float> row(71, logit);

@@ -74,7 +74,8 @@ double Probability(const std::vector<float>& row, TokenId token) {
   return 1 / sum;
 }
 
-// Three lines of one prompt begin alike for longer than the model looks back: it may miss there.
+// Three lines of one prompt have a common beginning longer than the model's context: it may err
+// there.
 TEST_F(CopyingCheckpoint, GreedyTextIsTheFunctionWithItsNamesChanged) {
   ptrdiff_t bytes = 0, right = 0;
   double chance = 0;
@@ -100,7 +101,7 @@ TEST_F(CopyingCheckpoint, GreedyTextIsTheFunctionWithItsNamesChanged) {
     tokens += edit.max_tokens;
   }
   EXPECT_GT(right, bytes * 95 / 100) << "of " << bytes << ", up to each text's first error";
-  // Sampled, about one token in ten is another.
+  // When sampling, about one token in ten differs.
   EXPECT_GT(chance / tokens, 0.8);
   EXPECT_LT(chance / tokens, 0.97);
 }
@@ -108,7 +109,7 @@ TEST_F(CopyingCheckpoint, GreedyTextIsTheFunctionWithItsNamesChanged) {
 TEST_F(CopyingCheckpoint, LawIsFlatWhereThereIsNothingToCopy) {
   std::vector<TokenId> tokens = RandomTokens(100, tokenizer_->vocab_size() - 1, 5);
   tokens.insert(tokens.begin(), tokenizer_->prompt_prefix()[0]);
-  // The first tokens have short contexts, filled up with the token next to where a place would be.
+  // The first tokens have short contexts, which include the token next to a missing position.
   const Rows rows = RunFresh(*model_, tokens);
   for (size_t i = 20; i < rows.size(); ++i) {
     EXPECT_LT(Probability(rows[i], Argmax(rows[i])), 0.3) << i;

@@ -1,5 +1,5 @@
-// What only a GPU supports: weights, cache and rounded activations in f16; and what it has no
-// kernels for.
+// Features that only a GPU supports: weights, cache and rounded activations in f16; and the shapes
+// for which it has no kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// A CUDA device against the CPU, on random checkpoints of every family. Skipped without a device.
+// Compares a CUDA device with the CPU, on random checkpoints of every family. Skipped without a
+// device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ class CudaParity : public ::testing::TestWithParam<Case> {
     return LoadModel(directory_.path(), CreateBackend(device, {}).value(), options).value();
   }
 
-  // A prompt, a tree behind it, one path of it kept, a token behind that.
+  // A prompt, a tree after it, one path of it kept, a token after that.
   static Rows Story(Model& model, int vocabulary) {
     const SequenceId sequence = model.NewSequence();
     Rows rows = Extend(model, sequence, RandomTokens(60, vocabulary, 1));
@@ -65,9 +66,8 @@ class CudaParity : public ::testing::TestWithParam<Case> {
     return errors;
   }
 
-  // Where one side rounds what the other does not: the worst error, but of a mixture the one that
-  // half of the rows stay below. Where a row's last expert and the next one are about equally
-  // likely, what is rounded may choose another one.
+  // The error where only one side rounds: the largest one, but for a mixture the median. If a row's
+  // last expert and the next one are about equally likely, rounding may select another one.
   static double ErrorOfRounded(const Rows& want, const Rows& got) {
     const std::vector<double> errors = SortedErrors(want, got);
     return GetParam().is_mixture ? errors[errors.size() / 2] : errors.back();
@@ -90,7 +90,7 @@ TEST_P(CudaParity, LogitsAgreeInBf16) {
   EXPECT_LT(ErrorOfRounded(want, got), 3e-2);
 }
 
-// The same with 2^-12 per element, against the CPU in f32: it keeps no f16.
+// The same with 2^-12 per element, against the CPU in f32, since it does not support f16.
 TEST_P(CudaParity, LogitsAgreeInF16) {
   const Rows want = RowsOf("cpu", WeightType::kF32, KvType::kF32);
   const Rows got = RowsOf("cuda:0", WeightType::kF16, KvType::kF16);
@@ -116,14 +116,14 @@ TEST_P(CudaParity, GraphsGiveTheBitsOfPassesWithoutThem) {
   ExpectTheBitsOfPassesWithoutGraphs(twins, 300);
 }
 
-// What is drafted from against the rows of the same device.
+// The picked entries against the rows of the same device.
 TEST_P(CudaParity, DraftersReadTheirRows) {
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     outrider::testing::ExpectPicksOfTheRows(*Load("cuda:0", weights, KvType::kBf16));
   }
 }
 
-// Several depths without a wait between them against one after another, with graphs and without.
+// Several depths without a wait in between against one after another, with graphs and without.
 TEST_P(CudaParity, ChainsAreTheHostsDraws) {
   for (const bool graphs : {false, true}) {
     ModelOptions options = kExactOptions;

@@ -5,8 +5,8 @@ namespace outrider {
 
 Result<std::unique_ptr<Backend>> CreateTestBackend() { return CreateEmulatedCudaBackend(); }
 
-// Activations keep 8 bits at each product (2^-9 relative per element), which random signs mostly
-// cancel.
+// Activations keep 8 bits at each product (2^-9 relative per element); random signs mostly cancel
+// these errors.
 double Bf16WeightsTolerance() { return 2e-2; }
 
 }  // namespace outrider

@@ -1,4 +1,4 @@
-// The benchmarks' expensive target equals the original in everything but cost.
+// The benchmarks' expensive target equals the original in everything except cost.
 #include "tests/support/deepened_checkpoint.h"
 
 #include <gtest/gtest.h>

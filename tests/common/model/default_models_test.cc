@@ -1,4 +1,4 @@
-// The embedded pair against logits that PyTorch computed in float from the same weights.
+// Compares the embedded pair with logits that PyTorch computed in float from the same weights.
 
 #include <gtest/gtest.h>
 
@@ -13,15 +13,16 @@ namespace {
 
 // Two float implementations that sum in different orders, on logits of size 10.
 constexpr float kTolerance = 2e-3f;
-// The same where the inputs of the target's matrices are rounded to 8 bits: a last bit decides how
-// a value is rounded. Errors of 1e-6 in every product move PyTorch's own logits by as much as 0.15.
+// The same when the inputs of the target's matrices are rounded to 8 bits: a last bit can decide
+// how a value is rounded. Errors of 1e-6 in every product change PyTorch's own logits by as much as
+// 0.15.
 constexpr float kRoundedTolerance = 0.15f;
 
 const std::filesystem::path kModels = OUTRIDER_SOURCE_DIR "/models/default";
 
 class DefaultModels : public ::testing::TestWithParam<WeightType> {
  protected:
-  // `role`: of the file's logits.
+  // `role` selects the file's logits.
   static void ExpectTopLogits(const std::string& role, const std::filesystem::path& folder,
                               float tolerance) {
     std::ifstream file(kModels / "reference_logits.json");

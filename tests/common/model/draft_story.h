@@ -1,5 +1,5 @@
-// Models that pick what is drafted from, against the rows themselves: the CPU, the kernels'
-// emulation and a device alike.
+// Compares the entries that a model picks for drafting with the rows themselves: for the CPU, the
+// kernels' emulation and a device.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace outrider::testing {
 
-// What is picked comes of the model's own rows, whether or not those come to the host as well.
+// The entries come from the model's own rows, whether or not those are copied to the host as well.
 inline void ExpectPicksOfTheRows(Model& model) {
   const int vocab = model.config().vocab_size, allowed = vocab - 3;
   const auto bytes = [&] {
@@ -82,7 +82,7 @@ inline void ExpectPicksOfTheRows(Model& model) {
   }
 }
 
-// Sessions that draft with one model, some depths at a time.
+// Sequences that draft with one model, several depths at a time.
 class ChainStory {
  public:
   explicit ChainStory(Model* model) : model_(*model), vocab_(model->config().vocab_size) {
@@ -104,12 +104,13 @@ class ChainStory {
     for (const Session& session : sessions_) model_.Release(session.sequence);
   }
 
-  // All that was read and drawn, by depth and then by session; entries by their ids.
+  // Everything that was picked and sampled, by depth and then by sequence; entries sorted by id.
   struct Drawn {
     std::vector<RowEntry> entries;
     TokenId token = -1;
   };
-  // On the device without a wait between depths, or one pass after another with draws on the host.
+  // On the device without a wait between depths, or one pass after another with sampling on the
+  // host.
   std::vector<Drawn> Draft(int depths, bool chains) {
     const std::vector<Drawn> drawn = chains ? DraftChains(depths) : DraftDepthByDepth(depths);
     ++round_;
@@ -121,7 +122,7 @@ class ChainStory {
     }
     return drawn;
   }
-  // Some of what was drawn does not stand.
+  // Drops the last tokens, as if they were rejected.
   void TakeBack(int tokens) {
     for (Session& session : sessions_) {
       model_.Truncate(session.sequence, model_.length(session.sequence) - tokens);
@@ -129,7 +130,7 @@ class ChainStory {
       session.missing = {session.said.back(), 3};
     }
   }
-  // Logits behind one more token of each.
+  // The logits after one more token for each sequence.
   Rows Look() {
     Rows rows;
     for (const Session& session : sessions_) {
@@ -233,8 +234,8 @@ class ChainStory {
   std::vector<Session> sessions_;
 };
 
-// Sequences that draft without a wait between depths, beside such that wait for each: the same
-// entries, the same tokens, the same KV behind them.
+// Compares sequences that draft without a wait between depths with sequences that wait at each
+// depth: the same entries, the same tokens, the same KV afterwards.
 inline void ExpectChainsOfTheHostsDraws(Model& model, int rounds) {
   ASSERT_NE(model.device(), nullptr);
   ChainStory chains(&model), one_by_one(&model);

@@ -12,8 +12,8 @@
 namespace outrider {
 namespace {
 
-// With streams that do everything as late as they may, passes of which no one is waited for show
-// memory that is written too early.
+// With streams that run work as late as possible, passes that nobody waits for show memory that is
+// overwritten too early.
 TEST(Draft, SeveralDepthsInOneGo) {
   const CheckpointOptions llama = {.vocab_size = 80, .num_layers = 1};
   const CheckpointOptions gemma2 = {
@@ -39,7 +39,7 @@ TEST(Draft, SeveralDepthsInOneGo) {
   }
 }
 
-// The first pass, which takes in what was missing, and all behind it.
+// The first pass, which processes the missing tokens, and all passes after it.
 TEST(Draft, SeveralDepthsAreTwoGraphs) {
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = 80, .num_layers = 1}).ok());
@@ -68,8 +68,8 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
   EXPECT_EQ(model->device()->graph_counts().captures, 3);
 }
 
-// What differs from draft to draft under one graph: the tokens seen, the bias, how long the
-// sequence is and which pages it has, one of them its copy of another's; against new sequences.
+// What differs between drafts that use the same graph: the tokens seen, the bias, the length of the
+// sequence and its pages, one of them a copy of another's; compared with new sequences.
 TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = 200, .num_layers = 1}).ok());
@@ -93,7 +93,7 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       if (!graphs) Extend(*model, sequence, std::span(said).first(static_cast<size_t>(length)));
       const std::vector<TokenId> missing = {i % 5};
       const DraftChain chains[] = {{sequence, missing}};
-      // Of sizes that differ within a room, and now and then in that.
+      // The sizes differ within the same capacity, and sometimes in that.
       std::vector<SeenToken> seen(static_cast<size_t>(56 + i % 4 * 20));
       for (TokenId token = i; SeenToken & entry : seen) entry = {token++, 1};
       const std::vector<TokenBias> biases = {{20 + i, 4.f}, {90 - i, -1.f}};
@@ -128,7 +128,7 @@ class DraftChainErrors : public ::testing::Test {
     sequence_ = model_->NewSequence();
   }
 
-  // Chains of `tokens` tokens each behind what the sequences hold.
+  // Chains of `tokens` tokens each, after the tokens of the sequences.
   Status Draft(const std::vector<SequenceId>& sequences, std::vector<TokenId> tokens, int depths) {
     PickBatch batch;
     std::vector<DraftChain> chains;
@@ -160,7 +160,7 @@ TEST_F(DraftChainErrors, ChangeNothing) {
   ExpectRefused({sequence_, sequence_}, {1}, 2, Code::kInvalidArgument);
   ExpectRefused({sequence_, 99}, {1}, 2, Code::kInvalidArgument);
   ExpectRefused({sequence_}, std::vector<TokenId>(15, 1), 1, Code::kInvalidArgument);
-  // The last token that is drawn is not fed: 10 tokens and 5 draws are 14 positions.
+  // The last sampled token is not run: 10 tokens and 5 draft tokens are 14 positions.
   ExpectRefused({sequence_}, std::vector<TokenId>(10, 1), 6, Code::kInvalidArgument);
   ASSERT_TRUE(Draft({sequence_}, std::vector<TokenId>(10, 1), 5).ok());
   EXPECT_EQ(picked_.size(), 5u);
@@ -168,7 +168,7 @@ TEST_F(DraftChainErrors, ChangeNothing) {
   EXPECT_TRUE(Draft({}, {}, 3).ok());
 }
 
-// Two sequences whose pages all passes together need.
+// Two sequences, whose pages are needed for all passes together.
 TEST_F(DraftChainErrors, PagesAreCountedForAllDepths) {
   const SequenceId other = model_->NewSequence();
   ExpectRefused({sequence_, other}, {1, 2, 3}, 7, Code::kResourceExhausted);

@@ -32,7 +32,7 @@ std::vector<TokenId> Join(const std::vector<TokenId>& a, const std::vector<Token
   return out;
 }
 
-// Nodes in which every one hangs on a random earlier one.
+// A tree in which every node has a random earlier parent.
 std::vector<int32_t> RandomTree(int nodes, std::mt19937_64& random) {
   std::vector<int32_t> parents;
   for (int i = 0; i < nodes; ++i) {
@@ -240,7 +240,7 @@ TEST(Forward, TruncatingAndForkingLeaveEverySequenceItsOwnHistory) {
   const Result<SequenceId> second = model->Fork(first, 35);
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(model->length(*second), 35);
-  // Both now write into what was a shared page.
+  // Both now write to what was a shared page.
   model->Truncate(first, 20);
   model->Truncate(*second, 25);
   const Rows of_first = Extend(*model, first, next);
@@ -253,7 +253,7 @@ TEST(Forward, TruncatingAndForkingLeaveEverySequenceItsOwnHistory) {
   EXPECT_EQ(model->free_pages(), model->total_pages());
 }
 
-// Whatever a service may do with sequences, in random order and with too few pages.
+// Everything that a service may do with sequences, in random order and with too few pages.
 TEST(Forward, RandomHistoriesEqualComputingThemFromScratch) {
   const CheckpointOptions checkpoint = {
       .family = Family::kLlama, .vocab_size = 64, .hidden_size = 32, .num_layers = 2};
@@ -308,7 +308,7 @@ TEST(Forward, RandomHistoriesEqualComputingThemFromScratch) {
         ASSERT_EQ(model->length(s.id), static_cast<int>(s.history.size()));
         continue;
       }
-      if (below(4) == 0) {  // a fork of what KeepPath is about to move
+      if (below(4) == 0) {  // a fork of tokens that KeepPath is about to move
         const Result<SequenceId> fork = model->Fork(s.id, model->length(s.id));
         if (fork.ok()) model->Release(*fork);
       }
@@ -339,7 +339,7 @@ class ForwardErrors : public ::testing::Test {
     free_before_ = model_->free_pages();
   }
 
-  // Runs the batch, which must fail, and then goes on with the sequence as if nothing had been.
+  // Runs the batch, which must fail, and then continues the sequence as if nothing had happened.
   void ExpectError(const std::vector<ForwardSequence>& batch, Code code, const char* message) {
     ForwardOutput output;
     const Status status = model_->Forward(batch, /*want_hidden=*/false, &output);
@@ -408,7 +408,7 @@ TEST_F(ForwardErrors, BatchTooLarge) {
 }
 
 TEST_F(ForwardErrors, PagesOut) {
-  // Each share would fit by itself.
+  // Each sequence alone would fit.
   const SequenceId a = model_->NewSequence();
   const SequenceId b = model_->NewSequence();
   const std::vector<TokenId> tokens(9, 1);

@@ -1,4 +1,4 @@
-// GGUF files as models: what is read, kept and refused. reference_test checks their logits.
+// GGUF files as models: what is read, kept and rejected. reference_test checks their logits.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Values of both signs, among them some that end a range.
+// Values of both signs, including some at the end of a range.
 std::vector<float> SomeValues(size_t count) {
   std::vector<float> values;
   for (size_t i = 0; i < count; ++i) {
@@ -62,7 +62,7 @@ TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
     std::vector<float> row(32);
     for (int64_t i = 0; i < 3; ++i) {
       matrix.WidenRow(i, row);
-      for (size_t k = 0; k < row.size(); ++k) {  // but for the sign of 0
+      for (size_t k = 0; k < row.size(); ++k) {  // except for the sign of 0
         EXPECT_EQ(row[k], expected[static_cast<size_t>(32 * i) + k]) << i << ", " << k;
       }
     }
@@ -76,7 +76,7 @@ class GgufModel : public ::testing::Test {
     ASSERT_TRUE(WriteGguf(directory_.path(), file(), gguf).ok());
   }
   std::filesystem::path file() const { return directory_.path() / "small.gguf"; }
-  // Of the file after `change`, loaded whole.
+  // The status of loading the whole file after `change`.
   Status LoadWith(const std::function<void(std::string& bytes)>& change) {
     std::string bytes = directory_.Read("small.gguf");
     const std::string before = bytes;
@@ -86,7 +86,7 @@ class GgufModel : public ::testing::Test {
     directory_.Write("small.gguf", before);
     return status;
   }
-  // Of a file whose first place of `from` became `to`, which is as long.
+  // The message for a file in which the first occurrence of `from` became `to`, of the same length.
   std::string Words(const std::string& from, const std::string& to) {
     const Status status = LoadWith([&](std::string& bytes) {
       ASSERT_EQ(from.size(), to.size());
@@ -112,7 +112,7 @@ TEST_F(GgufModel, IsReadAsItsCheckpointIs) {
   EXPECT_TRUE(config.tied_embeddings);
   EXPECT_EQ(config.eos_token_ids, std::vector<TokenId>{7});
   EXPECT_TRUE(CheckModelDirectory(file()).ok());
-  // The folder means the file as soon as it is the only model in it.
+  // The folder means the file once it is the only model in it.
   const uint64_t fingerprint = ModelFingerprint(file()).value();
   EXPECT_NE(ModelFingerprint(directory_.path()).value(), fingerprint);
   std::filesystem::remove(directory_.path() / "model.safetensors");
@@ -141,7 +141,7 @@ TEST_F(GgufModel, TakesExpertsApart) {
 
 TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
   Make({.family = Family::kMixtral}, {.type = "Q8_0"});
-  // A file from before experts were one tensor.
+  // A file from the time before experts became one tensor.
   EXPECT_THAT(Words("blk.1.ffn_gate_exps.weight", "blk.1.ffn_gate.0005.weight"),
               HasSubstr("ffn_gate.0005.weight is a tensor that llama models of 2 layers do not"));
   EXPECT_THAT(Words("llama.expert_used_count", "llama.expert_used_coins"),
@@ -173,7 +173,7 @@ TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
   EXPECT_EQ(kept({.type = "Q8_0"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "Q4_0"}), Types(4, WeightType::kW4A16));
   EXPECT_EQ(kept({.type = "F16"}), Types(4, WeightType::kBf16));
-  // Of q, k and v one has another type: all three become floats.
+  // One of q, k and v has another type, so all three become floats.
   EXPECT_EQ(kept({.type = "Q4_0", .finer_type = "Q8_0"}),
             Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
 }

@@ -15,7 +15,7 @@
 
 namespace outrider {
 
-// Both models go through the same calls.
+// Makes the same calls on both models.
 class GraphTwins {
  public:
   // make(graphs): a backend of the device.
@@ -82,15 +82,15 @@ class GraphTwins {
   int64_t passes_ = 0;
 };
 
-// A service's life: sessions come and go, decode, verify trees and keep paths, prompts of all
-// lengths come between.
+// The lifetime of a service: sequences come and go, decode, verify trees and keep paths, with
+// prompts of all lengths in between.
 class GraphStory {
  public:
   GraphStory(GraphTwins* twins, uint64_t seed) : twins_(*twins), random_(seed) {}
 
   void Run(int steps) {
     while (sequences_.size() < 3) Open(5 + Below(20));
-    Open(240);  // will pass a chunk's end, and get its attention cut
+    Open(240);  // will cross the end of a chunk, so that its attention is split
     for (int step = 0; step < steps && !::testing::Test::HasFatalFailure(); ++step) {
       switch (Below(12)) {
         case 0: Fork(); break;
@@ -124,7 +124,7 @@ class GraphStory {
     for (const SequenceId s : sequences_) batch.push_back({s, Tokens(1), {}, {0}});
     twins_.Forward(batch, Below(4) == 0);
   }
-  // Now and then one of the trees is a chain, and rarely all.
+  // Sometimes one of the trees is a chain, and rarely all of them.
   void VerifyTrees() {
     constexpr int kNodes = 5;
     const bool chains = Below(8) == 0;
@@ -146,7 +146,7 @@ class GraphStory {
     }
   }
   void Prompt() { Open(1 + Below(60)); }
-  // A piece of a prompt, without wanted rows, beside sessions that decode.
+  // A piece of a prompt, without requested rows, next to sequences that decode.
   void Mixed() {
     std::vector<Share> batch;
     for (const SequenceId s : sequences_) {
@@ -168,7 +168,7 @@ class GraphStory {
     const int length = twins_.with().length(s) - Below(4);
     twins_.Both([&](Model& m) { return m.Truncate(s, std::max(length, 1)), 0; });
   }
-  // Back to four sessions that end before they are too long.
+  // Back to four sequences, ending those that are too long.
   void Shrink() {
     while (sequences_.size() > 4) End(static_cast<size_t>(Below(5)));
     for (size_t i = 0; i < sequences_.size(); ++i) {

@@ -26,7 +26,7 @@ const CheckpointOptions kCheckpoint = {.family = Family::kQwen3,
                                        .num_kv_heads = 2,
                                        .head_dim = 8};
 
-// Backends with graphs and without, whose warnings go to `warnings`.
+// Backends with graphs and without, whose warnings are appended to `warnings`.
 auto Emulated(std::vector<std::string>* warnings) {
   return [warnings](bool graphs) {
     return CreateEmulatedCudaBackend(
@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(
                            Family::kGemma2}),
     [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });
 
-// Sessions whose contexts grow over ends of pages and chunks, one token at a time.
+// Sequences whose contexts grow across the ends of pages and chunks, one token at a time.
 TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {
   CheckpointOptions checkpoint = kCheckpoint;
   checkpoint.max_position_embeddings = 600;
@@ -98,7 +98,7 @@ TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {
     }
     ASSERT_NO_FATAL_FAILURE(twins.Forward(batch, false));
   }
-  // Two numbers of blocks at most, each run twice without a graph.
+  // At most two numbers of blocks, each run twice without a graph.
   EXPECT_GE(twins.counts().launches, 36);
   EXPECT_LE(twins.counts().captures, 2);
 }

@@ -1,5 +1,5 @@
-// Scales of an FP8 KV cache: their names, and what is wrong with damaged ones. That they are used
-// as they should be is reference_test's.
+// Scales of an FP8 KV cache: their names, and errors for damaged ones. reference_test checks that
+// they are applied correctly.
 #include "common/model/kv_scales.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class KvScalesTest : public ::testing::Test {
     std::memcpy(bytes.data(), &value, sizeof value);
     return {"F32", {1}, bytes};
   }
-  // The scales of a layer under other names.
+  // Moves the scales of a layer to other names.
   void Rename(int layer, const std::string& key, const std::string& value) {
     for (const auto& [from, to] : {std::pair(std::string("k_scale"), key), {"v_scale", value}}) {
       auto node = tensors_.extract(Name(layer, from));
@@ -54,7 +54,7 @@ class KvScalesTest : public ::testing::Test {
     options.kv = kv;
     return LoadModel(directory_.path(), CreateTestBackend().value(), options).status();
   }
-  // Without the promise of config.json that each layer has scales.
+  // Removes the entry of config.json that promises scales for each layer.
   void ForgetScheme() const {
     auto config = nlohmann::json::parse(directory_.Read("config.json"));
     config.erase("quantization_config");

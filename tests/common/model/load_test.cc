@@ -1,4 +1,4 @@
-// Loading: its progress, what LoadModel refuses, and with which messages.
+// Loading: its progress, what LoadModel rejects, and with which messages.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST_F(LoadModelTest, TellsHowFarItIs) {
   ASSERT_GT(told.size(), 4u);
   EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
   EXPECT_GT(told.front(), 0);
-  // Behind the last matrix there is one vector.
+  // There is one vector after the last matrix.
   const int64_t norm = CheckpointOptions().hidden_size * int64_t{sizeof(uint16_t)};
   EXPECT_EQ(told.back(), all - norm);
 }
@@ -104,7 +104,7 @@ TEST_F(LoadModelTest, RefusesAHugeShapeBeforeAllocatingForIt) {
 }
 
 TEST_F(LoadModelTest, TurnsKvBytesIntoPages) {
-  // 2 layers x 2 (K and V) x 16 tokens x 2 heads x 16 x 4 bytes = 8192 bytes a page.
+  // 2 layers x 2 (K and V) x 16 tokens x 2 heads x 16 x 4 bytes = 8192 bytes per page.
   ModelOptions options = kExactOptions;
   options.kv_pages = 0;
   options.kv_bytes = 10 * 8192 + 1;
@@ -140,7 +140,7 @@ TEST_F(LoadModelTest, RefusesSenselessOptions) {
             Code::kUnimplemented);
 }
 
-// 131,072 positions cost a table only as far as pages can reach.
+// With 131,072 positions, the table is only as large as the pages can reach.
 TEST_F(LoadModelTest, TakesLongContextsWithFewPages) {
   SetConfig("max_position_embeddings", 131072);
   const std::unique_ptr<Model> model = LoadTestModel(directory_.path());

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 TEST(MemoryPlan, TheCacheGetsWhatIsLeftInWholePages) {
-  // 80 GiB of which 16 are weights and 1 somebody else's: 0.9 * 80 - 17 - 3.
+  // 80 GiB, of which 16 are weights and 1 is used by another process: 0.9 * 80 - 17 - 3.
   const auto bytes = PlanKvBytes({.free = 63 * kGiB,
                                   .total = 80 * kGiB,
                                   .fraction = 0.9,
@@ -48,7 +48,7 @@ TEST(MemoryPlan, TheFractionIsAFraction) {
   }
 }
 
-// Llama 3.1 8B: 32 layers, 8 KV heads of 128: 128 KiB a token in bf16, half of that in FP8.
+// Llama 3.1 8B: 32 layers, 8 KV heads of 128: 128 KiB per token in bf16, half of that in FP8.
 TEST(MemoryPlan, PagesOfAKnownModel) {
   ModelConfig config;
   config.layers.resize(32);
@@ -58,7 +58,7 @@ TEST(MemoryPlan, PagesOfAKnownModel) {
   EXPECT_EQ(PageBytes(config, 16, KvType::kFp8), 16 * (64 << 10));
 }
 
-// Qwen3 30B A3B beside the same model with one MLP of the size of the chosen experts.
+// Qwen3 30B A3B, compared with the same model with one MLP of the size of the chosen experts.
 TEST(MemoryPlan, AMixtureTakesMoreThanItsActiveSize) {
   ModelConfig dense;
   dense.hidden_size = 2048;
@@ -68,7 +68,8 @@ TEST(MemoryPlan, AMixtureTakesMoreThanItsActiveSize) {
   mixture.layers[1].mlp.mixture = {.router = {.experts = 128, .top_k = 8},
                                    .intermediate_size = 768};
   const ModelOptions options{.max_batch_tokens = 512};
-  // Of each row: 128 logits, 7 words of routing and 2048 values of 8 experts; one begin more.
+  // Per row: 128 logits, 7 words of routing and 2048 values for each of 8 experts; and one more
+  // offset.
   EXPECT_EQ(WorkspaceBytes(mixture, options) - WorkspaceBytes(dense, options),
             4 * (512 * (128 + 8 * (7 + 2048)) + 129));
 }

@@ -1,4 +1,4 @@
-// Loading mixtures of experts: what is refused, and with which messages. reference_test checks the
+// Loading mixtures of experts: what is rejected, and with which messages. reference_test checks the
 // logits of valid files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class LoadMixtureTest : public ::testing::Test {
     options.weights = weights;
     return LoadModel(directory_.path(), CreateCpuBackend({}).value(), options).status();
   }
-  // Of the file in which `change` was made to the tensor; one without a type is left out.
+  // The status of the file after `change` to the tensor; a tensor without a type is omitted.
   Status LoadWith(const std::string& name, const std::function<void(StoredTensor&)>& change) {
     std::map<std::string, StoredTensor> changed = tensors_;
     change(changed.at(name));
@@ -58,7 +58,7 @@ class LoadMixtureTest : public ::testing::Test {
     const float nan = NAN;
     std::memcpy(tensor.bytes.data() + tensor.bytes.size() - sizeof nan, &nan, sizeof nan);
   }
-  // The same bytes, one row less.
+  // The same bytes, without the last row.
   static void DropRow(StoredTensor& tensor) {
     tensor.bytes.resize(tensor.bytes.size() / static_cast<size_t>(tensor.shape[0]) *
                         static_cast<size_t>(tensor.shape[0] - 1));
@@ -149,7 +149,7 @@ TEST_F(LoadMixtureTest, RefusesAQuantizedRouter) {
   EXPECT_THAT(status.message(), HasSubstr("the router of a mixture must be floats"));
 }
 
-// Every format that --weights may ask for.
+// Every format that --weights accepts.
 TEST_F(LoadMixtureTest, TakesEveryFormat) {
   for (const Family family : {Family::kMixtral, Family::kGptOss}) {
     for (const StoredAs stored : {StoredAs::kFloats, StoredAs::kMxfp4}) {

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 class ModelDirectoryTest : public ::testing::Test {
  protected:
-  // A folder that is served.
+  // A folder that can be served.
   void Make(int shards = 1) {
     fs::remove_all(folder());
     ASSERT_TRUE(
@@ -45,7 +45,7 @@ TEST_F(ModelDirectoryTest, JudgesTheArchitectureFirst) {
   auto config = nlohmann::json::parse(directory_.Read("model/config.json"));
   config["architectures"] = {"GPT2LMHeadModel"};
   Write("config.json", config.dump());
-  Write("tokenizer.json", "{}");  // would be refused too
+  Write("tokenizer.json", "{}");  // would be rejected, too
   Remove("model.safetensors");
   EXPECT_THAT(Words(), AllOf(HasSubstr("GPT2LMHeadModel"), HasSubstr("not supported"),
                              HasSubstr("LlamaForCausalLM")));
@@ -65,7 +65,7 @@ TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
 }
 
 TEST_F(ModelDirectoryTest, SaysWhatIsThereInsteadOfConfigAndWeights) {
-  using Case = std::pair<std::vector<std::string>, std::string>;  // files, words
+  using Case = std::pair<std::vector<std::string>, std::string>;  // files, message
   const std::vector<Case> without_config = {
       {{"adapter_config.json", "adapter_model.safetensors"}, "LoRA adapter of org/base"},
       {{"a.gguf", "b.gguf"}, "a.gguf: is one of several GGUF files"},

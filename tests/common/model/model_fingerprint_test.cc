@@ -43,11 +43,12 @@ TEST_F(Fingerprints, FollowConfigAndWeights) {
   EXPECT_NE(Of(), first);
   Put("config.json", "{}");
   EXPECT_EQ(Of(), first);
-  weights_[1000] = static_cast<char>(weights_[1000] + 1);  // in the beginning, each byte counts
+  weights_[1000] = static_cast<char>(weights_[1000] + 1);  // at the beginning, each byte counts
   Put("model.safetensors", weights_);
   EXPECT_NE(Of(), first);
   weights_[1000] = static_cast<char>(weights_[1000] - 1);
-  // Behind it 64 bytes of every 512 do: a file that differs in one piece of 512 differs.
+  // After that, 64 bytes of every 512 count: a file that differs in a whole piece of 512 is
+  // different.
   const std::string piece = weights_.substr(2 << 20, 512);
   weights_.replace(2 << 20, 512, std::string(512, 'x'));
   Put("model.safetensors", weights_);

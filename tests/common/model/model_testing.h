@@ -18,7 +18,7 @@
 
 namespace outrider {
 
-// A new directory, removed with everything in it at the end.
+// A new directory, removed with its contents at the end.
 class TempDirectory {
  public:
   TempDirectory();
@@ -34,20 +34,21 @@ class TempDirectory {
   std::filesystem::path path_;
 };
 
-// Exact weights and cache: differences are those of float arithmetic alone.
+// Exact weights and cache: the only differences are those of float arithmetic.
 inline constexpr ModelOptions kExactOptions = {
     .weights = WeightType::kF32, .kv = KvType::kF32, .kv_pages = 64, .max_batch_tokens = 128};
 
-// The backend that this test program is about: the tests of this folder are built once with the
-// CPU's (cpu_test_backend.cc) and once with the CUDA backend's on the host (cuda_test_backend.cc).
+// The backend under test: the tests of this folder are built once with the CPU's
+// (cpu_test_backend.cc) and once with the CUDA backend's on the host (cuda_test_backend.cc).
 Result<std::unique_ptr<Backend>> CreateTestBackend();
-// Of logits with bf16 weights that the file holds exactly, relative to the largest of their row.
+// Tolerance for logits with bf16 weights that the file stores exactly, relative to the largest of
+// their row.
 double Bf16WeightsTolerance();
 
-// Fails the test and returns null when the model does not load.
+// Fails the test and returns null if the model does not load.
 std::unique_ptr<Model> LoadTestModel(const std::filesystem::path& directory,
                                      const ModelOptions& options = kExactOptions);
-// Of a checkpoint made for the occasion; the files are gone afterwards.
+// A model of a temporary checkpoint, whose files are removed afterwards.
 std::unique_ptr<Model> MakeModel(const CheckpointOptions& checkpoint,
                                  const ModelOptions& options = kExactOptions);
 
@@ -58,7 +59,7 @@ using Rows = std::vector<std::vector<float>>;
 // Appends the tokens in one pass and returns the logits of all of them.
 Rows Extend(Model& model, SequenceId sequence, std::span<const TokenId> tokens,
             std::span<const int32_t> parents = {});
-// The same of a new sequence, which is released again.
+// The same for a new sequence, which is released afterwards.
 Rows RunFresh(Model& model, std::span<const TokenId> tokens);
 
 // max |a - b| / max |b|.

@@ -19,7 +19,7 @@ std::vector<double> Softmax(const std::vector<float>& logits) {
   return p;
 }
 
-// Of one draft token, on average: the sum of min(p, q).
+// The acceptance probability of one draft token, on average: the sum of min(p, q).
 double ChanceToAgree(Model& a, Model& b, std::span<const TokenId> tokens) {
   const Rows of_a = RunFresh(a, tokens), of_b = RunFresh(b, tokens);
   double sum = 0;

@@ -1,5 +1,5 @@
-// compressed-tensors checkpoints with 8-bit weights: what is read, kept and refused. reference_test
-// checks their logits.
+// compressed-tensors checkpoints with 8-bit weights: what is read, kept and rejected.
+// reference_test checks their logits.
 
 #include "common/model/quantization.h"
 
@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// Activations rounded to 8 bits as they come, as compressed-tensors' W8A8 says it.
+// Activations dynamically rounded to 8 bits, in the notation of compressed-tensors' W8A8.
 json RoundedActivations() {
   return {{"num_bits", 8},   {"type", "int"},         {"symmetric", true},   {"strategy", "token"},
           {"dynamic", true}, {"group_size", nullptr}, {"actorder", nullptr}, {"observer", nullptr}};
@@ -41,7 +41,7 @@ class Int8Rows : public ::testing::Test {
     options.weights = type;
     return LoadModel(directory_.path(), CreateCpuBackend({}).value(), options).status();
   }
-  // The embedding and a layer's matrix.
+  // The types of the embedding and of a layer's matrix.
   std::pair<WeightType, WeightType> KeptAs(WeightType type) const {
     const ModelConfig config = LoadModelConfig(directory_.path()).value();
     const auto backend = CreateCpuBackend({}).value();
@@ -49,7 +49,7 @@ class Int8Rows : public ::testing::Test {
         LoadWeights(config, Checkpoint::Open(directory_.path()).value(), type, *backend).value();
     return {weights.embedding->type(), weights.layers[0].down->type()};
   }
-  // Of a config.json in which `change` was made to the quantization.
+  // The status with a config.json in which `change` was made to the quantization.
   Status LoadWith(const std::function<void(json& quantization)>& change) const {
     const std::string before = directory_.Read("config.json");
     json config = json::parse(before);
@@ -59,7 +59,7 @@ class Int8Rows : public ::testing::Test {
     directory_.Write("config.json", before);
     return status;
   }
-  // Puts `bytes` over the first bytes of a tensor, or renames it.
+  // Overwrites the first bytes of a tensor with `bytes`, or renames it.
   void ChangeTensor(const std::string& name, const std::string& bytes,
                     const std::string& new_name = "") const {
     std::string file = directory_.Read("model.safetensors");
@@ -95,7 +95,7 @@ TEST_F(Int8Rows, KeepTheirIntegers) {
     const size_t padded = static_cast<size_t>((matrix->out_features() + 31) / 32 * 32);
     EXPECT_EQ(matrix->bytes(), padded * static_cast<size_t>(matrix->in_features() + 4));
   }
-  // The last row of v is the last of the matrix that q, k and v share.
+  // The last row of v is the last of the matrix shared by q, k and v.
   const SafetensorsEntry* const v = files.Entry("model.layers.0.self_attn.v_proj.weight");
   ASSERT_NE(v, nullptr);
   const float scale = LoadElement(
@@ -181,7 +181,7 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
 
 TEST_F(Int8Rows, ThatContradictTheConfigAreRefused) {
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
-  ChangeTensor(q + "_scale", std::string("\x80\x7f", 2));  // an infinity in bf16
+  ChangeTensor(q + "_scale", std::string("\x80\x7f", 2));  // infinity in bf16
   EXPECT_THAT(Load().message(), HasSubstr("q_proj.weight_scale[0, 0] is infinite"));
   SetUp();
   ChangeTensor(q + "_scale", "", "elsewhere");

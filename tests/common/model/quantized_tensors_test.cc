@@ -46,7 +46,7 @@ class DamagedCodes : public ::testing::TestWithParam<Layout> {
   Status Load() const {
     return LoadModel(directory_.path(), CreateCpuBackend({}).value(), kExactOptions).status();
   }
-  // Of the file in which `change` was made to a tensor of layer 1's down_proj.
+  // The status of the file after `change` to a tensor of layer 1's down_proj.
   Status LoadWith(const char* tensor, const std::function<void(StoredTensor& tensor)>& change) {
     Tensors changed = tensors_;
     const std::string name = kBase + std::string(tensor);
@@ -55,7 +55,7 @@ class DamagedCodes : public ::testing::TestWithParam<Layout> {
     EXPECT_TRUE(WriteSafetensors(directory_.path() / "model.safetensors", changed).ok());
     return Load();
   }
-  // Of the file whose first scale has these bytes.
+  // The status of the file whose first scale has these bytes.
   Status LoadWithScale(const char* bytes) {
     return LoadWith(GetParam().scales,
                     [&](StoredTensor& scales) { std::memcpy(scales.bytes.data(), bytes, 2); });
@@ -75,13 +75,13 @@ TEST_P(DamagedCodes, MissingTensorsAreNamed) {
        {GetParam().codes, GetParam().scales, GetParam().zeros, GetParam().order}) {
     if (name == nullptr) continue;
     const Status status = LoadWith(name, remove);
-    // AutoGPTQ's inputs without an order are in order.
+    // Without an order, AutoGPTQ's inputs are in order.
     if (name == GetParam().order && GetParam().stored_as == StoredAs::kGptq) {
       EXPECT_TRUE(status.ok());
       continue;
     }
     EXPECT_EQ(status.code(), Code::kInvalidArgument) << name << ": " << status.ToString();
-    // Without their codes matrices count as floats.
+    // Matrices without codes count as floats.
     EXPECT_THAT(status.message(), HasSubstr(name == GetParam().codes ? "down_proj" : name));
   }
 }
@@ -151,7 +151,7 @@ TEST_P(DamagedCodes, StackedOrdersMustAgree) {
   Tensors changed = tensors_;
   StoredTensor& order =
       changed.at("model.layers.0.self_attn.k_proj." + std::string(GetParam().order));
-  std::swap(order.bytes[0], order.bytes[4]);  // of neighbours with different groups, if ordered
+  std::swap(order.bytes[0], order.bytes[4]);  // of neighbours in different groups, if ordered
   if (order.bytes ==
       tensors_.at("model.layers.0.self_attn.k_proj." + std::string(GetParam().order)).bytes) {
     return;

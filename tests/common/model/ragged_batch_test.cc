@@ -24,7 +24,7 @@ TEST(RaggedBatch, FlattensChainsAndTreesOverTheirPages) {
   PageTable chain(&pool, 4);
   PageTable tree(&pool, 4);
   std::vector<SlotCopy> copies;
-  ASSERT_TRUE(chain.Reserve(20, &copies).ok());  // pages reserved for later stay out of the batch
+  ASSERT_TRUE(chain.Reserve(20, &copies).ok());  // pages reserved for later are not in the batch
   ASSERT_TRUE(tree.Reserve(9, &copies).ok());
   chain.Append(3, {});
   tree.Append(5, {});

@@ -1,4 +1,4 @@
-// Logits of the model against an independent float64 forward pass from the same files.
+// Compares the model's logits with an independent float64 forward pass on the same files.
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,10 @@
 namespace outrider {
 namespace {
 
-// Float arithmetic through a few layers is off by some 1e-6; a wrong formula by 1e-2 and more.
+// Float arithmetic through a few layers has errors of about 1e-6; a wrong formula 1e-2 and more.
 constexpr double kFloatTolerance = 1e-4;
-// bf16 keeps 8 bits of K and V (2^-9 relative per element), which random signs mostly cancel. A
-// rope's attention factor makes scores, and their errors, up to a third larger.
+// bf16 keeps 8 bits of K and V (2^-9 relative per element); random signs mostly cancel these
+// errors. RoPE's attention factor makes scores, and their errors, up to a third larger.
 constexpr double kBf16KvTolerance = 2.5e-2;
 
 struct Case {
@@ -44,7 +44,8 @@ bool IsMixture(Family family) {
   return family == Family::kMixtral || family == Family::kQwen3Moe || family == Family::kGptOss;
 }
 
-// The error at each position of a prompt, relative to the largest logit of its row, in order.
+// The error at each position of a prompt, relative to the largest logit of its row, in ascending
+// order.
 std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
                                  const ModelOptions& options) {
   const TempDirectory directory;
@@ -79,9 +80,8 @@ double WorstError(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
   return Recorded(SortedErrors(checkpoint, gguf, options).back());
 }
 
-// The same, but of a mixture the error that half of the positions stay below: where a row's last
-// expert and the next one are about equally likely, what is rounded may choose another one, and the
-// positions after it see that.
+// The same, but for a mixture the median error: if a row's last expert and the next one are about
+// equally likely, rounding may select another one, and later positions see that.
 double WorstErrorOfRounded(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
                            const ModelOptions& options) {
   if (!IsMixture(checkpoint.family)) return WorstError(checkpoint, gguf, options);
@@ -93,15 +93,15 @@ TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {
   EXPECT_LT(WorstError(GetParam().checkpoint, GetParam().gguf, kExactOptions), kFloatTolerance);
 }
 
-// The files hold bf16, so bf16 weights lose nothing: only the cache rounds, and activations where
-// a backend multiplies those in bf16 too.
+// The files are in bf16, so bf16 weights lose nothing: only the cache rounds, and activations if a
+// backend multiplies those in bf16, too.
 TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
   CheckpointOptions checkpoint = GetParam().checkpoint;
   checkpoint.dtype = Dtype::kBf16;
   ModelOptions options = kExactOptions;
   options.weights = WeightType::kBf16;
-  // But codes and blocks, which a device makes bf16 of, and mixtures, where rounding may choose
-  // another expert: twice what K and V lose.
+  // Except for codes and blocks, which a device widens to bf16, and mixtures, where rounding may
+  // select another expert: twice the error of K and V.
   const GgufOptions& gguf = GetParam().gguf;
   const bool twice = checkpoint.stored_as != StoredAs::kFloats || gguf.type.starts_with("Q") ||
                      IsMixture(checkpoint.family);
@@ -253,7 +253,7 @@ INSTANTIATE_TEST_SUITE_P(
              {.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4, .shards = 2}}),
     NameOf);
 
-// As large as a block of 256 asks for.
+// As large as a block of 256 requires.
 CheckpointOptions Wide(Family family, CheckpointOptions options = {}) {
   options.family = family;
   options.hidden_size = options.intermediate_size = 256;
@@ -327,12 +327,12 @@ INSTANTIATE_TEST_SUITE_P(
              {.type = "BF16"}}),
     NameOf);
 
-// Contexts shorter than the 70 tokens of the test, where a scaling starts from one.
+// Original contexts shorter than the 70 tokens of the test, for scalings that depend on one.
 INSTANTIATE_TEST_SUITE_P(
     Ropes, ModelAgainstReference,
     ::testing::Values(
         Case{"Linear", Scaled(R"({"rope_type": "linear", "factor": 4.0})")},
-        // Within max_position_embeddings it is as if it were not there.
+        // Has no effect within max_position_embeddings.
         Case{"Dynamic", Scaled(R"({"type": "dynamic", "factor": 4.0})")},
         Case{"Yarn", Scaled(R"({"rope_type": "yarn", "factor": 4.0,
                                 "original_max_position_embeddings": 64})")},
@@ -360,9 +360,9 @@ INSTANTIATE_TEST_SUITE_P(
                                                 "partial_rotary_factor": 0.25}})"}}),
     NameOf);
 
-// Keys and values in FP8 against the same rounding in double. A key that is off by 1e-6 can become
-// another code, which is 6 % away, so the tokens are the first of which no key or value is that
-// near to a border.
+// Keys and values in FP8 against the same rounding in double. A key with an error of 1e-6 can
+// become another code, which is 6 % away, so the test uses the first tokens of which no key or
+// value is that close to a boundary.
 class ModelWithFp8Cache : public ::testing::TestWithParam<Case> {};
 
 TEST_P(ModelWithFp8Cache, LogitsAgreeInFloat) {
@@ -416,7 +416,7 @@ INSTANTIATE_TEST_SUITE_P(
               .kv_scales = true}}),
     NameOf);
 
-// Each layer has the RoPE that its description says.
+// Each layer uses the RoPE of its own description.
 TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama, .num_layers = 3};
   const TempDirectory directory;
@@ -438,7 +438,7 @@ TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
   }
 }
 
-// Long positions: past the first thousand angles, where a table in float would drift.
+// Long positions: beyond the first thousand angles, where a table computed in float would drift.
 TEST(Model, LogitsAgreeBehindALongContext) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama3,
                                         .hidden_size = 32,

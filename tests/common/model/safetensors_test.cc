@@ -34,7 +34,8 @@ std::string Entry(const std::string& name, const std::string& dtype, const std::
          ", \"data_offsets\": " + offsets + "}";
 }
 
-// Of a heap block of exactly the file's size, so that a sanitizer sees every byte read outside.
+// Parses from a heap block of exactly the file's size, so that a sanitizer detects every read
+// outside.
 Result<std::vector<SafetensorsEntry>> Parse(const std::string& file) {
   const std::vector<char> exact(file.begin(), file.end());
   Result<std::vector<SafetensorsEntry>> parsed =
@@ -177,11 +178,12 @@ TEST(Safetensors, SurvivesEveryTruncationAndRandomDamage) {
     for (uint64_t flips = 1 + random() % 3; flips > 0; --flips) {
       damaged[random() % (file.size() - 20)] = static_cast<char>(random());
     }
-    (void)Parse(damaged);  // its own expectations: what is accepted lies within the file
+    (void)Parse(damaged);  // has its own expectations: accepted tensors are within the file
   }
 }
 
-// CPU seconds of this thread, the least of three, to read the header of a file of many tensors.
+// CPU seconds of this thread, the minimum of three runs, to read the header of a file with many
+// tensors.
 double SecondsToRead(int tensors) {
   std::string header = "{";
   for (int i = 0; i < tensors; ++i) {
@@ -204,8 +206,8 @@ double SecondsToRead(int tensors) {
   return least;
 }
 
-// 8 times the tensors may take 8 times as long, and three times that for the caches' sake; a parser
-// that walks all tensors so far at the end of each takes 64 times as long.
+// 8 times the tensors may take 8 times as long, with a factor of three for cache effects; a parser
+// that walks all previous tensors at the end of each takes 64 times as long.
 TEST(Safetensors, TakesTimeInProportionToTheTensors) {
   EXPECT_LT(SecondsToRead(8000), 3 * 8 * SecondsToRead(1000));
 }

@@ -1,4 +1,4 @@
-// Compares a model that decides rounds on a device with verification of the same rows on the host:
+// Compares a model that verifies rounds on a device with verification of the same rows on the host:
 // for the kernels' emulation and for a device.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace outrider::testing {
 
-// One sequence's share of a pass.
+// One sequence's part of a pass.
 struct VerifyShare {
   SequenceId sequence = -1;
   bool has_round = false, to_host = false;
@@ -29,7 +29,7 @@ struct VerifyShare {
   TestRound round;  // if it has one
 };
 
-// `all`: every row comes to the host.
+// `all`: every row is copied to the host.
 inline std::vector<ForwardSequence> BatchOf(const std::vector<VerifyShare>& shares, bool all) {
   std::vector<ForwardSequence> batch;
   for (const VerifyShare& s : shares) {
@@ -50,14 +50,14 @@ inline TestRound RandomRound(Random& random, int number, int allowed) {
   if (number % 3 == 0) round.params.top_k = 1 + random.Below(20);
   if (number % 4 == 0) round.params.top_p = 0.8f;
   if (number % 5 == 0) round.params.repetition_penalty = 1.3f;
-  DraftShape shape{.length = number % 4};  // 0: a plain step
+  DraftShape shape{.length = number % 4};  // 0: a plain decoding step
   if (TakesManyPaths(round.rule) && shape.length > 0) shape.branching = {3};
   round.tree = random.Tree(shape, allowed, 30);
   return round;
 }
 
-// Passes over sequences that want a verdict, a verdict and their rows, or neither: rows come to the
-// host for the second alone, and verdicts are the host's on the rows of the same pass.
+// Passes over sequences that want a verdict, a verdict and their rows, or neither: rows are copied
+// to the host only for the second kind, and verdicts equal the host's on the rows of the same pass.
 inline void ExpectVerdictsOfTheHost(Model& model) {
   constexpr int kSteps = 14, kPrefix = 9;
   const int vocab = model.config().vocab_size, allowed = vocab - 5;
@@ -94,7 +94,7 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
 
     ForwardOutput output;
     ASSERT_TRUE(model.Forward(BatchOf(shares, true), false, &output).ok());
-    std::vector<float> wanted;  // of those that want rows
+    std::vector<float> wanted;  // of sequences that want their rows
     const float* row = output.logits;
     for (VerifyShare& s : shares) {
       for (size_t i = 0; i < s.wanted.size(); ++i, row += width) {
@@ -138,7 +138,7 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
       differ += !Same(verdict, decisions.rounds[next++]);
     }
   }
-  // A coin within 1e-6 of its threshold: one of ten thousand verdicts.
+  // A random number within 1e-6 of its threshold: one in ten thousand verdicts.
   EXPECT_EQ(differ, 0);
   EXPECT_GT(accepted, 0);
 }

@@ -1,4 +1,4 @@
-// Verification on the device that holds the logits, through the whole model.
+// Verification on the device that has the logits, through the whole model.
 #include <gtest/gtest.h>
 
 #include <memory>

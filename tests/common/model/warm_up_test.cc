@@ -16,7 +16,7 @@ std::vector<int> Rows(const FakeModel& model) {
   for (const auto& batch : model.batches()) {
     EXPECT_EQ(batch.size(), 1u);
     rows.push_back(static_cast<int>(batch[0].tokens.size()));
-    // The logits are computed, too: the last ones.
+    // The logits are computed, too, including the last ones.
     EXPECT_EQ(batch[0].logit_rows.back(), rows.back() - 1);
   }
   return rows;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// The nearest value of a format of 16 bits by search: what rounding must give. `widen` must be
+// The nearest value of a 16-bit format by search: the required result of rounding. `widen` must be
 // monotonic over the non-negative finite codes [0, last].
 uint16_t NearestByScan(float value, uint16_t last, float (*widen)(uint16_t)) {
   uint16_t best = 0;
@@ -21,7 +21,7 @@ uint16_t NearestByScan(float value, uint16_t last, float (*widen)(uint16_t)) {
   for (uint32_t code = 0; code <= last; ++code) {
     const double distance =
         std::fabs(static_cast<double>(widen(static_cast<uint16_t>(code))) - value);
-    // A tie goes to the even code, which scanning upwards meets first or second.
+    // A tie goes to the even code, which an upward scan meets first or second.
     if (distance < best_distance || (distance == best_distance && code % 2 == 0)) {
       best = static_cast<uint16_t>(code);
       best_distance = distance;
@@ -56,7 +56,7 @@ TEST(F16, WidensToTheValuesOfIeee754) {
 }
 
 TEST(F16, RoundsToNearestAndTiesToEven) {
-  // Halfway between two codes, a little below and above, over subnormal and normal binades.
+  // Halfway between two codes, slightly below and above, over subnormal and normal binades.
   for (const uint16_t code : {0x0000, 0x0001, 0x0002, 0x03fe, 0x03ff, 0x0400, 0x0401, 0x07ff,
                               0x3c00, 0x3c01, 0x3fff, 0x7bfe}) {
     const float low = F16ToFloat(code);
@@ -107,7 +107,7 @@ TEST(Bf16, KeepsInfinityAndNeverTurnsNanIntoIt) {
   EXPECT_EQ(FloatToBf16(kInfinity), 0x7f80);
   EXPECT_EQ(FloatToBf16(-kInfinity), 0xff80);
   EXPECT_EQ(FloatToBf16(std::numeric_limits<float>::max()), 0x7f80);
-  // A NaN whose payload lies in the bits that are cut off.
+  // A NaN whose payload is in the bits that are cut off.
   EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::bit_cast<float>(0x7f800001U)))));
   EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::bit_cast<float>(0xffffffffU)))));
 }

@@ -1,5 +1,5 @@
-// Attention on tensor cores, over the kernels' source on the host: against double, and that a row's
-// bits are those of the row alone, whatever stands beside it and however the work is cut.
+// Tests attention on tensor cores with the kernels' source on the host: against double, and that a
+// row's bits are those of the row alone, whatever the batch and the split of the work.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@
 namespace outrider {
 namespace {
 
-// Tokens are numbers: keys, values and queries are drawn from them, so that the same token has the
-// same ones in every batch.
+// Tokens are numbers that determine keys, values and queries, so that the same token has the same
+// ones in every batch.
 struct Sequence {
-  std::vector<int> held;     // tokens before this batch
+  std::vector<int> held;     // tokens cached before this batch
   std::vector<int> rows;     // new tokens
   std::vector<int> parents;  // of each row; empty: a chain
 };
@@ -34,7 +34,7 @@ std::vector<int> Tokens(int first, int count) {
 
 int Parent(const Sequence& s, int row) { return s.parents.empty() ? row - 1 : s.parents[row]; }
 
-// The tokens that a row sees, itself the last.
+// The tokens that a row sees, itself last.
 std::vector<int> Path(const Sequence& s, int row) {
   std::vector<int> path;
   for (int at = row; at >= 0; at = Parent(s, at)) path.push_back(s.rows[at]);
@@ -45,7 +45,7 @@ std::vector<int> Path(const Sequence& s, int row) {
 
 struct Cut {
   int tile_queries = 64;
-  int blocks = 1;  // many: every chunk is a unit
+  int blocks = 1;  // many: every chunk becomes a unit
   unsigned page_seed = 1;
 };
 
@@ -55,7 +55,7 @@ class Attention {
     EXPECT_EQ(PrepareAttention(), cudaSuccess);
   }
 
-  // What a token's head is made of: the query heads, then the keys', then the values'.
+  // The values of a token's head: query heads first, then those of keys, then those of values.
   std::vector<float> Head(int token, int head) const {
     uint64_t state = static_cast<uint64_t>(token * 131 + head) * 0x9e3779b97f4a7c15u;
     std::vector<float> values(static_cast<size_t>(shape_.head_dim));
@@ -66,7 +66,7 @@ class Attention {
     return values;
   }
 
-  // [rows, heads * head_dim] of all sequences.
+  // The output [rows, heads * head_dim] of all sequences.
   std::vector<float> Run(const std::vector<Sequence>& batch, const Cut& cut) const {
     const int dim = shape_.head_dim, heads = shape_.num_heads, kv_heads = shape_.num_kv_heads;
     std::vector<int32_t> positions, slots, row_begin = {0}, context, page_begin = {0}, parents;
@@ -77,10 +77,10 @@ class Attention {
       rows += static_cast<int>(s.rows.size());
     }
     std::vector<int32_t> table(static_cast<size_t>(pages));
-    std::iota(table.begin(), table.end(), 1);  // page 0 is nobody's
+    std::iota(table.begin(), table.end(), 1);  // page 0 is unused
     std::shuffle(table.begin(), table.end(), std::mt19937(cut.page_seed));
     const size_t cache = static_cast<size_t>(pages + 1) * shape_.page_tokens * kv_heads * dim;
-    std::vector<uint16_t> keys(cache, 0xffff), values(cache, 0xffff);  // NaN where nothing is
+    std::vector<uint16_t> keys(cache, 0xffff), values(cache, 0xffff);  // NaN in unused slots
     std::vector<float> qkv(static_cast<size_t>(rows) * (heads + 2 * kv_heads) * dim, NAN);
     for (const Sequence& s : batch) {
       const int32_t* own = table.data() + page_begin.back();
@@ -185,8 +185,8 @@ class Attention {
     return out;
   }
 
-  // Every row of a batch, cut in any way, is bit-equal to the row alone behind its path.
-  // Under the thread sanitizer, which looks for races and is many times slower, one cut does.
+  // Every row of a batch, with any split, is bit-identical to the row alone after its path. Under
+  // the thread sanitizer, which looks for races and is many times slower, one split is enough.
   void ExpectBitsOfTheRowAlone(const std::vector<Sequence>& batch, const std::vector<Cut>& cuts,
                                const std::string& what) const {
 #if defined(__SANITIZE_THREAD__)
@@ -254,7 +254,7 @@ TEST(AttentionMma, EqualsDouble) {
       const size_t width = static_cast<size_t>(c.shape.num_heads) * c.shape.head_dim;
       for (int row = 0; row < c.rows; ++row) {
         const std::vector<double> want = attention.InDouble(Path(s, row));
-        // Values up to 2; weights are rounded to 8 bits.
+        // Values are at most 2; weights are rounded to 8 bits.
         for (size_t i = 0; i < width; ++i) {
           ASSERT_NEAR(got[row * width + i], want[i], 4e-3)
               << "heads of " << c.shape.head_dim << ", row " << row << " at " << i;
@@ -277,7 +277,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsWhateverTheGroup) {
   }
 }
 
-// Steps of 64, 32 and 16 positions: contexts on and beside their edges, and those of a chunk.
+// Steps of 64, 32 and 16 positions: contexts at and next to their boundaries, and those of a chunk.
 TEST(AttentionMma, ARowHasItsOwnBitsAtEveryEdge) {
   std::mt19937 random(3);
   for (const int dim : {64, 128, 256}) {
@@ -306,7 +306,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInAWindow) {
   }
 }
 
-// 33 rows, as a draft of four sequences of eight tokens makes them, and trees at random.
+// 33 rows, as in a draft of four sequences of eight tokens, and random trees.
 TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
   std::mt19937 random(5);
   std::vector<int> branches = {-1};
@@ -324,7 +324,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
   }
 }
 
-// Head sizes that the kernels fill up.
+// Head sizes that the kernels pad.
 TEST(AttentionMma, ARowHasItsOwnBitsInHeadsOfAnySize) {
   std::mt19937 random(6);
   for (const int dim : {16, 80, 96, 112, 192}) {
@@ -336,7 +336,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInHeadsOfAnySize) {
   }
 }
 
-// A barrier that is missing shows when threads run from the last to the first.
+// A missing barrier shows when threads run from the last to the first.
 TEST(AttentionMma, TheOrderOfThreadsDoesNotShow) {
   std::mt19937 random(7);
   const Attention attention({8, 1, 128, 16, 0});

@@ -14,7 +14,7 @@ constexpr AttentionShape kShape = {
     .num_heads = 32, .num_kv_heads = 8, .head_dim = 128, .page_tokens = 16};
 constexpr AttentionLimits kLimits = {.blocks = 528, .max_partials = 8000, .tile_queries = 64};
 
-// Chains of `rows[s]` new tokens behind `contexts[s]` held ones.
+// Chains of `rows[s]` new tokens after `contexts[s]` cached ones.
 struct Batch {
   Batch(const std::vector<int>& contexts, const std::vector<int>& rows) : context(contexts) {
     for (size_t s = 0; s < rows.size(); ++s) {
@@ -45,8 +45,8 @@ AttentionPlan Plan(const Batch& batch, const AttentionShape& shape = kShape,
   return plan;
 }
 
-// Every chunk that a query sees is in one unit of its tile; partial results have places of their
-// own and, in a merge, stand in the order of their chunks.
+// Every chunk that a query sees is in exactly one unit of its tile; partial results do not overlap
+// and, within a merge, are in the order of their chunks.
 void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const AttentionShape& shape,
                     int tile_queries = kLimits.tile_queries) {
   const int group = shape.num_heads / shape.num_kv_heads;
@@ -160,7 +160,7 @@ TEST(AttentionPlan, TreesBringTheirPathsAndChainsDoNot) {
   EXPECT_TRUE(Plan(Batch({10}, {3})).passes.empty());
 }
 
-// Queries of a group of 3 in tiles of 8: a row's heads may stand in two of them.
+// Queries of a group of 3 in tiles of 8: a row's heads may be in two of them.
 TEST(AttentionPlan, TilesAreAsLargeAsTheKernelTakes) {
   AttentionShape shape = kShape;
   shape.num_heads = 24;
@@ -174,11 +174,11 @@ TEST(AttentionPlan, TilesAreAsLargeAsTheKernelTakes) {
   }
 }
 
-// The chunks that the first of a tile's units adds up itself take no room for partial results.
+// The chunks that a tile's first unit sums itself need no memory for partial results.
 TEST(AttentionPlan, TheFirstUnitLeavesOneResult) {
   const AttentionPlan plan =
       Plan(Batch({2000}, {1}), kShape, {.blocks = 20, .max_partials = 100, .tile_queries = 64});
-  ASSERT_EQ(plan.units.size(), 3u);  // 8 chunks, 3 a unit
+  ASSERT_EQ(plan.units.size(), 3u);  // 8 chunks, 3 per unit
   ASSERT_EQ(plan.merges.size(), 1u);
   EXPECT_EQ(plan.merges[0].results, 1 + 3 + 2);
   EXPECT_EQ(plan.partials, 4 * (1 + 3 + 2));
@@ -204,7 +204,7 @@ TEST(AttentionPlan, EveryRowOfATreeIsOnThePathOfAPass) {
   };
   using Passes = std::vector<std::vector<int32_t>>;
   EXPECT_EQ(passes(64), (Passes{{5, 4, 3}, {}, {}}));
-  // Three rows, by four heads each: 0 to 2, whose leaves are not there, then the leaves.
+  // Three rows of four heads each: 0 to 2, whose leaves are in another tile, then the leaves.
   EXPECT_EQ(passes(12), (Passes{{2, 1}, {5, 4, 3}, {}, {}}));
   // Half a row.
   EXPECT_EQ(passes(2)[3], (std::vector<int32_t>{1}));

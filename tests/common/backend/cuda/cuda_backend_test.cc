@@ -1,4 +1,4 @@
-// What the CUDA backend does beside its ops: names, memory, large copies, long contexts.
+// The CUDA backend apart from its ops: names, memory, large copies, long contexts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ TEST(CudaBackend, CopiesMoreThanAPinnedPiece) {
   EXPECT_EQ(back, values);
 }
 
-// Some of them are read together where none reads what another writes.
+// Copies are read together if none reads what another writes.
 TEST(CudaBackend, CopiesKvSlotsInTheirOrder) {
   constexpr int kSlots = 24, kDim = 8;
   const AttentionShape shape = {
@@ -70,7 +70,7 @@ TEST(CudaBackend, CopiesKvSlotsInTheirOrder) {
     }
     std::vector<SlotCopy> copies;
     for (int i = 0; i < count; ++i) {
-      // Now and then one reads what the one before it wrote, or writes over it.
+      // Sometimes a copy reads what the previous one wrote, or overwrites it.
       const auto slot = [&] { return static_cast<int32_t>(random() % kSlots); };
       const int32_t last = copies.empty() ? 0 : copies.back().to;
       copies.push_back({random() % 4 == 0 ? last : slot(), random() % 8 == 0 ? last : slot()});
@@ -116,7 +116,7 @@ class NoProduct final : public LargeProduct {
   int& calls_;
 };
 
-// The sum so far and the bias count once, whoever multiplies in the end.
+// Existing sums and the bias are added once, whichever product is used in the end.
 TEST(CudaBackend, MultipliesWhatTheLibraryHasNoWayFor) {
   int calls = 0;
   const auto backend = CreateEmulatedCudaBackend({}, std::make_unique<NoProduct>(&calls)).value();
@@ -146,7 +146,7 @@ TEST(CudaBackend, F16StaysFinite) {
   std::vector<float> eye(n * n, 0.f), x(n, 1e6f), y(n);
   for (int i = 0; i < n; ++i) eye[i * n + i] = 1.f;
   x[1] = -1e6f;
-  x[2] = 65519.f;  // still rounds to the largest
+  x[2] = 65519.f;  // still rounds to the largest value
   x[3] = 3.f;
   const auto w = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF16).value();
   const auto in = backend->Allocate(n * sizeof(float)).value();
@@ -159,11 +159,11 @@ TEST(CudaBackend, F16StaysFinite) {
     return std::vector<float>(y.begin(), y.begin() + 4);
   };
   EXPECT_THAT(product(), ::testing::ElementsAre(65504.f, -65504.f, 65504.f, 3.f));
-  x[0] = std::numeric_limits<float>::quiet_NaN();  // is not hidden
+  x[0] = std::numeric_limits<float>::quiet_NaN();  // NaN is not hidden
   EXPECT_TRUE(std::isnan(product()[0]));
 }
 
-// The rounded copy that an op leaves for the next product must not outlive what it was made of.
+// The rounded copy that an op leaves for the next product must not outlive its source.
 TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   const auto backend = Emulated();
   const int n = 16;
@@ -188,7 +188,7 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
-  // The same by a product that rounds nothing itself and so leaves the copy alone.
+  // The same with a product that rounds nothing itself and so leaves the copy alone.
   const auto exact = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF32).value();
   backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
   backend->MatMul(*exact, gain->floats(), 1, nullptr, true, x->floats());
@@ -201,7 +201,7 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
   EXPECT_EQ(product(x->floats()), 3.f);
 }
 
-// Where only products read a result, they get the rounded copy and the floats stay unwritten.
+// If only products read a result, they get the rounded copy and the floats are not written.
 TEST(CudaBackend, FloatsThatOnlyProductsReadAreNotWritten) {
   const auto backend = Emulated();
   const int n = 16;
@@ -236,7 +236,7 @@ TEST(CudaBackend, FloatsThatOnlyProductsReadAreNotWritten) {
   }
 }
 
-// A chain of three rows after `context` tokens, over blocks that have it all or one chunk each.
+// A chain of three rows after `context` tokens, with blocks that have all of it or one chunk each.
 void ExpectSameBitsCutOrNot(int context) {
   const AttentionShape shape = {
       .num_heads = 6, .num_kv_heads = 2, .head_dim = 40, .page_tokens = 16};
@@ -286,7 +286,7 @@ void ExpectSameBitsCutOrNot(int context) {
 
 TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
   ExpectSameBitsCutOrNot(700);
-  ExpectSameBitsCutOrNot(11000);  // 43 chunks: the merge takes 32 at a time
+  ExpectSameBitsCutOrNot(11000);  // 43 chunks: the merge processes 32 at a time
 }
 
 // A layer with a window reads nothing before it, whatever other layers of the pass see.
@@ -326,7 +326,7 @@ TEST(CreateBackend, KnowsItsDevicesByName) {
   }
 }
 
-// On a machine with 1000 devices this would fail.
+// Would fail on a machine with 1000 devices.
 TEST(CreateBackend, SaysWhyThereIsNoDevice) {
   const auto none = CreateBackend("cuda:999", {});
   ASSERT_FALSE(none.ok());

@@ -1,4 +1,4 @@
-// What the device reads from rows for those who draft, against what the host makes of them.
+// Compares the entries that the device picks from rows for drafting with the host's.
 #include "common/backend/cuda/device_picks.h"
 
 #include <gtest/gtest.h>
@@ -134,8 +134,8 @@ void ExpectMeasure(const TestRow& row, const Read& read, int vocab, int allowed)
 
 void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
   if (row.pick == RowPick::kDistribution) {
-    // What is left of the row is the host's law; of that the entries are the largest, and the draft
-    // law that they make is the one of the whole row.
+    // The row becomes the host's distribution; the entries are its largest ones, and the draft
+    // distribution made from them is that of the whole row.
     std::vector<float> left = read.left;
     std::fill(left.begin() + allowed, left.end(), 0.f);
     if (!row.params.greedy()) {
@@ -252,7 +252,7 @@ TEST_P(DevicePicksOf, BrokenRowsStayRows) {
   ExpectHosts(rows, 4, 4);
 }
 
-// At temperature 0 a law is a point mass, which a race has one winner of.
+// At temperature 0 a distribution is a point mass, in which a race has a single winner.
 TEST_P(DevicePicksOf, ColdRows) {
   Random random(44);
   std::vector<TestRow> rows;
@@ -296,7 +296,7 @@ TEST(DevicePicks, DoNotDependOnTheBatch) {
   const std::vector<Read> together = ReadOnDevice(rows, 600, 590);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Read alone = ReadOnDevice({rows[i]}, 600, 590)[0];
-    // To the bit, in any order.
+    // Bit-identical, in any order.
     const DraftDistributionLimits limits{.mass = 1.f, .max_entries = 1 << 20};
     EXPECT_EQ(together[i].measure, alone.measure);
     ASSERT_EQ(together[i].entries.size(), alone.entries.size());
@@ -326,8 +326,8 @@ struct TestChain {
   std::vector<std::vector<float>> rows;
 };
 
-// Draws them on the device and on the host, a depth's row as both see it. `picks` may have been
-// used before.
+// Samples the chains on the device and on the host, both from the same row at each depth. `picks`
+// may have been used before.
 void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allowed,
                       DevicePicks& picks) {
   const int depths = static_cast<int>(chains[0].rows.size());
@@ -406,7 +406,7 @@ TestChain RandomChain(Random& random, RowPick pick, int vocab, int allowed, int 
   return chain;
 }
 
-// One object for batches that grow and shrink, with rows that are only read between them.
+// One object for batches that grow and shrink, alternating with batches that only pick.
 TEST(DeviceChains, DrawWhatTheHostDraws) {
   Random random(50);
   const Stream stream;
@@ -437,8 +437,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
   }
 }
 
-// Entries that tie, in value or in what rounding leaves of them, and laws that are cut between
-// them.
+// Entries that tie, in value or after rounding, and distributions that are cut between them.
 TEST(DeviceChains, LawsOfEqualEntries) {
   Random random(51);
   const Stream stream;
@@ -452,9 +451,9 @@ TEST(DeviceChains, LawsOfEqualEntries) {
           std::vector<float> row(1200, 0.f);
           for (size_t i = 0; i < row.size() && kind > 0; ++i) {
             if (kind == 1) row[i] = i % 3 == 0 ? 1.f : 0.f;
-            // Powers of two: their fractions are equal.
+            // Powers of two, so that their fractions are equal.
             if (kind == 2) row[i] = -static_cast<float>(i % 20) * std::log(2.f);
-            // Far below one of 65536.
+            // Far below a weight of 1 in 65536.
             if (kind == 3) row[i] = i % 100 == 7 ? 30.f : static_cast<float>(i % 9);
           }
           chain.rows.push_back(std::move(row));
@@ -466,9 +465,10 @@ TEST(DeviceChains, LawsOfEqualEntries) {
   ExpectHostsDraws(chains, 1200, 1200, picks);
 }
 
-// One unit of weight too many or too few shows at the coins next to where two entries meet.
+// An error of one unit of weight shows for random numbers next to the boundary of two entries.
 TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
-  std::vector<uint64_t> seed_of(kDraftWeightTotal, 0);  // by the unit that its coin falls on
+  std::vector<uint64_t> seed_of(kDraftWeightTotal,
+                                0);  // by the unit into which its random number falls
   for (uint64_t seed = 1; seed < 20 * kDraftWeightTotal; ++seed) {
     const double coin = Coin(seed, /*round=*/1, /*row=*/0, Purpose::kDraftToken);
     seed_of[static_cast<size_t>(coin * kDraftWeightTotal)] = seed;
@@ -500,7 +500,7 @@ TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
   ExpectHostsDraws(chains, 13, 13, picks);
 }
 
-// What was drawn counts as what was said.
+// Sampled tokens count for penalties like those of the output.
 TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
   const Stream stream;
   DevicePicks picks(&stream);

@@ -19,8 +19,8 @@ using testing::Rows;
 using testing::Same;
 using testing::TestRound;
 
-// Decides the rounds in one step. Their rows become what the device has left of them.
-// `acceptance`: by round and node.
+// Verifies the rounds in one step. Their rows become what the device leaves in them. `acceptance`:
+// by round and node.
 inline std::vector<DecidedRound> DecideOnDevice(
     std::vector<TestRound>& sessions, int vocab, int allowed,
     std::vector<std::vector<uint8_t>>* acceptance = nullptr) {

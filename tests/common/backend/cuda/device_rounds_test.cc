@@ -1,4 +1,5 @@
-// The rules on the device against VerifyRound, and the law of what it emits against the target's.
+// Compares the rules on the device with VerifyRound, and the distribution of its output with the
+// target's.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +25,7 @@ constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMul
 
 struct Mismatches {
   int on_same_rows = 0;  // the host's rules on the rows that the device made
-  int on_host_rows = 0;  // the whole of the host's verification
+  int on_host_rows = 0;  // the whole verification on the host
   int cases = 0;
 };
 
@@ -46,7 +47,8 @@ Mismatches Compare(std::vector<TestRound> sessions, int vocab, int allowed) {
   return result;
 }
 
-// Rows near the draft's laws, so that some drafts stand; some tokens that the target excludes.
+// Rows near the draft distributions, so that some drafts are accepted; the target excludes some
+// tokens.
 void MakeRows(Random& random, int vocab, TestRound& s) {
   for (int node = 0; node <= s.tree.size(); ++node) {
     std::vector<float> row = random.Logits(vocab, false);
@@ -104,8 +106,9 @@ TEST(DeviceRounds, GiveTheHostsVerdicts) {
       all.on_host_rows += some.on_host_rows;
       all.cases += some.cases;
     }
-    // Of 10^3 cases with at most ten coins, one is within 1e-6 of its threshold with probability
-    // 1e-2 at most on the host's rows; on the same rows the host's own tiles of floats remain.
+    // Of 10^3 cases with at most ten random numbers, one is within 1e-6 of its threshold on the
+    // host's rows with probability at most 1e-2; on the same rows only the host's summation by
+    // tiles differs.
     EXPECT_EQ(all.on_same_rows, 0) << RuleName(rule) << " of " << all.cases;
     EXPECT_LE(all.on_host_rows, 1) << RuleName(rule) << " of " << all.cases;
   }
@@ -135,11 +138,11 @@ TEST(DeviceRounds, VerdictsDoNotDependOnTheBatch) {
     EXPECT_TRUE(verdict.node == verdicts[i].verdict.node &&
                 verdict.next == verdicts[i].verdict.next)
         << i;
-    EXPECT_EQ(alone[0].rows, together[i].rows) << i;  // to the bit
+    EXPECT_EQ(alone[0].rows, together[i].rows) << i;  // bit-identical
   }
 }
 
-// What the engine reads of target rows beside the verdict.
+// What the engine reads from target rows besides the verdict.
 TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
   Random random(15);
   std::vector<TestRound> sessions;
@@ -182,25 +185,25 @@ TEST(DeviceRounds, DegenerateRounds) {
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
       TestRound s{.rule = rule, .seed = seed};
-      // Both models agree: nothing is left behind a rejection.
+      // Both models agree: the residual distribution after a rejection is zero.
       s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
       s.rows = {{0.f, 0.f, -kInf}, {0.f, 0.f, -kInf}, {0.f, -kInf, -kInf}};
       sessions.push_back(s);
-      // The same behind a token that its law does not hold: rejected, and nothing is left.
+      // The same after a token with draft probability 0: it is rejected, and the residual is zero.
       s.tree = DraftTree::Chain(std::vector<TokenId>{2, 0}, {even, even});
       sessions.push_back(s);
       // The target excludes the draft's token.
       s.tree = DraftTree::Chain(std::vector<TokenId>{0, 1}, {even, even});
       s.rows[0] = {-kInf, 0.f, 0.f};
       sessions.push_back(s);
-      // A token outside of its own law, a law of one token, a row that is broken.
+      // A token outside its own distribution, a distribution of one token, a broken row.
       s.tree = DraftTree::Chain(std::vector<TokenId>{2, 0}, {even, sure});
       sessions.push_back(s);
       s.tree = DraftTree::Chain(std::vector<TokenId>{0, 0}, {sure, sure});
       s.rows[1] = {-kInf, -kInf, -kInf};
       sessions.push_back(s);
       if (!TakesManyPaths(rule)) continue;
-      s.tree = DraftTree();  // one token drawn four times, then another
+      s.tree = DraftTree();  // one token sampled four times, then another
       s.tree.SetDistribution(0, even);
       for (const TokenId token : {0, 0, 1, 0, 0}) s.tree.AddDraw(0, token);
       s.tree.SetDistribution(1, even);
@@ -214,7 +217,8 @@ TEST(DeviceRounds, DegenerateRounds) {
   EXPECT_EQ(some.on_host_rows, 0);
 }
 
-// Two tokens behind an empty text: what a round emits, continued by plain draws of the test's own.
+// Two tokens after an empty text: the output of a round, continued by the test's own plain
+// sampling.
 TEST(DeviceRounds, EmitTheTargetsLaw) {
   constexpr int kVocab = 3, kRounds = 6000;
   const std::vector<double> root = {0.5, 0.2, 0.3};

@@ -1,4 +1,4 @@
-// The kernel that makes distributions of rows, against the host.
+// Compares the kernel that turns rows into distributions with the host.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ SequenceSampling SamplingOf(const TestRound& s, int vocab, int allowed) {
   return sampling;
 }
 
-// Warps every row on both sides.
+// Applies the sampling parameters to every row on both sides.
 void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
   const std::vector<TestRound> before = sessions;
   DecideOnDevice(sessions, vocab, allowed);
@@ -155,7 +155,7 @@ TEST(DeviceSampling, BrokenRowsStayRows) {
   ExpectSameLaws(sessions, 4, 4);
 }
 
-// Greedy and gumbel: the tokens along the accepted path.
+// Greedy and Gumbel: the tokens along the accepted path.
 TEST(DeviceSampling, MatchesTheHostsArgmaxAndRace) {
   Random random(3);
   for (const auto& [vocab, allowed, count] :

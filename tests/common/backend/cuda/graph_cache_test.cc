@@ -31,7 +31,7 @@ class GraphCacheTest : public ::testing::Test {
     options.warn = [this](const std::string& warning) { warnings_.push_back(warning); };
     cache_ = std::make_unique<GraphCache>(&stream_, std::move(options));
   }
-  // One use of `key`: sets the number, by a kernel, to the key's last digit behind 7.
+  // One use of `key`: a kernel appends the key's last digit to the number 7.
   void Use(int key) {
     *number_ = 7;
     cache_->Run({key}, [&] {
@@ -60,7 +60,7 @@ TEST_F(GraphCacheTest, CapturesTheThirdUseAndReplaysFromThenOn) {
     EXPECT_EQ(cache_->size(), 0);
   }
   Use(1);
-  EXPECT_EQ(calls_, 3);  // recorded, not run
+  EXPECT_EQ(calls_, 3);  // captured, not run
   EXPECT_EQ(cache_->size(), 1);
   for (int i = 0; i < 5; ++i) Use(1);
   EXPECT_EQ(calls_, 3);
@@ -84,7 +84,7 @@ TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
   for (int i = 0; i < 4; ++i) Use(1);
   EXPECT_EQ(calls_, 3);
   auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
-  Use(1);  // captured anew: it has been run as it is before
+  Use(1);  // captured again at once, since it has been run directly before
   EXPECT_EQ(calls_, 4);
   EXPECT_EQ(captures(), 2);
   Use(1);
@@ -93,7 +93,7 @@ TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
   Use(1);
   EXPECT_EQ(calls_, 5);
   EXPECT_EQ(cache_->size(), 1);
-  // Graphs name no pinned memory.
+  // Graphs contain no addresses of pinned memory.
   const auto pinned = CudaBuffer::Allocate(MemoryKind::kPinnedHost, 8).value();
   Use(1);
   EXPECT_EQ(calls_, 5);
@@ -107,7 +107,7 @@ TEST_F(GraphCacheTest, TheOneNotUsedForLongestMakesRoom) {
   Use(1);
   EXPECT_EQ(cache_->size(), 3);
   calls_ = 0;
-  for (int i = 0; i < 4; ++i) Use(4);  // in place of 2
+  for (int i = 0; i < 4; ++i) Use(4);  // replaces 2
   EXPECT_EQ(calls_, 3);
   EXPECT_EQ(cache_->size(), 3);
   EXPECT_EQ(cuda_emulation::LiveGraphs(), 3);
@@ -119,12 +119,12 @@ TEST_F(GraphCacheTest, TheOneNotUsedForLongestMakesRoom) {
 
 TEST_F(GraphCacheTest, CapturesHaveToBeEarned) {
   Make({.max_graphs = 4, .launches_per_capture = 8});
-  // Ten keys in turn, more than there is room for: nearly none would be replayed before it is gone.
+  // Ten keys in turn, more than fit: nearly none would be replayed before its eviction.
   for (int round = 0; round < 200; ++round) {
     for (int key = 0; key < 10; ++key) Use(key);
   }
   EXPECT_LE(captures(), 4 + launches() / 8);
-  EXPECT_GT(launches(), 200);  // those that stay are of use
+  EXPECT_GT(launches(), 200);  // the remaining ones are used
 }
 
 TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
@@ -132,7 +132,7 @@ TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
   for (int i = 0; i < 3; ++i) Use(5);
   for (int key = 100; key < 1100; ++key) Use(key);
   EXPECT_EQ(captures(), 1);
-  // A thousand keys later the graph is still there, and a key has to come three times in a row of
+  // A thousand keys later the graph is still there, and a new key must be used three times within
   // not too many others.
   calls_ = 0;
   Use(5);
@@ -157,7 +157,7 @@ TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_THAT(warnings_[0], HasSubstr("CUDA graphs are off"));
   EXPECT_THAT(warnings_[0], HasSubstr("out of memory"));
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // the next launch is not blamed
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // the next launch does not report it
   const int before = calls_;
   Use(1);
   EXPECT_EQ(calls_, before + 1);
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, GraphFailure,
                          ::testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
                                            GraphCall::kInstantiate, GraphCall::kLaunch));
 
-// What a capture does not allow: the sequence runs as it is, and the process lives.
+// Calls that a capture does not allow: the sequence runs directly, and the process survives.
 TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
   UploadRing ring(&stream_);
   PinnedStaging staging;
@@ -181,7 +181,7 @@ TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
       {"a host array is sent", [&] { staging.Take(100); }},
       {"invalid configuration",
        [&] {
-         // Only in the capture: as it is, this would end the process.
+         // Only during the capture: otherwise this would terminate the process.
          if (StreamCapture::UnderWay()) {
            MustSucceed(cudaErrorInvalidConfiguration, "launching");
          }
@@ -218,7 +218,7 @@ TEST_F(GraphCacheTest, WithinAnotherSequenceItIsPartOfThat) {
   EXPECT_EQ(launches(), 3);
 }
 
-// A graph may still be running when it is thrown away.
+// A graph may still be running when it is evicted.
 TEST_F(GraphCacheTest, WaitsForAGraphBeforeItIsGone) {
   Make({.max_graphs = 1, .launches_per_capture = 1});
   cuda_emulation::SetLate(true);

@@ -1,4 +1,5 @@
-// Passes of the backend as graphs: what moves, what is too large, what a pass leaves behind.
+// Passes of the backend as graphs: memory that moves, passes that are too large, side effects of a
+// pass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,14 +22,14 @@ constexpr int kWidth = 8;
 constexpr AttentionShape kPassShape = {
     .num_heads = 1, .num_kv_heads = 1, .head_dim = kWidth, .page_tokens = 16};
 
-// A batch of one chain whose ops are an embedding and a product of its rows: row r of the
-// result is twice the token of row r.
+// A batch of one chain whose ops are an embedding and a product: row r of the result is twice the
+// token of row r.
 class GraphPass : public ::testing::Test {
  protected:
   GraphPass() {
     std::vector<float> table(1000 * kWidth, 0.f);
     for (size_t token = 0; token < 1000; ++token) {
-      table[token * kWidth] = static_cast<float>(token % 256);  // what bf16 holds
+      table[token * kWidth] = static_cast<float>(token % 256);  // representable in bf16
     }
     std::vector<float> twice(kWidth * kWidth, 0.f);
     for (size_t i = 0; i < kWidth; ++i) twice[i * kWidth + i] = 2.f;
@@ -40,8 +41,8 @@ class GraphPass : public ::testing::Test {
     backend_->Wait();
   }
 
-  // Enqueues a pass of `rows` rows, whose tokens count up from `first`. The sequence holds `pages`
-  // pages.
+  // Enqueues a pass of `rows` rows with consecutive tokens from `first` on. The sequence has
+  // `pages` pages.
   void Enqueue(int rows, TokenId first, int pages = 1) {
     const auto count = static_cast<size_t>(rows);
     tokens_.resize(count);
@@ -67,7 +68,7 @@ class GraphPass : public ::testing::Test {
       backend_->MatMul(*twice_, embedded_->floats(), rows, nullptr, false, out_->floats());
     });
   }
-  // The first value of each row behind such a pass.
+  // The first value of each row after such a pass.
   std::vector<float> Run(int rows, TokenId first, int pages = 1) {
     Enqueue(rows, first, pages);
     const auto count = static_cast<size_t>(rows);
@@ -108,7 +109,7 @@ TEST_F(GraphPass, ReplaysReadTheArraysOfTheirOwnPass) {
   EXPECT_EQ(launches(), 16);
 }
 
-// The pinned memory that a copy still reads is not written again before somebody waits.
+// Pinned memory that a copy still reads is not overwritten before somebody waits.
 TEST_F(GraphPass, StreamsMayBeLate) {
   cuda_emulation::SetLate(true);
   for (int i = 0; i < 10; ++i) EXPECT_EQ(Run(5, 20 * i), Expected(5, 20 * i)) << i;
@@ -163,11 +164,11 @@ TEST_F(GraphPass, LargeOnesAreNotCaptured) {
   EXPECT_EQ(calls_, 7);
 }
 
-// The rounded copy that lies in the scratch behind a pass is of no row that comes later.
+// The rounded copy left in the scratch buffer by a pass does not belong to any later row.
 TEST_F(GraphPass, LeaveNoRoundedCopyBehind) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(Run(2, 30 + i), Expected(2, 30 + i));
-    // An op outside, on the buffer that the pass rounded last.
+    // An op outside of passes, on the buffer that the pass rounded last.
     const std::vector<float> fives(2 * kWidth, 5.f);
     backend_->CopyIn(embedded_->data(), fives.data(), fives.size() * sizeof(float));
     backend_->MatMul(*twice_, embedded_->floats(), 2, nullptr, false, out_->floats());
@@ -175,7 +176,7 @@ TEST_F(GraphPass, LeaveNoRoundedCopyBehind) {
     backend_->CopyOut(&value, out_->data(), sizeof(float));
     backend_->Wait();
     EXPECT_EQ(value, 10.f);
-    // And one whose copy is there when the next pass replays over it.
+    // And one whose copy exists when the next pass is replayed over it.
     ASSERT_EQ(Run(2, 40 + i), Expected(2, 40 + i));
     backend_->MatMul(*twice_, out_->floats(), 2, nullptr, false, embedded_->floats());
     ASSERT_EQ(Run(2, 60 + i), Expected(2, 60 + i));
@@ -186,7 +187,7 @@ TEST_F(GraphPass, LeaveNoRoundedCopyBehind) {
   }
 }
 
-// Nor do they take one that was there before them: a replay would not find it again.
+// A pass must not use a copy that existed before it either: a replay would not find it.
 TEST_F(GraphPass, RoundWhatTheyReadThemselves) {
   const auto input = backend_->Allocate(kWidth * sizeof(float)).value();
   in_pass_ = [&] {
@@ -195,7 +196,7 @@ TEST_F(GraphPass, RoundWhatTheyReadThemselves) {
   for (int i = 0; i < 6; ++i) {
     const std::vector<float> values(kWidth, static_cast<float>(i));
     backend_->CopyIn(input->data(), values.data(), kWidth * sizeof(float));
-    if (i < 3) {  // leaves a rounded copy, in front of the capture too
+    if (i < 3) {  // leaves a rounded copy, also before the capture
       backend_->MatMul(*twice_, input->floats(), 1, nullptr, false, out_->floats());
     }
     ASSERT_EQ(Run(1, i), Expected(1, i));
@@ -255,8 +256,8 @@ class RandomBatch {
                                                      pages_, logit_rows_ = {0, 1};
 };
 
-// Where passes have equal keys, all that a graph names is at the same place, whatever stands there:
-// how many sequences, how long, trees or chains, on how many pages.
+// In passes with equal keys, everything that a graph refers to has the same address, whatever its
+// contents: the number and length of sequences, trees or chains, the number of pages.
 TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
   const AttentionShape shape = {
       .num_heads = 4, .num_kv_heads = 2, .head_dim = kWidth, .page_tokens = 16};
@@ -280,7 +281,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
       const BatchLayout& device = batch.Rows(layout);
       const PlannedAttention& plan = batch.Attention(layout, shape, limits);
       const AttentionCall& call = plan.call;
-      // The grids and the kernel stand in the key.
+      // The grids and the kernel are part of the key.
       EXPECT_THAT(batch.key(), ::testing::IsSupersetOf(
                                    {rows, logit_rows, plan.units, plan.merges, plan.tile_queries}));
       ASSERT_LE(call.counts[0], plan.units);
@@ -309,7 +310,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
   EXPECT_GT(again, 1500);
 }
 
-// Whatever a pass does that no capture allows, its result is right and the process lives.
+// Whatever a pass does that a capture does not allow, its result is right and the process survives.
 TEST_F(GraphPass, RunWithoutAGraphWhereTheHostCopies) {
   const std::vector<float> other(kWidth, 3.f);
   const auto scrap = backend_->Allocate(kWidth * sizeof(float)).value();

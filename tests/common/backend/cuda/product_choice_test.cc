@@ -20,7 +20,7 @@ TEST(ProductChoice, LeavesOutWhatFailed) {
   EXPECT_EQ(Choose({1.f, -1.f, 0.5f}), 2u);
   EXPECT_EQ(Choose({-1.f, 3.f, 2.f}), 2u);
   EXPECT_EQ(Choose({-1.f, -1.f, 2.f}), 2u);
-  EXPECT_EQ(Choose({-1.f, -1.f}), 0u);  // the product then says what is wrong
+  EXPECT_EQ(Choose({-1.f, -1.f}), 0u);  // the product then reports the error
 }
 
 TEST(ProductChoice, BucketsHoldTheirRowsAndAreFew) {

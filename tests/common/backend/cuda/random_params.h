@@ -1,5 +1,5 @@
-// Sampling parameters for tests of rows that become distributions on a device, and how near it has
-// to come.
+// Sampling parameters for tests of rows that become distributions on a device, and the tolerance
+// for these.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ inline SamplingParams RandomParams(testing::Random& random, int allowed) {
   return p;
 }
 
-// Allows every second token, and rules one of these out by itself. REQUIRES: allowed >= 8.
+// Allows every second token, and excludes one of these separately. REQUIRES: allowed >= 8.
 inline void AddMask(testing::Random& random, int allowed, SamplingParams* params) {
   std::vector<TokenId> tokens;
   for (TokenId token = random.Below(2); token < allowed; token += 2) tokens.push_back(token);
@@ -39,7 +39,7 @@ inline void AddMask(testing::Random& random, int allowed, SamplingParams* params
   params->allowed_tokens = std::move(tokens);
 }
 
-// As kernels/sampling.h promises.
+// With the tolerance of kernels/sampling.h.
 inline void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
                           const std::string& what) {
   constexpr double kTolerance = 2e-6;

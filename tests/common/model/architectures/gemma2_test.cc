@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Gemma 2 27B, without what nobody reads.
+// The published file of Gemma 2 27B, without fields that are not read.
 json Gemma2() {
   return {{"architectures", {"Gemma2ForCausalLM"}},
           {"attention_bias", false},
@@ -70,7 +70,7 @@ TEST(Gemma2, FillsInWhatTransformersLetsOut) {
   EXPECT_EQ(config->layers[0].attention.window, 4096);
   EXPECT_EQ(config->layers[0].attention.soft_cap, 50.f);
   EXPECT_EQ(config->layers[0].attention.query_scalar, 256.f);
-  // Null is none, not the default; and layers may say their types.
+  // Null means none, not the default; and layers may specify their types.
   json none = Gemma2();
   none["attn_logit_softcapping"] = none["final_logit_softcapping"] = nullptr;
   none["sliding_window"] = nullptr;

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Gemma 3 1B, without what nobody reads.
+// The published file of Gemma 3 1B, without fields that are not read.
 json Gemma3() {
   return {{"architectures", {"Gemma3ForCausalLM"}},
           {"attention_bias", false},

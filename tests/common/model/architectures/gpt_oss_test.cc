@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of gpt-oss 20b, without what nobody reads.
+// The published file of gpt-oss 20b, without fields that are not read.
 json GptOss() {
   json types = json::array();
   for (int i = 0; i < 24; ++i) types.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Granite 3.1 2B, without what nobody reads.
+// The published file of Granite 3.1 2B, without fields that are not read.
 json Granite() {
   return {{"architectures", {"GraniteForCausalLM"}},
           {"attention_bias", false},

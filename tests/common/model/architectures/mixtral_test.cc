@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Mixtral 8x7B, without what nobody reads.
+// The published file of Mixtral 8x7B, without fields that are not read.
 json Mixtral() {
   return {{"architectures", {"MixtralForCausalLM"}},
           {"bos_token_id", 1},

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of OLMo 2 7B, without what nobody reads.
+// The published file of OLMo 2 7B, without fields that are not read.
 json Olmo2() {
   return {{"architectures", {"Olmo2ForCausalLM"}},
           {"attention_bias", false},

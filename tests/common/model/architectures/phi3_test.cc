@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Phi-4 mini, without what nobody reads.
+// The published file of Phi-4 mini, without fields that are not read.
 json Phi4Mini() {
   return {{"architectures", {"Phi3ForCausalLM"}},
           {"attention_bias", false},

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of Qwen3 30B A3B, without what nobody reads.
+// The published file of Qwen3 30B A3B, without fields that are not read.
 json Qwen3Moe() {
   return {{"architectures", {"Qwen3MoeForCausalLM"}},
           {"attention_bias", false},

@@ -1,4 +1,4 @@
-// RoPE settings in config.json, in the spellings of Transformers 4 and 5.
+// RoPE settings in config.json, in the formats of Transformers 4 and 5.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -102,7 +102,7 @@ TEST(Rope, YarnTakesItsAttentionFactorFromTheFile) {
   EXPECT_EQ(RopeOf(With("rope_scaling", scaling)).attention_factor, 0.75f);
 }
 
-// Which of the two a model has depends on config.json alone, never on a sequence's length.
+// Which of the two a model uses depends on config.json alone, never on a sequence's length.
 TEST(Rope, LongRopeChoosesItsFactorsByTheLongestContext) {
   const json scaling = {{"type", "longrope"},
                         {"short_factor", json(std::vector<int>(8, 2))},

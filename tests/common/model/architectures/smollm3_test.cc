@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// The published file of SmolLM3 3B, without what nobody reads; of eight layers.
+// The published file of SmolLM3 3B, without fields that are not read, and with eight layers.
 json SmolLm3() {
   return {{"architectures", {"SmolLM3ForCausalLM"}},
           {"attention_bias", false},

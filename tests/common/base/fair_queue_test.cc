@@ -62,7 +62,7 @@ TEST(FairQueue, OneClientFillsHalfOfItAtMost) {
   EXPECT_EQ(bytes.bytes(), 20u);
 }
 
-// Against the words of the header: order within a client, turns, and the two bounds.
+// Checks the header's guarantees: order within a client, turns, and the two bounds.
 TEST(FairQueue, RandomWalkKeepsEveryPromise) {
   std::mt19937 random(7);
   Queue queue({.max_tasks = 12, .max_bytes = 60, .running_per_client = 2});
@@ -71,7 +71,7 @@ TEST(FairQueue, RandomWalkKeepsEveryPromise) {
     uint64_t ticket;
     size_t bytes;
   };
-  std::map<int, Waiting> waiting;  // by task: tasks rise
+  std::map<int, Waiting> waiting;  // by task, in ascending order
   std::map<std::string, int> running;
   for (int task = 0; task < 20000; ++task) {
     const std::string client(1, static_cast<char>('a' + random() % 5));

@@ -67,8 +67,8 @@ TEST(Inbox, ClosingWakesTheOwner) {
   EXPECT_THAT(inbox.Drain(std::nullopt), IsEmpty());
 }
 
-// For the thread sanitizer, too: many pushers, one owner, nothing lost, nothing twice, and the
-// order of each pusher kept.
+// Also for the thread sanitizer: many pushers, one owner, nothing lost or duplicated, and the order
+// of each pusher kept.
 TEST(Inbox, ManyPushersLoseNothing) {
   constexpr int kPushers = 4;
   constexpr int kEach = 2000;

@@ -28,7 +28,7 @@ TEST(InputFile, ReadsWholeFilesUpToTheLimit) {
   EXPECT_NE(longer.message().find("4 bytes"), std::string::npos) << longer.message();
   std::remove(path.c_str());
   EXPECT_EQ(ReadFile(path, 4).status().code(), Code::kNotFound);
-  // Such a file says that it has 0 bytes.
+  // Such a file reports a size of 0 bytes.
   EXPECT_GT(ReadFile("/proc/self/status", 1 << 20)->size(), 100u);
   EXPECT_EQ(ReadFile("/proc/self/status", 10)->size(), 10u);
 }
@@ -45,7 +45,7 @@ TEST(InputFile, RefusesWhatIsNoRegularFile) {
   std::remove(fifo.c_str());
 }
 
-// As a shell's <(command) names it.
+// Like a shell's <(command).
 TEST(InputFile, ReadsAPipeToItsEndWhereItMay) {
   const std::string fifo = PathOf("pipe");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);

@@ -11,7 +11,7 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::MatchesRegex;
 
-// What `write` puts on stderr; the log's settings are put back afterwards.
+// The output of `write` on stderr; the log's settings are restored afterwards.
 template <class Write>
 std::string Logged(const Write& write) {
   ::testing::internal::CaptureStderr();
@@ -37,8 +37,8 @@ TEST(Log, ValuesFromPeersCannotBreakTheLine) {
                              "pair=\"x=y\"\n"));
 }
 
-// DEL, C1 (two bytes of UTF-8), U+2028, bytes that are no UTF-8: a lone C1 byte, an overlong slash,
-// a surrogate, a cut sequence. What is a letter stays.
+// DEL, C1 (two bytes of UTF-8), U+2028, and invalid UTF-8: a lone C1 byte, an overlong slash, a
+// surrogate, a truncated sequence. Letters are not escaped.
 TEST(Log, ControlCharactersAreEscaped) {
   const std::string hostile =
       "a\x7f\xc2\x9b"
@@ -62,7 +62,7 @@ TEST(Log, RepeatedLinesAreLimitedAndCounted) {
   const std::string log = Logged([] {
     for (int i = 0; i < 100000; ++i) Log(LogLevel::kWarning, "the same again", {{"i", i}});
   });
-  // Some more than a burst: the clock goes on.
+  // A few more than a burst, since the clock advances.
   const auto lines = std::count(log.begin(), log.end(), '\n');
   EXPECT_GE(lines, 20);
   EXPECT_LT(lines, 1000);

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// A program that is told to stop before it has begun must not begin.
+// A program that is told to stop before it has started must not start.
 TEST(StopOnSignal, TakesAPendingSignalAtOnce) {
   sigset_t terminate, before;
   sigemptyset(&terminate);

@@ -19,10 +19,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A program with what ours have: flags, groups of them, commands, a flag file.
+// A program with everything that our programs have: flags, flag groups, commands, a flag file.
 class CommandLine : public ::testing::Test {
  protected:
-  // The exit code; -1: nothing was wrong.
+  // The exit code; -1: there was no error.
   int Parse(std::vector<const char*> arguments) {
     CLI::App app("A program", "program");
     AddConfigFlag(app);
@@ -45,7 +45,7 @@ class CommandLine : public ::testing::Test {
     err_ = err.str();
     return code.value_or(-1);
   }
-  // Of a flag file with this text.
+  // Parses a flag file with this text.
   int ParseFile(const std::string& text) {
     commands_required_ = false;
     const testing::TempDir dir;

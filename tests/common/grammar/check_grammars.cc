@@ -1,11 +1,11 @@
-// Says what grammars do with texts, for oracle_test.py. Reads one JSON object a line:
+// Evaluates grammars on texts, for oracle_test.py. Reads one JSON object per line:
 //   {"kind": "regex", "text": "a+", "choices": [], "texts": ["a", "b"], "walks": 10, "seed": 1,
 //    "pieces": ["ab"]}
-// `kind`: object, schema, regex, choice or gbnf. Writes one a line: {"error": "..."}, or
+// `kind`: object, schema, regex, choice or gbnf. Writes one per line: {"error": "..."}, or
 //   {"accepts": "10", "alive": "10", "walks": ["aa"]}
-// accepts and alive: for each text, whether it is one of the grammar, and whether it is the
-// beginning of one. walks: texts made of random tokens that the masks allow; tokens are all bytes
-// and `pieces`.
+// accepts and alive: for each text, whether it matches the grammar, and whether it is a prefix of a
+// match. walks: texts made of random tokens that the masks allow; tokens are all bytes and
+// `pieces`.
 
 #include <algorithm>
 #include <cstdio>
@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kMaxTokens = 400;  // of a walk; longer ones are tried again
+constexpr int kMaxTokens = 400;  // per walk; longer ones are retried
 
 GrammarSource::Kind KindOf(const std::string& name) {
   if (name == "schema") return GrammarSource::Kind::kJsonSchema;
@@ -49,8 +49,9 @@ std::shared_ptr<const TokenTable> Tokens(const std::vector<std::string>& pieces)
   return TokenTable::Create(bytes, std::vector<TokenId>{vocab - 1}, vocab).value();
 }
 
-// A random text, or nullopt where it became too long. Bytes of characters other than ASCII, and
-// then single bytes at all, are taken less often than pieces, so that texts end and say something.
+// A random text, or nullopt if it became too long. Bytes of non-ASCII characters, and to a lesser
+// degree all single bytes, are chosen less often than pieces, so that texts end and look
+// meaningful.
 std::optional<std::string> RandomText(GrammarMasks& masks, std::mt19937_64& rng,
                                       MaskScratch& scratch) {
   const TokenTable& tokens = masks.tokens();
@@ -70,7 +71,7 @@ std::optional<std::string> RandomText(GrammarMasks& masks, std::mt19937_64& rng,
       weights.push_back(ends ? 8 : bytes.size() > 1 ? 4 : (bytes[0] & 0x80) != 0 ? 0.05 : 0.5);
     }
     if (allowed.empty()) {
-      if (!state.is_accepting()) std::abort();  // a state that is not dead can be finished
+      if (!state.is_accepting()) std::abort();  // a state that is not dead can be completed
       return text;
     }
     std::discrete_distribution<size_t> pick(weights.begin(), weights.end());

@@ -25,7 +25,7 @@ TEST(CodePointSet, ComplementOfComplementIsTheSet) {
   EXPECT_TRUE(CodePointSet().Complement().Complement().Ranges().empty());
 }
 
-// Every character is in exactly one product of ranges if and only if it is in the range.
+// Every character is in exactly one product of ranges if it is in the range, otherwise in none.
 TEST(Utf8Ranges, HoldExactlyTheCharacters) {
   const std::vector<CodePointRange> ranges = {{0, 0x7F},        {0x61, 0x7A},      {0x80, 0x7FF},
                                               {0x3A9, 0x3A9},   {0x7C0, 0x12345},  {0x20AC, 0x20AF},

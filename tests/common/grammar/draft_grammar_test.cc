@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Tokens: a b c ab ca, a special one, and the end.
+// Tokens: a b c ab ca, a special one, and the end token.
 constexpr TokenId kA = 0, kB = 1, kC = 2, kAb = 3, kCa = 4, kSpecial = 5, kEnd = 6;
 constexpr int kTokens = 7;
 
@@ -90,11 +90,11 @@ TEST_F(DraftGrammarTest, TheTextGoesOnAndTheNextDraftBeginsThere) {
 TEST_F(DraftGrammarTest, ForcedAreTokensThatNothingElseCompetesWith) {
   EXPECT_THAT(Follow("bc").Forced(9, scratch_), ElementsAre(kB, kC, kEnd));
   EXPECT_THAT(Follow("bc").Forced(2, scratch_), ElementsAre(kB, kC));
-  // "b" may go on, so that nothing is forced after it.
+  // "b" may be the end, so nothing is forced after it.
   EXPECT_THAT(Follow("bc?").Forced(9, scratch_), ElementsAre(kB));
-  // "ab" is two tokens or one: the model's to choose.
+  // "ab" is two tokens or one: the model decides.
   EXPECT_THAT(Follow("ab").Forced(9, scratch_), IsEmpty());
-  // Unless the request allows one of the ways alone.
+  // Unless the request allows only one of the two.
   EXPECT_THAT(Follow("ab", {0b1000111}).Forced(9, scratch_), ElementsAre(kA, kB, kEnd));
 }
 
@@ -106,8 +106,8 @@ TEST_F(DraftGrammarTest, ReadsAsFarAsATextGoes) {
   EXPECT_EQ(text.Reads({}, scratch_), 0u);
 }
 
-// Whatever a drafter chooses, a round's masks stop soon after the limit; the next round has its
-// own.
+// Whatever a drafter chooses, a round's masks stop soon after the limit; the next round has its own
+// limit.
 TEST_F(DraftGrammarTest, StepsOfADraftAreBounded) {
   constexpr int64_t kLimit = 100;
   GrammarCache cache(TokenTable::Create(std::vector<std::string_view>{"a", "b", "c", "ab", "ca"},

@@ -51,7 +51,7 @@ TEST(Gbnf, NeedsTheWholeOfTwoCounts) {
   EXPECT_FALSE(Accepts(grammar, "adbb"));
 }
 
-// A call of a rule at the end of another takes no frame.
+// A tail call of a rule takes no frame.
 TEST(Gbnf, RunsListsInConstantSpace) {
   const GrammarPtr grammar =
       Compiled(Kind::kGbnf, "root ::= \"a\" more\nmore ::= \",\" root | \"\"");
@@ -120,13 +120,13 @@ TEST(Gbnf, RefusesLeftRecursionByName) {
               HasSubstr("the rule root is left-recursive"));
   EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= x\nx ::= \" \"? y\ny ::= x \"a\" | \"b\""),
               HasSubstr("left-recursive"));
-  // Rules that no text needs do no harm.
+  // Unused rules do no harm.
   EXPECT_TRUE(Accepts(Compiled(Kind::kGbnf, "root ::= \"a\"\nbad ::= bad \"a\""), "a"));
 }
 
 TEST(Gbnf, RefusesWhatNoTextMatches) {
   EXPECT_THAT(Refusal(Kind::kGbnf, "root ::= \"a\" root"), HasSubstr("no text matches"));
-  // A part that cannot be finished is never begun.
+  // A part that cannot be completed is never started.
   const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= \"a\" end | \"b\"\nend ::= \"x\" end");
   Stepper stepper;
   GrammarState state(grammar);

@@ -43,7 +43,7 @@ size_t BytesOfOne(const std::shared_ptr<const TokenTable>& tokens) {
   return cache.bytes();
 }
 
-// What grammars and masks take, not what they could come to take.
+// The current size of grammars and masks, not their possible size.
 TEST(GrammarCache, ChargesTheBytesInUse) {
   GrammarCache cache(TokensOf({"ab"}, 2), {});
   for (int length = 1; length <= 52; ++length) {
@@ -66,7 +66,7 @@ TEST(GrammarCache, ForgetsWhatWasAskedForLongestAgo) {
   EXPECT_EQ(cache.Find(Regex("b")), nullptr);
 }
 
-// Forgetting a grammar that a request holds would free nothing.
+// Evicting a grammar that a request uses would free nothing.
 TEST(GrammarCache, KeepsWhatRequestsHold) {
   const auto tokens = TokensOf({"ab"}, 2);
   GrammarCache cache(tokens, {.bytes = 3 * BytesOfOne(tokens) / 2});

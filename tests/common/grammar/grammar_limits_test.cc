@@ -72,12 +72,12 @@ TEST(GrammarLimits, SchemaReadingIsCharged) {
     tools.schemas.push_back({.name = name, .schema = DoublingSchema(8)});
   }
   EXPECT_TRUE(Grammar::Compile(tools).ok());
-  const GrammarLimits one_schema{.steps = 120'000};  // is enough for one of them
+  const GrammarLimits one_schema{.steps = 120'000};  // enough for one of them
   EXPECT_NE(Compiled(Kind::kJsonSchema, DoublingSchema(8), one_schema), nullptr);
   EXPECT_THAT(Grammar::Compile(tools, one_schema).status().message(), HasSubstr("120000 steps"));
 }
 
-// The same alternatives, compared in each of many places.
+// The same alternatives, compared in many places.
 TEST(GrammarLimits, ComparingAlternativesIsCharged) {
   const std::string constants = Times("\"" + std::string(98, 'x') + "\",", 500);
   const std::string one_of = R"({"oneOf":[{"$ref":"#/$defs/a"},{"type":"null"}]},)";
@@ -89,7 +89,7 @@ TEST(GrammarLimits, ComparingAlternativesIsCharged) {
   EXPECT_THAT(Refusal(Kind::kJsonSchema, schema(1000)), HasSubstr("16000000 steps"));
 }
 
-// Each node takes a step: few steps are few nodes, and little memory.
+// Each node takes a step: few steps mean few nodes, and little memory.
 TEST(GrammarLimits, NodesAreBoundedWhileBuilding) {
   RuleSet rules({.nodes = 1000});
   const RuleId root = rules.DeclareRule("root");
@@ -99,8 +99,8 @@ TEST(GrammarLimits, NodesAreBoundedWhileBuilding) {
   EXPECT_LT(left - rules.budget().left(), 10'000);
 }
 
-// 300 calls that may be left out: 45,000 edges to 300 nodes, which have as many edges. A look at
-// the target's edges for each edge would take 4,500,000 steps.
+// 300 optional calls: 45,000 edges to 300 nodes, which have as many edges. Visiting the target's
+// edges for each edge would take 4,500,000 steps.
 TEST(GrammarLimits, FollowSetsTakeLinearSteps) {
   std::string root = "root ::=", others;
   for (int i = 0; i < 300; ++i) {
@@ -112,7 +112,7 @@ TEST(GrammarLimits, FollowSetsTakeLinearSteps) {
 }
 
 TEST(GrammarLimits, BytesOfAnAutomatonAreBounded) {
-  std::string letters;  // each may be left out: n of them take n^2 / 2 edges
+  std::string letters;  // each is optional: n of them make n^2 / 2 edges
   for (int i = 0; i < 2200; ++i) letters += {static_cast<char>('a' + i % 26), '?'};
   EXPECT_THAT(Refusal(Kind::kRegex, letters), HasSubstr("more than 8388608 bytes"));
   const GrammarPtr half = Compiled(Kind::kRegex, letters.substr(0, letters.size() / 2));
@@ -163,7 +163,8 @@ TEST(GrammarLimits, AmbiguousTextsTakeLinearSteps) {
   }
 }
 
-// Its ways of reading n letters grow with n: it ends with an error instead of without an end.
+// The number of ways to read n letters grows with n: it fails with an error instead of running
+// forever.
 TEST(GrammarLimits, WaysOfReadingAreBounded) {
   const GrammarPtr grammar = Compiled(Kind::kRegex, "a{0,100000}a{0,100000}b");
   const auto tokens = TokensOf({"aaaab"}, 4);
@@ -180,7 +181,7 @@ TEST(GrammarLimits, WaysOfReadingAreBounded) {
   EXPECT_TRUE(state.is_overflowed());
 }
 
-// What a mask takes because of its stack: here the rests of all tokens that end the rule x.
+// Mask steps due to the stack: here for the rests of all tokens that end the rule x.
 TEST(GrammarLimits, StepsOfReadingRestsAreBounded) {
   const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= x [a-z]*\nx ::= \"(\" [0-9]* \")\"");
   const auto tokens = TokensOf({")abcdefghijklmnopqrstuvwxyz"}, 20);
@@ -201,8 +202,8 @@ TEST(GrammarLimits, StepsOfReadingRestsAreBounded) {
   EXPECT_LT(scratch.stepper.steps() - kept, needed / 2);
 }
 
-// 400 rules that may all be called again and again within a token. The second time nothing is
-// worked out.
+// 400 rules that may all be called repeatedly within a token. The second time nothing is
+// recomputed.
 TEST(GrammarLimits, StepsOfNodeMasksAreBounded) {
   std::string calls, rules;
   for (int i = 0; i < 400; ++i) {
@@ -257,8 +258,8 @@ TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
   EXPECT_TRUE(state.is_accepting());
 }
 
-// Each "a" keeps 150 frames with 150 returns each. The way from an item to the bottom passes only
-// one of these frames at each "a", but all of them are kept.
+// Each "a" keeps 150 frames with 150 returns each. The path from an item to the bottom passes only
+// one of these frames per "a", but all of them are kept.
 TEST(GrammarLimits, ReturnsOfAllKeptFramesAreBounded) {
   std::string calls, rules;
   for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
@@ -276,7 +277,7 @@ TEST(GrammarLimits, ReturnsOfAllKeptFramesAreBounded) {
   EXPECT_TRUE(state.is_overflowed());
 }
 
-// What a text no longer keeps counts no more: here each "a" takes the place of the one before.
+// Frames that a text no longer keeps are not counted: here each "a" replaces the previous one.
 TEST(GrammarLimits, ReturnsThatAreOverDoNotCount) {
   const GrammarPtr grammar =
       Compiled(Kind::kGbnf, "root ::= (x | y)*\nx ::= \"a\" [a-c]\ny ::= \"b\" [a-c]");
@@ -288,7 +289,7 @@ TEST(GrammarLimits, ReturnsThatAreOverDoNotCount) {
   }
 }
 
-// A token's returns lie in the Stepper, whose memory is never given back.
+// A token's returns are in the Stepper, whose memory is never freed.
 TEST(GrammarLimits, ReturnsOfATokenAreBounded) {
   std::string calls, rules;
   for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
@@ -323,8 +324,8 @@ TEST(GrammarLimits, ReturnsThatATextKeepsAreBounded) {
   EXPECT_TRUE(state.is_overflowed());
 }
 
-// A pattern with a length is made deterministic: this one has 2^20 states, and product and sets are
-// bounded as well.
+// A pattern with a length limit is made deterministic: this one has 2^20 states, and product and
+// sets are bounded as well.
 TEST(GrammarLimits, IntersectionsAreBounded) {
   const auto refusal = [](const std::string& pattern, int length) {
     return Refusal(Kind::kJsonSchema, R"({"type":"string","pattern":")" + pattern +
@@ -357,7 +358,7 @@ TEST(GrammarLimits, MessagesShowTheBeginningOfNames) {
   EXPECT_LT(Refusal(Kind::kJsonSchema, pointer + recursive + pointer + "}]}}}").size(), 300u);
 }
 
-// Any of them may come after any one: the automaton must not have an edge for each pair.
+// Any property may follow any other: the automaton must not have an edge for each pair.
 TEST(GrammarLimits, OptionalPropertiesTakeLinearSpace) {
   const auto compiled = [](int count, const std::string& more) {
     std::string properties;
@@ -379,7 +380,7 @@ TEST(GrammarLimits, OptionalPropertiesTakeLinearSpace) {
     EXPECT_FALSE(Accepts(big, R"({"0_field_0":1,"0_field_0":1})"));
     EXPECT_FALSE(Accepts(big, R"({"0_field_0":1,})"));
     EXPECT_EQ(Accepts(big, R"({"0_field_0":1,"0_field_1":null})"), !more.empty());
-    // The keys that may come are one item, not one for each property.
+    // The possible keys are one item, not one per property.
     Stepper stepper;
     GrammarState state(big);
     ASSERT_TRUE(state.Advance("{\"", stepper));

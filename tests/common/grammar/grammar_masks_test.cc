@@ -44,7 +44,7 @@ std::vector<Walk> Walks() {
   };
 }
 
-// Every bit of every mask of a random text equals what reading the token itself says.
+// Every bit of every mask along a random text equals the result of reading the token itself.
 TEST(GrammarMasks, EqualReadingEveryToken) {
   const auto tokens = TokensOf({kDocument}, 5);
   std::vector<MaskWord> mask(tokens->mask_words());
@@ -82,7 +82,7 @@ TEST(GrammarMasks, EqualReadingEveryToken) {
   }
 }
 
-// Where a count is far from its bounds, it makes no mask of its own.
+// A count far from its bounds has no mask of its own.
 TEST(GrammarMasks, SharesMasksOfCounts) {
   const auto tokens = TokensOf({kDocument}, 4);
   const GrammarPtr grammar = Compiled(Kind::kJsonSchema, R"({"type":"string","maxLength":50000})");
@@ -108,7 +108,7 @@ std::string BoundedStrings(int fields) {
   return R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required + "]}";
 }
 
-// A vocabulary of a model's size, whose longest tokens are longer than the strings may be.
+// A vocabulary as large as a model's, whose longest tokens are longer than the strings may be.
 TEST(GrammarMasks, FollowBoundedStringsOverBigVocabulary) {
   const auto tokens = BigVocabulary();
   const GrammarPtr grammar = Compiled(Kind::kJsonSchema, BoundedStrings(8));
@@ -128,7 +128,7 @@ TEST(GrammarMasks, FollowBoundedStringsOverBigVocabulary) {
   EXPECT_TRUE(state.is_accepting());
 }
 
-// Only the few long tokens tell counts apart that are far from their bounds.
+// Only the few long tokens distinguish counts that are far from their bounds.
 TEST(GrammarMasks, LongTokensAloneTellCountsApart) {
   const auto tokens = BigVocabulary();
   const GrammarPtr grammar = Compiled(Kind::kJsonSchema, R"({"type":"string","maxLength":100})");
@@ -146,7 +146,7 @@ TEST(GrammarMasks, LongTokensAloneTellCountsApart) {
   EXPECT_LT(scratch.stepper.steps() - first, first);
 }
 
-// Whether a mask is too much does not depend on whether those of its nodes were kept.
+// Whether a mask exceeds the limit does not depend on whether the masks of its nodes were cached.
 TEST(GrammarMasks, LimitsDoNotDependOnTheCache) {
   const auto tokens = TokensOf({kDocument}, 5);
   const GrammarPtr grammar = Compiled(Kind::kRegex, "(\\(a,b\\)|[^,]{2,9},)+");
@@ -178,11 +178,11 @@ TEST(GrammarMasks, EndTokensComeWithTheEnd) {
   MaskScratch scratch;
   std::vector<MaskWord> mask(tokens->mask_words(), ~MaskWord{0});
   GrammarState state(grammar);
-  EXPECT_EQ(masks.Fill(state, scratch, mask).value(), 2);  // "a", "ab"; an end token is no text
+  EXPECT_EQ(masks.Fill(state, scratch, mask).value(), 2);  // "a", "ab"; an end token is not text
   EXPECT_EQ(mask[0], (MaskWord{1} << 1) | (MaskWord{1} << 3));
   EXPECT_EQ(mask[1], 0u);
   ASSERT_TRUE(state.Advance("a", scratch.stepper));
-  EXPECT_EQ(masks.Fill(state, scratch, mask).value(), 2);  // "b", the end
+  EXPECT_EQ(masks.Fill(state, scratch, mask).value(), 2);  // "b" and the end token
   EXPECT_EQ(mask[0], (MaskWord{1} << 2) | (MaskWord{1} << 5));
   ASSERT_TRUE(state.Advance("b", scratch.stepper));
   EXPECT_EQ(masks.Fill(state, scratch, mask).value(), 1);

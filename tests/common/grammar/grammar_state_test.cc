@@ -38,7 +38,7 @@ TEST(GrammarState, StaysDead) {
   EXPECT_FALSE(state.is_overflowed());
 }
 
-// A text of one token after another is read as the whole is.
+// A text is read the same way whatever the tokens into which it is split.
 TEST(GrammarState, DoesNotDependOnTheCuts) {
   const std::string text = R"({"a": [1,{"b":"x\ud83d\ude00"}],"c": -2.5e3})";
   Stepper stepper;
@@ -80,7 +80,7 @@ TEST(ForcedBytes, EndWhereTheTextMayDiffer) {
   EXPECT_EQ(ForcedBytes(state, 100, stepper), "d\"}");
   ASSERT_TRUE(state.Advance("d\"}", stepper));
   EXPECT_EQ(ForcedBytes(state, 100, stepper), "");
-  // Where the text may end, nothing is forced.
+  // Nothing is forced where the text may end.
   EXPECT_EQ(ForcedBytes(GrammarState(OneOf({"a", "ab"})), 100, stepper), "a");
 }
 

@@ -44,7 +44,7 @@ inline bool Accepts(const GrammarPtr& grammar, std::string_view text) {
   return (text.empty() || state.Advance(text, stepper)) && state.is_accepting();
 }
 
-// Every single byte, every part of up to `longest` bytes of `samples`, and two end tokens.
+// Every single byte, every substring of `samples` of up to `longest` bytes, and two end tokens.
 inline std::shared_ptr<const TokenTable> TokensOf(const std::vector<std::string>& samples,
                                                   size_t longest) {
   std::set<std::string> texts;
@@ -65,7 +65,7 @@ inline std::shared_ptr<const TokenTable> TokensOf(const std::vector<std::string>
   return TokenTable::Create(bytes, std::vector<TokenId>{0, vocab - 2}, vocab).value();
 }
 
-// 100,000 tokens: every byte, words, and runs of up to 128 spaces, as models have them.
+// 100,000 tokens: every byte, words, and runs of up to 128 spaces, as in real vocabularies.
 inline std::shared_ptr<const TokenTable> BigVocabulary() {
   static constexpr size_t kTokens = 100'000;
   std::set<std::string> texts;

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Texts by what they are for; Grammar.oracle compares many more with Python's re.
+// Grouped by feature; Grammar.oracle compares many more texts with Python's re.
 TEST(Regex, MatchesWholeTexts) {
   struct Texts {
     const char* regex;
@@ -28,7 +28,7 @@ TEST(Regex, MatchesWholeTexts) {
       {"a{2,3}", {"aa", "aaa"}, {"a", "aaaa"}},
       {"a{2}", {"aa"}, {"a", "aaa"}},
       {"a{2,}?b", {"aab", "aaaab"}, {"ab"}},
-      {"a{,2}", {"a{,2}"}, {"a", "aa"}},  // no quantifier, as in ECMAScript
+      {"a{,2}", {"a{,2}"}, {"a", "aa"}},  // not a quantifier, as in ECMAScript
       {"a+?b*", {"a", "aabb"}, {"", "b"}},
       {"[a-c-]+", {"a-c", "-"}, {"d"}},
       {"[^a-c]", {"d", "\xE2\x82\xAC"}, {"a", "dd"}},
@@ -70,7 +70,7 @@ TEST(Regex, CountsWithoutCopies) {
   EXPECT_TRUE(Accepts(grammar, times("a", 50000)));
   EXPECT_FALSE(Accepts(grammar, times("a", 50001)));
   const GrammarPtr open = Compiled(Kind::kRegex, "([0-9]|x?){2000,}");
-  EXPECT_TRUE(Accepts(open, ""));  // empty ones count
+  EXPECT_TRUE(Accepts(open, ""));  // empty repetitions count
   EXPECT_TRUE(Accepts(open, times("1x", 3000)));
   const GrammarPtr least = Compiled(Kind::kRegex, "[0-9]{2000,}y");
   EXPECT_FALSE(Accepts(least, times("1", 1999) + "y"));

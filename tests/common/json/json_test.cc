@@ -28,7 +28,7 @@ std::string Refusal(const std::string& text, const JsonLimits& limits = {}) {
   return status.message();
 }
 
-std::string Nested(size_t levels) {  // the object that holds them is one more
+std::string Nested(size_t levels) {  // the surrounding object is one more level
   return R"({"a": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
 }
 
@@ -55,12 +55,12 @@ TEST(Json, StopsAtEachLimit) {
             "the body holds more than 5 members, strings, arrays and objects");
 }
 
-// What follows the value that is too much is not even read.
+// What follows the value that exceeds the limit is not even read.
 TEST(Json, TakesNoMemoryBeyondALimit) {
   std::string text = R"({"a": [0)";
   for (int i = 0; i < 1 << 18; ++i) text += R"(,"")";
   const std::string deep = R"({"a": )" + std::string(1 << 20, '[');
-  Refusal(text, {.large_values = 100});  // what is allocated once and kept
+  Refusal(text, {.large_values = 100});  // makes allocations that happen once and are kept
   const testing::AllocationWatch watch;
   Refusal(text, {.large_values = 100});
   Refusal(deep);

@@ -1,4 +1,4 @@
-// docs/metrics.md against the code: every metric is on the page, and the page lists no other.
+// Compares docs/metrics.md with the code: every metric is on the page, and the page lists no other.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -52,7 +52,7 @@ TEST(VerifierMetrics, AcceptedPositionsAreCountedFromTheFirst) {
   VerifierMetrics metrics(registry, "m", {"plain"});
   metrics.CountAcceptedPositions(0);
   metrics.CountAcceptedPositions(2);
-  metrics.CountAcceptedPositions(1000);  // longer than any position that is kept
+  metrics.CountAcceptedPositions(1000);  // beyond the last position that is counted
   const auto position = [&](const char* label) {
     return registry
         .MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total", "",

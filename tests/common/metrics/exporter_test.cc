@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The whole answer to `request` on 127.0.0.1:port; "" when nobody listens.
+// The whole response to `request` on 127.0.0.1:port; "" if nobody listens.
 std::string Ask(int port, const std::string& request) {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};

@@ -26,7 +26,7 @@ class Descriptor {
   void Close() {
     if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
   }
-  // Waits for the peer to close; false: it sent something.
+  // Waits for the peer to close; returns false if it sent something.
   bool AtEnd() const {
     char byte = 0;
     return recv(descriptor_, &byte, 1, 0) <= 0;
@@ -44,7 +44,7 @@ sockaddr_in Loopback(const char* address, int port) {
   return name;
 }
 
-// Takes the server's side of every connection that is admitted.
+// Takes over the server's side of every admitted connection.
 class Taken {
  public:
   void Add(int descriptor) {
@@ -111,7 +111,7 @@ TEST_F(ConnectionIntakeTest, AnEndedConnectionMakesRoom) {
   ASSERT_TRUE(taken_.Await(2));
   EXPECT_TRUE(Connect("127.0.0.1").AtEnd());
   taken_.CloseFirst();
-  // Which connections have ended is not looked at each time.
+  // Closed connections are not detected immediately.
   for (int tries = 0; tries < 600; ++tries) {
     const Descriptor third = Connect("127.0.0.1");
     if (taken_.Await(3, std::chrono::milliseconds(100))) return;

@@ -209,7 +209,7 @@ TEST(DraftingWire, MalformedDraftsAreRefused) {
   arrays.add_rows()->add_id_gaps(1);
   arrays.mutable_rows(0)->add_id_gaps(2);
   arrays.mutable_rows(0)->add_weights(65536);
-  v1::Draft token;  // an id that would turn negative
+  v1::Draft token;  // an id that would become negative
   token.add_token_ids(0x80000000u);
   v1::Draft parent;
   parent.add_token_ids(1);

@@ -1,5 +1,5 @@
-// The server as probes and tools see it. Health and reflection are called with hand-made bytes:
-// their generated code is in no package.
+// The server as seen by probes and tools. Health and reflection are called with hand-made bytes,
+// because no package has their generated code.
 #include "common/rpc/server.h"
 
 #include <gmock/gmock.h>
@@ -18,10 +18,10 @@ using ::testing::HasSubstr;
 
 struct RawAnswer {
   grpc::Status status;
-  std::string message;  // the first one's bytes
+  std::string message;  // the bytes of the first one
 };
 
-// One message there, one back, on any method.
+// Sends one message and receives one, for any method.
 RawAnswer CallRaw(const std::string& address, const std::string& method,
                   const std::string& request) {
   // A sender without our limit.

@@ -25,14 +25,14 @@ using Sink = StreamSink<Reactor, v1::GenerateResponse>;
 
 constexpr size_t kCapacity = 16;
 
-// Hands every stream's sink to the test and does nothing with it.
+// Passes every stream's sink to the test and does nothing with it.
 class SinkService final : public v1::Generation::CallbackService {
  public:
   Reactor* Generate(grpc::CallbackServerContext*, const v1::GenerateRequest*) override {
     return new Stream(this);
   }
 
-  // Blocks until `count` streams have been opened; all of them in the order of their opening.
+  // Blocks until `count` streams have been opened; returns all of them in that order.
   std::vector<std::shared_ptr<Sink>> WaitForStreams(size_t count) {
     MutexLock lock(mu_);
     while (opened_.size() < count) lock.Wait(changed_);
@@ -134,7 +134,7 @@ TEST_F(StreamSinkTest, APeerThatDoesNotReadLosesItsStream) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   const auto sink = service_.WaitForStreams(1)[0];
-  // Far more than the transport's buffers hold.
+  // Far more than the transport's buffers can take.
   constexpr size_t kPadding = 1 << 20;
   uint32_t sent = 0;
   while (sink->Send(Numbered(sent, kPadding))) {
@@ -145,7 +145,7 @@ TEST_F(StreamSinkTest, APeerThatDoesNotReadLosesItsStream) {
   v1::GenerateResponse response;
   uint32_t read = 0;
   while (reader->Read(&response)) EXPECT_EQ(response.chunk().drafted(), read++);
-  EXPECT_EQ(read, sent);  // what was taken is delivered
+  EXPECT_EQ(read, sent);  // accepted messages are delivered
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   service_.WaitUntilNoStreamIsLeft();
 }
@@ -162,9 +162,9 @@ TEST_F(StreamSinkTest, IgnoresCallsAfterItsStreamIsGone) {
   sink->WriteDone(false);
 }
 
-// Streams that clients cancel at random points while several threads send and close: nothing is
-// written or finished twice (gRPC aborts the process for that), no stream is left behind, and the
-// address sanitizer sees no reactor used after its end.
+// Clients cancel streams at random points while several threads send and close: nothing is written
+// or finished twice (gRPC would abort the process), no stream remains, and the address sanitizer
+// sees no use of a reactor after its end.
 TEST_F(StreamSinkTest, SurvivesCancelsAtAnyPoint) {
   constexpr int kStreams = 120;
   constexpr int kClients = 4;

@@ -1,4 +1,4 @@
-// TLS between a server and channels of ours, with certificates made for the test.
+// TLS between our server and our channels, with certificates made for the test.
 #include <gmock/gmock.h>
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/grpcpp.h>
@@ -38,7 +38,7 @@ struct Answer {
 
 class TlsTest : public ::testing::Test {
  protected:
-  // `clients`: the authority of the certificates that clients must have; "": they need none.
+  // `clients`: the authority whose certificates clients need; "": they need none.
   void Serve(const IssuedCertificate& own, const std::string& clients = "") {
     auto files = TlsFiles::Open({.cert = own.cert, .key = own.key, .ca = clients});
     ASSERT_TRUE(files.ok()) << files.status().ToString();
@@ -147,7 +147,7 @@ TEST_F(TlsTest, FilesThatAreNotRightLeaveTheOldCertificateInUse) {
   Serve(served);
   const IssuedCertificate next = ca_.Issue("next");
   EXPECT_EQ(Call(Dial(ca_.cert())).server_name, "server");
-  std::filesystem::rename(next.cert, served.cert);  // the key is still the old one's
+  std::filesystem::rename(next.cert, served.cert);  // the key is still the old certificate's
   EXPECT_EQ(Call(Dial(ca_.cert())).server_name, "server");
   std::ofstream(served.key) << "no key";
   EXPECT_EQ(Call(Dial(ca_.cert())).server_name, "server");

@@ -116,7 +116,7 @@ TEST(ValuesWire, HugeCountsDoNotBecomeNegative) {
 TEST(ValuesWire, StopRulesSurviveTheWayThereAndBack) {
   for (const StopRule::Kind kind : kAllStopKinds) {
     v1::StopRule wire;
-    const float threshold = kind == StopRule::Kind::kLength ? 0.f : 0.25f;  // it takes none
+    const float threshold = kind == StopRule::Kind::kLength ? 0.f : 0.25f;  // kLength has none
     ToWire(StopRule{.kind = kind, .threshold = threshold}, &wire);
     const Result<std::optional<StopRule>> back = FromWire(wire);
     ASSERT_TRUE(back.ok());
@@ -128,7 +128,7 @@ TEST(ValuesWire, StopRulesSurviveTheWayThereAndBack) {
   }
   v1::StopRule wire;
   EXPECT_FALSE(FromWire(wire)->has_value());
-  for (const float ignored : {0.5f, std::nanf("")}) {  // of no kind
+  for (const float ignored : {0.5f, std::nanf("")}) {  // without a kind
     wire.set_threshold(ignored);
     EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument) << ignored;
   }
@@ -136,7 +136,7 @@ TEST(ValuesWire, StopRulesSurviveTheWayThereAndBack) {
   EXPECT_EQ(FromWire(wire).status().code(), Code::kInvalidArgument);
 }
 
-// 3 was greedy-block's.
+// 3 was greedy-block's number.
 TEST(ValuesWire, RefusesNumbersOfNoRule) {
   for (const int number : {3, 99}) {
     const auto rule = FromWire(static_cast<v1::SpeculationOptions::Rule>(number));

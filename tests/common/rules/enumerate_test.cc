@@ -65,7 +65,7 @@ TEST(EnumeratingCoins, DoesNotBranchOnCertainty) {
   EXPECT_FALSE(all.Advance());
 }
 
-// P(U < 1/2 and U < 1/4) is 1/4, not 1/8; coins of another depth, purpose or trial are others.
+// P(U < 1/2 and U < 1/4) is 1/4, not 1/8; another depth, purpose or trial is another number.
 TEST(EnumeratingCoins, AnswersACoinAskedTwiceFromOneNumber) {
   const auto both = [](Purpose purpose, int depth, int trial) {
     Enumeration all;

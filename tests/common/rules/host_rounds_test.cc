@@ -43,7 +43,7 @@ DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftDistribution> laws
   return DraftTree::Chain(tokens, std::move(laws));
 }
 
-// Two tokens, the target sure of token 1 in every row.
+// Two tokens; in every row the target has token 1 with certainty.
 const Rows kSureOfOne(3, {0, 1});
 
 TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
@@ -87,7 +87,7 @@ TEST(VerifyRound, TakesNoLawForPointMasses) {
     for (uint64_t seed = 0; seed < 300; ++seed) {
       const Verdict verdict = VerifyRows(rule, bare, rows, seed, 0);
       EXPECT_TRUE(Same(verdict, VerifyRows(rule, spelled, rows, seed, 0))) << RuleName(rule);
-      // The correction of a point mass is never the token that was just rejected.
+      // The recovered token of a point mass is never the token that was just rejected.
       if (verdict.accepted < 2) {
         EXPECT_NE(verdict.next, tokens[verdict.accepted]) << RuleName(rule);
       }
@@ -106,7 +106,8 @@ TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
   }
 }
 
-// A law that does not hold its token cannot be what was sampled (the wire refuses it): rejected.
+// A distribution without the draft token cannot be the one that was sampled (the wire rejects it),
+// so the token is rejected.
 TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
   const DraftDistribution law{{0}, {kDraftWeightTotal}};
   for (const Rule rule : kRules) {
@@ -130,11 +131,12 @@ TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
   }
 }
 
-// Two coins that are one would be one decision: each draft token of a round has its own, keyed by
-// seed, round, depth and purpose as coins.h says, and the token behind them another one.
+// Two random numbers that are the same would make one decision: each draft token of a round has its
+// own, keyed by seed, round, depth and purpose as in coins.h, and the token after them another one.
 TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
   const Rows rows(4, {0.5f, 0.5f});
-  const DraftTree tree = Chain({0, 0, 0});  // point masses: a token stands with probability 1/2
+  const DraftTree tree =
+      Chain({0, 0, 0});  // point masses: a token is accepted with probability 1/2
   for (uint32_t round = 0; round < 3; ++round) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
       uint32_t stand = 0;
@@ -147,7 +149,7 @@ TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
   }
 }
 
-// The target's rows are verified against as they are sampled: to the last bit of their floats.
+// The target's rows are used exactly as they are sampled, to the last bit of their floats.
 TEST(VerifyRound, TakesTheTargetsRowsToTheLastBit) {
   const float third = 1.f / 3;
   const Rows rows(2, {third, 1 - third});
@@ -161,8 +163,8 @@ TEST(VerifyRound, TakesTheTargetsRowsToTheLastBit) {
   }
 }
 
-// A random tree of a shape over `vocab` tokens, with laws of integer weights, and target rows for
-// all of its nodes.
+// A random tree of a shape over `vocab` tokens, with distributions of integer weights, and target
+// rows for all of its nodes.
 struct RandomRound {
   DraftTree tree;
   Rows rows;
@@ -196,7 +198,7 @@ RandomRound MakeRandomRound(const DraftShape& shape, int vocab, std::mt19937_64&
   return round;
 }
 
-// With one sequence several rules are one, coin by coin.
+// With one sequence several rules are the same, for each random number.
 TEST(VerifyRound, OfOneSequenceIsBlockVerificationBitForBit) {
   std::mt19937_64 rng(21);
   int accepted = 0;
@@ -250,7 +252,7 @@ TEST(VerifyMatch, FollowsTheBranchThatMatches) {
   EXPECT_TRUE(Same(verdict, {.node = 4, .accepted = 2, .next = 9}));
 }
 
-// One-hot rows through the sampling rules must be the same decision.
+// One-hot rows must lead to the same decision with the sampling rules.
 TEST(VerifyMatch, AgreesWithTheRulesOnPointMasses) {
   const DraftDistribution spread{{0, 1, 2}, {30000, 30000, 5536}};
   for (int code = 0; code < 81; ++code) {
@@ -307,7 +309,7 @@ TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
   EXPECT_EQ(AcceptanceOfFirstToken(DraftTree(), row).optimum, 0);
 }
 
-// Every array of the batch, and where its first round begins in them.
+// Every array of the batch, and the offsets of its first round in them.
 std::vector<std::string> ContentsOf(const RoundBatch& batch) {
   std::vector<std::string> contents;
   (void)batch.Copy([&contents]<class T>(const std::vector<T>& array) {
@@ -355,7 +357,7 @@ TEST(RoundBatch, HoldsNothingOfBeforeAfterClear) {
   EXPECT_EQ(ContentsOf(used), ContentsOf(fresh));
 }
 
-// Rounds over logits of 4 tokens, as an engine asks for them.
+// Rounds over logits of 4 tokens, as called by an engine.
 class HostRoundsTest : public ::testing::Test {
  protected:
   // `logits`: by node of the draft.
@@ -386,7 +388,7 @@ TEST_F(HostRoundsTest, NamesTheFirstBrokenRowOnThePath) {
   const std::vector<float> likes_2 = {0, 0, 1, 0}, likes_3 = {0, 0, 0, 1};
   const std::vector<float> broken = {0, nan_, 0, 1};
   Add({}, tree, kGreedy, {likes_2, likes_3, likes_3, likes_3, likes_3});
-  Add({}, tree, kGreedy, {likes_2, broken, likes_3, broken, likes_3});  // beside the path
+  Add({}, tree, kGreedy, {likes_2, broken, likes_3, broken, likes_3});  // not on the path
   Add({}, tree, kGreedy, {likes_2, likes_3, broken, likes_3, broken});
   Add({}, tree, kGreedy, {likes_2, likes_3, likes_3, likes_3, broken});
   Add({.rule = Rule::kBlock}, Chain({2, 3}), {}, {{9, 9, 9, 9}, broken, {nan_, 0, 0, 0}});
@@ -428,7 +430,7 @@ TEST_F(HostRoundsTest, SuppressesTokensInTheFirstRowsAlone) {
   EXPECT_EQ(verdict.next, 3);
 }
 
-// Of two rounds, the second has masks: its draft falls where a token is ruled out.
+// Of two rounds, the second has masks: its draft is rejected where a token is excluded.
 TEST_F(HostRoundsTest, MasksTheRowsOfTheirOwnRound) {
   const std::vector<uint32_t> mask = {0b1101};
   const std::vector<BadWord> bad_words = {{.first = 0, .size = 2}, {.first = 2, .size = 3}};

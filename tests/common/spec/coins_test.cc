@@ -15,8 +15,8 @@ constexpr Purpose kPurposes[] = {Purpose::kPlainToken, Purpose::kDraftToken, Pur
                                  Purpose::kNextToken,  Purpose::kTrial,      Purpose::kChoice,
                                  Purpose::kRace};
 
-// Philox is a bijection of its counter: equal coins would mean equal counters (53 of 128 bits are
-// kept: 2e5 of them collide by chance with probability 2e-6).
+// Philox is a bijection of its counter: equal numbers would mean equal counters (53 of 128 bits are
+// kept: among 2e5 of them a collision has probability 2e-6).
 TEST(Coin, IsNeverDrawnTwice) {
   std::set<double> coins;
   size_t drawn = 0;
@@ -40,7 +40,7 @@ TEST(Coin, IsAFunctionOfItsKey) {
   EXPECT_LT(Coin(7, 3, 2, Purpose::kAccept), 1.0);
 }
 
-// Two coins that differ in one part of their key fall into an 8 x 8 grid like independent ones.
+// Two random numbers whose keys differ in one part fill an 8 x 8 grid like independent ones.
 void ExpectIndependent(double (*first)(uint32_t), double (*second)(uint32_t)) {
   std::array<int64_t, 64> counts{};
   const std::vector<double> law(64, 1.0 / 64);

@@ -18,7 +18,8 @@ uint32_t Total(const DraftDistribution& law) {
 }
 
 TEST(MakeDraftDistribution, RoundsByLargestRemainders) {
-  // Thirds: two fractions of 1/3 wait for the one unit that is left over; the lowest id gets it.
+  // Thirds: three fractions of 1/3 compete for the one unit that is left over; the lowest id gets
+  // it.
   const std::vector<float> thirds(3, 1.f / 3);
   const DraftDistribution law = MakeDraftDistribution(thirds, {.mass = 1.f, .max_entries = 8});
   EXPECT_THAT(law.ids, ElementsAre(0, 1, 2));
@@ -62,14 +63,15 @@ TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
     double held = 0;
     for (const TokenId id : law.ids) held += static_cast<double>(probs[static_cast<size_t>(id)]);
     for (const TokenId id : law.ids) {
-      // Entries that rounded to nothing are among `held` for the maker only: hence 2 units.
+      // Entries that were rounded to zero count in `held` only in MakeDraftDistribution: hence 2
+      // units.
       EXPECT_NEAR(Probability(law, id), static_cast<double>(probs[static_cast<size_t>(id)]) / held,
                   2.0 / kDraftWeightTotal);
     }
   }
 }
 
-// weight_rounding.h, as a device uses it: on arrays of its own.
+// weight_rounding.h as a device uses it: on arrays of its own.
 TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
   const std::vector<float> values = {0.5f, 0.25f, 0.125f, 0.125f};
   const auto kept = [&](int n, float limit) {
@@ -121,8 +123,8 @@ TEST(SampleDraftDistribution, GivesEachTokenItsShareOfTheInterval) {
   EXPECT_EQ(SampleDraftDistribution(law, std::nextafter(1.0, 0.0)), 9);
 }
 
-// What is sampled is what is sent: over all 65536 cells of the interval each token comes up exactly
-// as often as its weight says, also where rounding and truncation moved the law.
+// What is sampled is what is sent: over all 65536 cells of the interval each token occurs exactly
+// as often as its weight, also where rounding and truncation changed the distribution.
 TEST(SampleDraftDistribution, DrawsExactlyTheLawThatIsSent) {
   const std::vector<float> probs = {0.1f, 0.31f, 1e-5f, 0.2f, 0.07f, 0.32f};
   const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.9f, .max_entries = 8});

@@ -20,7 +20,8 @@ TEST(DraftShape, CountsItsSequencesAndDraws) {
   EXPECT_EQ(tree.draws(0), 2);
   EXPECT_EQ(tree.draws(1), 1);
   EXPECT_EQ(tree.draws(7), 1);
-  const DraftShape short_tree{.length = 1, .branching = {2, 9}};  // what lies behind is not drawn
+  const DraftShape short_tree{.length = 1,
+                              .branching = {2, 9}};  // the part beyond the length is not drafted
   EXPECT_EQ(short_tree.leaves(), 2);
   EXPECT_EQ(short_tree.total_draws(), 2);
   EXPECT_EQ(DraftShape().leaves(), 1);
@@ -133,7 +134,7 @@ TEST(DraftTree, NamesWhatIsWrongWithAPart) {
   EXPECT_THAT(AppendError({.distributions = {kHalves}}), HasSubstr("1 draft rows for 0 prefixes"));
 }
 
-// Two draws at the root, one behind each.
+// Two draft tokens at the root, one after each.
 DraftTree TwoSequences() {
   DraftTree tree;
   tree.SetDistribution(0, kHalves);
@@ -151,7 +152,7 @@ TEST(ValidateDraftTree, PassesWhatWasAskedFor) {
   EXPECT_TRUE(Validate(TwoSequences(), Sequences(2, 2), true, 6).ok());
   EXPECT_TRUE(Validate(TwoSequences(), {.length = 2, .branching = {2, 1}}, true, 6).ok());
   EXPECT_TRUE(Validate(TwoSequences(), Sequences(2, 5), true, 6).ok());  // it ended early
-  DraftTree doubled;  // a prefix drawn twice draws twice
+  DraftTree doubled;  // a prefix that was sampled twice continues twice
   doubled.SetDistribution(0, kHalves);
   doubled.AddDraw(0, 3);
   doubled.AddDraw(0, 3);
@@ -159,7 +160,7 @@ TEST(ValidateDraftTree, PassesWhatWasAskedFor) {
   doubled.AddDraw(1, 3);
   doubled.AddDraw(1, 3);
   EXPECT_TRUE(Validate(doubled, Sequences(2, 2), true, 6).ok());
-  DraftTree greedy;  // fewer are as good as any
+  DraftTree greedy;  // fewer are allowed
   greedy.AddDraw(0, 1);
   greedy.AddDraw(0, 2);
   EXPECT_TRUE(Validate(greedy, Sequences(4, 1), false, 6).ok());
@@ -192,7 +193,7 @@ TEST(ValidateDraftTree, NamesWhatIsWrong) {
   tree.AddDraw(2, 3);
   EXPECT_THAT(ValidateError(tree, two), HasSubstr("node 2: 2 draws, asked for 1"));
 
-  DraftTree repeated;  // of a node that was drawn twice, one draw is missing
+  DraftTree repeated;  // a node that was sampled twice lacks one continuation
   repeated.SetDistribution(0, kHalves);
   repeated.AddDraw(0, 3);
   repeated.AddDraw(0, 3);

@@ -47,7 +47,7 @@ TEST(RaceWinner, HasTheLawOfTheRow) {
   EXPECT_GT(ChiSquarePValue(counts, Doubles(probs)), kFalseAlarm);
 }
 
-// Tokens of several tiles, the last of them short.
+// Tokens of several tiles, the last one short.
 TEST(RaceWinner, HasTheLawOfAWideRow) {
   for (const float sharpness : {0.5f, 2.f}) {
     const std::vector<float> probs = RandomLaw(700, 3, sharpness);
@@ -59,7 +59,7 @@ TEST(RaceWinner, HasTheLawOfAWideRow) {
   }
 }
 
-// Behind the first arrival the rest race on: Pr(a, b) = p(a) p(b) / (1 - p(a)).
+// After the first arrival the others race on: Pr(a, b) = p(a) p(b) / (1 - p(a)).
 TEST(RaceWinners, ArriveInTheOrderOfDrawsWithoutReplacement) {
   const std::vector<float> probs = {0.5f, 0.25f, 0.15f, 0.1f};
   std::vector<double> law(16, 0.0);
@@ -159,8 +159,8 @@ TEST(RaceWinner, AtAPositionIsIndependentOfTheNext) {
   EXPECT_GT(ChiSquarePValue(seeds, law), kFalseAlarm);
 }
 
-// Arrival times of all tokens, one by one: the least of a tile's 256 noises is Exp(256) at a
-// uniform place, each other one is the least plus a fresh Exp(1).
+// Arrival times of all tokens, one by one: the minimum of a tile's 256 noises is Exp(256) at a
+// uniform position, each other one is the minimum plus a fresh Exp(1).
 std::vector<TokenId> BruteForceWinners(const std::vector<float>& probs, int count, uint64_t seed,
                                        uint32_t position) {
   std::vector<std::pair<double, TokenId>> arrivals;

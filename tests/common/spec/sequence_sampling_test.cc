@@ -36,7 +36,7 @@ void ExpectRow(const std::vector<float>& got, const std::vector<float>& want) {
   EXPECT_THAT(got, Pointwise(FloatNear(1e-6f), want));
 }
 
-// The transforms as their definitions say, by a full sort and in double.
+// The transforms according to their definitions, with a full sort and in double.
 std::vector<double> Reference(const SamplingParams& params, std::vector<float> logits) {
   const size_t n = logits.size();
   std::vector<double> p(n);
@@ -106,7 +106,7 @@ TEST(SequenceSampling, TopPKeepsTheTokenThatCrosses) {
 }
 
 TEST(SequenceSampling, TopPMeasuresWhatTopKLeft) {
-  // Of 0.4, 0.3 top-p 0.55 needs one token (4/7), of the whole row it would need two.
+  // After top-k 2, top-p 0.55 needs one token (4/7); for the whole row it would need two.
   ExpectRow(Distribution({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})),
             {1, 0, 0, 0});
 }

@@ -35,7 +35,7 @@ TEST(VocabularyEntries, HoldBytesAndKinds) {
   EXPECT_TRUE(entries.CheckDistinct().ok());
 }
 
-// As SentencePiece's: the bytes come first, and "a" is the token of its byte all the same.
+// As in SentencePiece: the bytes come first, but "a" is still the token of its byte.
 TEST(VocabularyEntries, ByteTokensAreAliases) {
   const std::string json =
       R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-// Tokens in brackets with their id, text between as it is.
+// Shows tokens as their id in brackets, and the text between them unchanged.
 std::string Shown(const AddedTokens& tokens, const std::string& text, bool parse_special = true) {
   std::string out;
   size_t done = 0;
@@ -101,7 +101,7 @@ TEST(AddedTokens, NormalizedOnesAreFoundInNormalizedText) {
   json = With(json, "/added_tokens/-", AddedTokenJson(257, "the\u0301"));
   const auto tokenizer = MakeTokenizer(json);
   EXPECT_EQ(Encoded(*tokenizer, "cafe\u0301caf\u00E9"), std::vector<TokenId>({256, 256}));
-  // Not normalized: the very characters.
+  // Not normalized: the exact characters.
   EXPECT_EQ(Encoded(*tokenizer, "the\u0301"), std::vector<TokenId>({257}));
   EXPECT_EQ(Encoded(*tokenizer, "th\u00E9"), std::vector<TokenId>({'t', 'h', 0xC3, 0xA9}));
 }

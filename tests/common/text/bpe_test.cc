@@ -14,7 +14,7 @@ namespace {
 using Ids = std::vector<TokenId>;
 
 TEST(Bpe, MergesTheBestRankFirst) {
-  // "abc": bc has the better rank, so ab never forms.
+  // "abc": bc has the better rank, so ab is never merged.
   const auto tokenizer = MakeTokenizer(ByteLevelJson({{"b", "c"}, {"a", "b"}}));
   EXPECT_EQ(Encoded(*tokenizer, "abc"), Ids({'a', 256}));
   EXPECT_EQ(Encoded(*tokenizer, "ab"), Ids({257}));
@@ -93,7 +93,7 @@ TEST(Bpe, AByteFallbackFieldLeftOutMeansWhatTheVocabularyShows) {
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "é"), Ids({259, 0}));
 }
 
-// The definition, word by word: find the best pair of the whole piece, merge it, start again.
+// The definition, word by word: find the best pair of the whole piece, merge it, repeat.
 Ids MergeBySearching(Ids ids, const std::map<std::pair<TokenId, TokenId>, int>& ranks) {
   while (true) {
     int best = -1;
@@ -141,7 +141,7 @@ TEST(Bpe, LongRunsMergeInReasonableTime) {
   const MergeList spaces = {{"▁", "▁"}, {"▁▁", "▁▁"}};
   EXPECT_EQ(Encoded(*MakeTokenizer(ByteLevelJson(letters)), std::string(kBytes, 'a')).size(),
             kBytes / 4);
-  // One more U+2581 is put before the text.
+  // A U+2581 is prepended to the text.
   EXPECT_EQ(Encoded(*MakeTokenizer(SentencePieceJson(spaces)), std::string(kBytes, ' ')).size(),
             kBytes / 4 + 1);
 }

@@ -33,7 +33,7 @@ const std::vector<ChatMessage> kTalk = {Says("system", "Be brief."), Says("user"
                                         Says("assistant", "Hello."), Says("user", "Bye")};
 const std::vector<ChatMessage> kHi = {Says("user", "Hi")};
 
-// A template that was written for the tests, in the style of a published family.
+// A template written for the tests, in the style of a published family.
 ChatTemplate InTheStyleOf(const std::string& family) {
   const std::string file =
       std::string(OUTRIDER_SOURCE_DIR) + "/tests/common/text/jinja/templates/" + family + ".jinja";
@@ -41,7 +41,7 @@ ChatTemplate InTheStyleOf(const std::string& family) {
                                 {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
 }
 
-// What six families made of plain chats when they were written by hand in C++ instead.
+// The output of six families for plain chats when they were still hand-written in C++.
 TEST(ChatTemplate, PublishedFamiliesAreUnchanged) {
   EXPECT_EQ(Rendered(InTheStyleOf("chatml"), kTalk),
             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
@@ -68,7 +68,7 @@ TEST(ChatTemplate, PublishedFamiliesAreUnchanged) {
             "<|im_start|>assistant\n");
 }
 
-// A question, a call and its result, as each family writes them.
+// A question, a call and its result, in each family's format.
 TEST(ChatTemplate, ToolsOfPublishedFamiliesAreWritten) {
   jinja::Dict inner, arguments;
   inner.Set(jinja::Value::Text("b"), jinja::Value::Int(2));
@@ -94,7 +94,7 @@ TEST(ChatTemplate, ToolsOfPublishedFamiliesAreWritten) {
             "<s>[INST]Hi[/INST][TOOL_CALLS][{\"name\": \"f\", \"arguments\": {\"a\": {\"b\": 2}}, "
             "\"id\": \"123456789\"}]</s>"
             "[TOOL_RESULTS]{\"content\": r, \"call_id\": \"123456789\"}[/TOOL_RESULTS]");
-  // R1's own template adds the arguments to a string.
+  // R1's own template appends the arguments to a string.
   EXPECT_EQ(Rendered(ChatTemplate::FromText(
                          "{% for m in messages %}{% for c in m.tool_calls or [] %}"
                          "{{ m.content is none }}{{ '```json\n' + c.function.arguments + '\n```' }}"
@@ -121,7 +121,7 @@ TEST(ChatTemplate, DevelopersAreTheSystemUnlessTheTemplateKnowsThem) {
             "developer");
 }
 
-// Bytes and three special tokens of ChatML.
+// Letters and the three special tokens of ChatML.
 std::unique_ptr<Tokenizer> ChatMlTokenizer() {
   std::string vocab;
   for (int c = 'a'; c <= 'z'; ++c) {
@@ -136,7 +136,7 @@ std::unique_ptr<Tokenizer> ChatMlTokenizer() {
   return Tokenizer::FromJson(json).value();
 }
 
-// Wherever a template takes the request's text: a message, a part, a name, a variable; as it is,
+// Wherever a template inserts the request's text: a message, a part, a name, a variable; unchanged,
 // cut, in JSON.
 TEST(ChatTemplate, SpecialTokensAreTheTemplatesAlone) {
   const auto tokenizer = ChatMlTokenizer();

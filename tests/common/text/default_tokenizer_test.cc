@@ -1,4 +1,4 @@
-// The tokenizer of the embedded pair, against vectors written during its training.
+// Tests the embedded pair's tokenizer on vectors written during its training.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -23,7 +23,7 @@ TEST(Fingerprint, DoesNotDependOnTheFormattingOfTheFile) {
 }
 
 TEST(Fingerprint, DoesNotDependOnTheOrderOfTheVocabulary) {
-  // A list of members in the order of the file, which nlohmann::json does not keep.
+  // A list of members in file order, which nlohmann::json does not keep.
   const std::string head = R"({"model": {"merges": [], "vocab": {)";
   EXPECT_EQ(Of(head + R"("a": 0, "b": 1}}})"), Of(head + R"("b": 1, "a": 0}}})"));
   EXPECT_NE(Of(head + R"("a": 0, "b": 1}}})"), Of(head + R"("b": 0, "a": 1}}})"));
@@ -62,11 +62,11 @@ TEST(Fingerprint, NamesAllDifferences) {
             "tokens differ");
 }
 
-// The two services may run different builds: what they compare must not change between them.
+// The two services may run different builds, whose fingerprints must not differ.
 TEST(Fingerprint, KeepsItsValues) {
   const TokenizerFingerprint fingerprint = Of(ByteLevelJson(kMerges));
   EXPECT_EQ(fingerprint.vocab_size, 258);
-  EXPECT_EQ(fingerprint.special_tokens, 0xCBF29CE484222325u);  // FNV-1a of nothing
+  EXPECT_EQ(fingerprint.special_tokens, 0xCBF29CE484222325u);  // FNV-1a of the empty string
   EXPECT_EQ(fingerprint.merges, 685824776598773922u);
   EXPECT_EQ(fingerprint.vocabulary, 2543780666411846844u);
 }

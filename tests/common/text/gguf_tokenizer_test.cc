@@ -1,4 +1,4 @@
-// Tokenizers and chat templates of GGUF files: the same as from the files of a checkpoint.
+// Tokenizers and chat templates of GGUF files give the same results as those of a checkpoint.
 
 #include "common/text/gguf_tokenizer.h"
 
@@ -43,7 +43,7 @@ const std::vector<std::string> kTexts = {"",
                                          "<s>the</s> <|x|>then<|y|> <unk>",
                                          "price: $3.50 (50%) -- #1!"};
 
-// Of the tokens, types and merges of a byte-level tokenizer.json.
+// Writes the tokens, types and merges of a byte-level tokenizer.json.
 GgufWriter OfByteLevel(const Json& tokenizer, const std::string& pre) {
   std::vector<std::string> tokens;
   std::vector<int32_t> types;
@@ -74,7 +74,7 @@ GgufWriter OfByteLevel(const Json& tokenizer, const std::string& pre) {
   return writer;
 }
 
-// Of a tokenizer as SentencePieceJson makes it: merges become scores.
+// Writes a tokenizer made by SentencePieceJson; merges become scores.
 GgufWriter OfSentencePiece(const Json& tokenizer) {
   const Json& vocab = tokenizer["model"]["vocab"];
   std::vector<std::string> tokens(vocab.size());
@@ -123,7 +123,7 @@ class GgufTokenizer : public ::testing::Test {
     EXPECT_THAT(status.message(), HasSubstr("m.gguf: "));
     return status.message();
   }
-  // Both make the same ids of every text and the same text of them.
+  // Expects that both give the same ids for every text and the same text for these.
   static void ExpectSame(const Tokenizer& tokenizer, const std::string& tokenizer_json) {
     const auto expected = MakeTokenizer(tokenizer_json);
     EXPECT_EQ(DescribeMismatch(expected->fingerprint(), tokenizer.fingerprint()), "");
@@ -215,7 +215,7 @@ TEST_F(GgufTokenizer, MakesMergesOfScores) {
   EXPECT_EQ(plain->Decode(std::vector<TokenId>{288}, false), " the");
 }
 
-// A piece that can be made in two ways, and runs of spaces that are user-defined.
+// A piece that can be merged in two ways, and runs of spaces that are user-defined.
 TEST_F(GgufTokenizer, RanksMergesAsTheHuggingFaceLibraryDoes) {
   std::vector<SentencePiece> pieces = {{"<unk>", 0, SentencePiece::Type::kUnknown},
                                        {"a", -1},
@@ -228,7 +228,7 @@ TEST_F(GgufTokenizer, RanksMergesAsTheHuggingFaceLibraryDoes) {
   TokenizerSpec spec;
   ASSERT_TRUE(FillSentencePieceBpe(pieces, /*adds_space=*/false, &spec).ok());
   const std::string mark = "\xE2\x96\x81";
-  // By score; of the ways to make "aba" the longer left half first.
+  // By score; among the ways to merge "aba" the one with the longer left half comes first.
   EXPECT_EQ(spec.merges,
             (MergeList{{mark, mark}, {"ab", "a"}, {"a", "ba"}, {"b", "a"}, {"a", "b"}}));
   EXPECT_EQ(spec.vocabulary[7], mark + mark);
@@ -293,7 +293,7 @@ TEST_F(GgufTokenizer, RefusesListsThatDoNotFit) {
   EXPECT_THAT(Words(llama({"<unk>", "b"}, {2, 2}, {0, 0})), HasSubstr("second unknown piece"));
   EXPECT_THAT(Words(llama({"a"}, {1}, {std::numeric_limits<float>::infinity()})),
               HasSubstr("not finite"));
-  // Each of these is two of the others in many ways.
+  // Each of these is a merge of two others in many ways.
   std::vector<std::string> runs;
   for (size_t size = 1; size <= 200; ++size) runs.emplace_back(size, 'a');
   EXPECT_THAT(Words(llama(runs, std::vector<int32_t>(200, 1), std::vector<float>(200))),

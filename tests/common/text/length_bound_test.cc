@@ -1,4 +1,4 @@
-// No text of more bytes than MostBytes(n) becomes n tokens or fewer.
+// No text of more than MostBytes(n) bytes has n tokens or fewer.
 #include "common/text/length_bound.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(LengthBound, IsNoneWhereATokenTakesTextOfAnyLength) {
   EXPECT_GE(PerToken(With(fused, "/model/fuse_unk", "false")), 4u);
 }
 
-// Texts that are made of what shortens most.
+// Texts that consist of the sequences that are shortened most.
 TEST(LengthBound, HoldsForTextsOfFewTokens) {
   const std::string merged = ByteLevelJson({{"Ġ", "Ġ"}, {"ĠĠ", "ĠĠ"}, {"e", "Ì"}});
   const std::string piece = SentencePieceJson({{"▁", "▁"}, {"▁▁", "▁▁"}});
@@ -89,10 +89,10 @@ TEST(LengthBound, HoldsForTextsOfFewTokens) {
   }
 }
 
-// Every character of Unicode: the longest text that is canonically equal to it is its canonical
-// decomposition with each part in the longest of the spellings that decompose to that part alone.
+// For every character of Unicode: the longest canonically equivalent text is its canonical
+// decomposition, with each part in its longest equivalent form.
 TEST(LengthBound, NfcLeavesAQuarterOfAnyCharacter) {
-  std::map<utf8proc_int32_t, size_t> longest;  // spelling of a character, in bytes
+  std::map<utf8proc_int32_t, size_t> longest;  // equivalent form of a character, in bytes
   const auto bytes_of = [](utf8proc_int32_t code) {
     std::string text;
     AppendUtf8(static_cast<char32_t>(code), text);

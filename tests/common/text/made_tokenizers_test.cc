@@ -1,6 +1,6 @@
-// Tokenizers that were made for this test, of every kind of model, normalizer and pre-tokenizer
-// that is read. Ids and texts are those of the Hugging Face library (tokenizers 0.22; of
-// UnicodeScripts 0.23) and, for files of the SentencePiece library, of that (sentencepiece 0.2).
+// Tokenizers made for this test, of every supported kind of model, normalizer and pre-tokenizer.
+// Expected ids and texts are those of the Hugging Face library (tokenizers 0.22; for UnicodeScripts
+// 0.23) and, for files of the SentencePiece library, of that library (sentencepiece 0.2).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,10 +63,10 @@ TEST(MadeTokenizers, EncodeAndDecodeAsTheirLibrariesDo) {
     for (const auto& vector : made["vectors"]) {
       const std::string text = vector["text"];
       const std::vector<TokenId> ids = vector["ids"];
-      // The SentencePiece library finds no control piece in a text.
+      // The SentencePiece library does not recognise control pieces in a text.
       const bool parse_special = !made.contains("model");
       EXPECT_EQ(Encoded(*tokenizer, text, parse_special), ids) << text;
-      // That library writes U+2047 for the unknown piece, the other one the piece.
+      // That library decodes the unknown piece to U+2047, ours to the piece itself.
       const bool has_unknown = std::find(ids.begin(), ids.end(), 0) != ids.end();
       if (parse_special || !has_unknown) {
         EXPECT_EQ(tokenizer->Decode(ids, false), vector["decoded"]) << text;
@@ -76,7 +76,7 @@ TEST(MadeTokenizers, EncodeAndDecodeAsTheirLibrariesDo) {
   }
 }
 
-// A text that spells a special token does not make one, whatever the model's vocabulary holds.
+// A text that spells a special token does not become one, whatever the model's vocabulary contains.
 TEST(MadeTokenizers, TextsMakeNoSpecialToken) {
   for (const auto& made : Made()) {
     if (made.contains("model")) continue;
@@ -86,7 +86,7 @@ TEST(MadeTokenizers, TextsMakeNoSpecialToken) {
       const std::string name(tokenizer->IdToToken(id));
       const std::vector<TokenId> ids = Encoded(*tokenizer, "a " + name + " b");
       const auto count = std::count(ids.begin(), ids.end(), id);
-      // But what the vocabulary cannot spell is the unknown token.
+      // Except that unknown characters become the unknown token.
       const bool is_unknown = name == "<unk>" || name == "[UNK]";
       EXPECT_TRUE(count == 0 || is_unknown) << made["name"] << ": " << name;
     }
@@ -162,7 +162,7 @@ TEST(CharacterMap, RefusesTriesThatAreNone) {
   EXPECT_FALSE(CharacterMap::Parse(std::string("\3\0\0\0abc", 7)).ok());
   EXPECT_FALSE(CharacterMap::Parse(std::string("\4\0\0\0abcd\xff", 9)).ok());
   EXPECT_FALSE(FromBase64("a*b").has_value());
-  // Units of all values lead nowhere, or within the tables.
+  // Units with arbitrary values lead nowhere, or stay within the tables.
   std::string units("\0\4\0\0", 4);
   for (int i = 0; i < 1024; ++i) units += static_cast<char>(i * 37 % 251);
   const CharacterMap map = CharacterMap::Parse(units + "x").value();

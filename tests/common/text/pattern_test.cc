@@ -77,7 +77,7 @@ TEST(Pattern, AMatchThatBacktracksWithoutBoundIsAnError) {
   EXPECT_EQ(spans.status().code(), Code::kInvalidArgument) << "trying again does not help";
 }
 
-// Each group iteration takes a frame: more than the 32 KiB of the compiled code's stack.
+// Each iteration of the group takes a frame: more than the 32 KiB stack of the compiled code.
 TEST(Pattern, AMatchTooDeepForTheCompiledCodeIsInterpreted) {
   const std::string text(200'000, 'a');
   EXPECT_EQ(Matches({"(?:a|b)+", true}, text), Strings({text}));

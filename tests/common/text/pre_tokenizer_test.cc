@@ -93,7 +93,7 @@ TEST(PreTokenizer, OneCharacterThatIsNoLetterGoesWithTheWordBehind) {
 TEST(PreTokenizer, UnicodeWhiteSpaceIsWhiteSpace) {
   EXPECT_EQ(Gpt2("a\u3000\u2003b"), Strings({"a", "\u3000", "\u2003", "b"}));
   EXPECT_EQ(Gpt2("a\u2028\u0085"), Strings({"a", "\u2028\u0085"}));
-  // U+180E was white space in old versions of Unicode only, U+200B never.
+  // U+180E was white space only in old versions of Unicode, U+200B never was.
   EXPECT_EQ(Gpt2("\u180E. \u200B!"), Strings({"\u180E.", " \u200B!"}));
 }
 
@@ -147,7 +147,7 @@ TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryPieceWithoutOne) {
       Strings({" a", " b"}));
 }
 
-// Pieces are those of tokenizers 0.23.
+// Expected pieces are those of tokenizers 0.23.
 TEST(PreTokenizer, ScriptsAreCutWhereTheyChange) {
   const auto split = [](const std::string& text) { return SplitBy({ScriptsStep{}}, text); };
   EXPECT_EQ(split("Yes, да 1. α"), Strings({"Yes", ", ", "да ", "1. ", "α"}));

@@ -90,7 +90,8 @@ TEST(StopMatcher, WholeCharactersAreHeldBack) {
   EXPECT_EQ(matcher.Push("è").text, "éè");  // é and è share their first byte
 }
 
-// The definition: the first place where a stop string ends, cut before the longest that ends there.
+// The definition: the first position where a stop string ends, cut before the longest that ends
+// there.
 Outcome Reference(const std::vector<std::string>& stops, const std::string& text) {
   for (size_t end = 0; end <= text.size(); ++end) {
     size_t longest = 0;

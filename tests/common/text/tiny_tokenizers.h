@@ -1,4 +1,4 @@
-// Small tokenizers for tests: tokenizer.json texts with a vocabulary that a reader can remember.
+// Small tokenizers for tests: tokenizer.json texts with a vocabulary that is easy to remember.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@ namespace outrider {
 
 using MergeList = std::vector<std::pair<std::string, std::string>>;
 
-// Byte level, GPT-2's pattern. Ids 0 to 255 are the bytes, 256 + i is what merge i makes.
+// Byte level with GPT-2's pattern. Ids 0 to 255 are the bytes, 256 + i is the result of merge i.
 std::string ByteLevelJson(const MergeList& merges);
 
 // SentencePiece style, Prepend/Replace form with byte fallback. Ids: 0 <unk>, 1 <s>, 2 </s> (all
 // special), 3 + b the byte b, 259 U+2581, 260 to 285 the letters a to z, 286 + i merge i.
 std::string SentencePieceJson(const MergeList& merges);
 
-// The same with the value at a JSON pointer ("/model/unk_token") replaced or added; `value` is
+// The same JSON with the value at a JSON pointer ("/model/unk_token") replaced or added; `value` is
 // JSON. The pointer "/list/-" appends.
 std::string With(const std::string& json, const std::string& pointer, const std::string& value);
 std::string Without(const std::string& json, const std::string& pointer);
@@ -28,10 +28,10 @@ std::string Without(const std::string& json, const std::string& pointer);
 std::string AddedTokenJson(TokenId id, const std::string& content,
                            const std::vector<std::string>& flags = {});
 
-// REQUIRES: the JSON is fine (a failure of the test if not).
+// REQUIRES: the JSON is valid (otherwise the test fails).
 std::unique_ptr<Tokenizer> MakeTokenizer(const std::string& json);
 
-// Encode that must succeed.
+// Encodes a text, which must succeed.
 std::vector<TokenId> Encoded(const Tokenizer& tokenizer, const std::string& text,
                              bool parse_special = false);
 

@@ -1,4 +1,4 @@
-// Files that are malformed, hostile or unsupported give a Status that names the field.
+// Malformed, hostile and unsupported files give a Status that names the field.
 #include "common/text/tokenizer_json.h"
 
 #include <gtest/gtest.h>

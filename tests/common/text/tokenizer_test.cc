@@ -98,7 +98,7 @@ TEST(Tokenizer, AMetaspaceDecoderStripsTheSpaceItsSchemeAdds) {
   EXPECT_EQ(keeps->Decode(Ids({286, 286}), false), " a a");
 }
 
-// Gemma 2's file: no space before the text, a split that finds no space any more, a decoder that
+// Gemma 2's file: no space before the text, a split that finds no spaces any more, a decoder that
 // strips none.
 TEST(Tokenizer, ReadsGemma2sForm) {
   std::string json = With(SentencePieceJson({{"▁", "a"}}), "/normalizer",
@@ -120,7 +120,7 @@ TEST(Tokenizer, ByteLevelMayAddAPrefixSpaceAndLeaveOutUseRegex) {
   const std::string json = ByteLevelJson({{"Ġ", "a"}, {"a", "Ġ"}});
   const auto prefix = MakeTokenizer(With(json, "/pre_tokenizer", R"({"type": "ByteLevel"})"));
   EXPECT_EQ(Encoded(*prefix, "a"), Ids({256}));
-  // With the pattern "a a" is two pieces, without it one in which the better rank wins.
+  // With the pattern "a a" is two pieces, without it one piece, in which the better rank wins.
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "a a"), Ids({'a', 256}));
   const auto whole = MakeTokenizer(
       With(With(json, "/model/merges", R"(["a Ġ", "Ġ a"])"), "/pre_tokenizer",

@@ -13,7 +13,7 @@ TEST(Unicode, FormsDecomposeAndComposeAsTheirNamesSay) {
   EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfkd), "e\u0301fi1\u1112\u1161\u11AB");
   EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfkc), "\u00E9fi1\uD55C");
   EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfc), "\u00E9\uFB01\u2460\uD55C");
-  // The longest decomposition, of 18 characters.
+  // The longest decomposition, with 18 characters.
   EXPECT_EQ(ToUnicodeForm("\uFDFA", UnicodeForm::kNfkc).size(), 33u);
 }
 
@@ -28,7 +28,7 @@ TEST(Unicode, NfcComposesWhatHasAComposedForm) {
 TEST(Unicode, NfcReplacesSingletonsAndKeepsCompatibilityCharacters) {
   EXPECT_EQ(ToNfc("\u212B"), "\u00C5");  // the Angstrom sign
   EXPECT_EQ(ToNfc("\u2126"), "\u03A9");  // the Ohm sign
-  EXPECT_EQ(ToNfc("\uFB01"), "\uFB01");  // a ligature is no canonical equivalent
+  EXPECT_EQ(ToNfc("\uFB01"), "\uFB01");  // a ligature is not a canonical equivalent
   EXPECT_EQ(ToNfc("\uFF11"), "\uFF11");
 }
 
@@ -40,7 +40,7 @@ TEST(Unicode, NfcDecomposesCompositionExclusions) {
 TEST(Unicode, NfcSortsMarksByClassAndKeepsTheOrderOfEquals) {
   EXPECT_EQ(ToNfc("q\u0307\u0323"), "q\u0323\u0307");
   EXPECT_EQ(ToNfc("q\u0307\u0301"), "q\u0307\u0301");
-  EXPECT_EQ(ToNfc("e\u0316\u0301"), "\u00E9\u0316");  // composes over a mark of another class
+  EXPECT_EQ(ToNfc("e\u0316\u0301"), "\u00E9\u0316");  // composes across a mark of another class
   EXPECT_EQ(ToNfc("e\u0307\u0301"), "\u0117\u0301");
 }
 
@@ -50,7 +50,7 @@ TEST(Unicode, NfcLeavesMarksWithoutABaseAlone) {
   EXPECT_EQ(ToNfc(""), "");
 }
 
-// Sorted by exchanging neighbours, this takes 10^10 steps.
+// Sorting by swapping neighbours would take 10^10 steps.
 TEST(Unicode, NfcSortsALongRunOfMarksInReasonableTime) {
   constexpr int kPairs = 200'000;
   std::string text = "q", above, below;

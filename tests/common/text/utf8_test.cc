@@ -27,14 +27,14 @@ TEST(Utf8, AcceptsTheFirstAndLastCharacterOfEachLength) {
 
 TEST(Utf8, NamesTheOffsetOfTheFirstBadByte) {
   const std::pair<const char*, size_t> cases[] = {
-      {"ab\x80", 2},            // a continuation byte alone
+      {"ab\x80", 2},            // a lone continuation byte
       {"a\xC0\x80", 1},         // overlong
       {"\xE0\x9F\xBF", 0},      // overlong
       {"\xF0\x8F\xBF\xBF", 0},  // overlong
       {"é\xED\xA0\x80", 2},     // a surrogate
       {"\xF4\x90\x80\x80", 0},  // above U+10FFFF
-      {"\xFF", 0},              // no lead byte
-      {"abc\xE2\x82", 3},       // the end comes early
+      {"\xFF", 0},              // not a lead byte
+      {"abc\xE2\x82", 3},       // truncated
       {"\xE2\x82zz", 0},
   };
   for (const auto& [text, offset] : cases) {

@@ -1,4 +1,4 @@
-// The JSON of spans, read back field by field as OTLP has it.
+// The JSON of spans, compared with OTLP field by field.
 #include "common/trace/otlp_json.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ Json Export(const std::vector<Span>& spans) {
   return Json::parse(line);
 }
 
-// Of the first span.
+// The first span.
 Json OnlySpan(const Span& span) {
   return Export({span})["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
 }

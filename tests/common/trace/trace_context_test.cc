@@ -1,5 +1,5 @@
-// traceparent and tracestate by the cases of the W3C recommendation, level 1 (sections 3.2
-// and 3.3).
+// traceparent and tracestate, with the cases of the W3C recommendation, level 1 (sections 3.2 and
+// 3.3).
 #include "common/trace/trace_context.h"
 
 #include <gtest/gtest.h>
@@ -51,14 +51,14 @@ TEST(Traceparent, WhatIsMalformedIsNone) {
       "",
       " ",
       "00",
-      "ff-" + kTrace + "-" + kSpan + "-01",   // a version that never will be
+      "ff-" + kTrace + "-" + kSpan + "-01",   // a version that will never exist
       "0-" + kTrace + "-" + kSpan + "-01",    // too short
       "000-" + kTrace + "-" + kSpan + "-01",  // too long
-      "0g-" + kTrace + "-" + kSpan + "-01",   // no digit
-      "00_" + kTrace + "-" + kSpan + "-01",   // no dash
+      "0g-" + kTrace + "-" + kSpan + "-01",   // not a digit
+      "00_" + kTrace + "-" + kSpan + "-01",   // not a dash
       "00-" + kTrace + "_" + kSpan + "-01",
       "00-" + kTrace + "-" + kSpan + "_01",
-      "00-" + zero_trace + "-" + kSpan + "-01",  // ids of zeros
+      "00-" + zero_trace + "-" + kSpan + "-01",  // ids that are all zeros
       "00-" + kTrace + "-" + zero_span + "-01",
       "00-4BF92F3577B34DA6A3CE929D0E0E4736-" + kSpan + "-01",  // upper case
       "00-" + kTrace + "-00F067AA0BA902B7-01",
@@ -73,10 +73,10 @@ TEST(Traceparent, WhatIsMalformedIsNone) {
       "00-" + kTrace + "-" + kSpan,
       "00-" + kTrace + "-" + kSpan + "-",
       "00-" + kTrace + "." + kSpan + "-01",
-      kValid + "-",  // version 00 has no more
+      kValid + "-",  // version 00 ends here
       kValid + "-what-the-future-will-be-like",
       kValid + "," + kValid,
-      "cc" + kValid.substr(2) + ".what",  // more, but not behind a dash
+      "cc" + kValid.substr(2) + ".what",  // more, but not after a dash
       std::string("\0", 1) + kValid.substr(1),
   };
   for (const std::string& value : cases) {

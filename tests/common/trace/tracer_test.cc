@@ -41,7 +41,7 @@ class TracerTest : public ::testing::Test {
     for (Span& span : spans) span.name = name;
     return spans;
   }
-  // Every span's name, line by line.
+  // The names of all spans, line by line.
   std::vector<std::vector<std::string>> Names() const {
     std::vector<std::vector<std::string>> lines;
     std::ifstream in(folder_ + "/traces.jsonl");
@@ -80,7 +80,7 @@ TEST_F(TracerTest, LinesAreBounded) {
 }
 
 TEST_F(TracerTest, FullQueueDropsAndCountsAndNeverWaits) {
-  auto tracer = Open({.max_waiting = 0});  // there is no room, ever
+  auto tracer = Open({.max_waiting = 0});  // there is never any room
   tracer->Record(Spans(2));
   tracer->Record(Spans(3));
   EXPECT_EQ(dropped_, 5u);
@@ -106,7 +106,7 @@ TEST_F(TracerTest, EverySpanIsWrittenOrCounted) {
 }
 
 TEST_F(TracerTest, DiskThatTakesNoMoreLosesSpansOnlyAndNoLineIsTorn) {
-  // A limit of the file's size stands for a full disk: the write fails, in part or whole.
+  // A limit on the file's size simulates a full disk: the write fails, partly or wholly.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

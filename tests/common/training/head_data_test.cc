@@ -40,7 +40,7 @@ class HeadDataFile : public ::testing::Test {
   Result<std::unique_ptr<HeadDataWriter>> Open() {
     return HeadDataWriter::Open(path_, kWidth, kModel);
   }
-  // A file of `count` examples.
+  // Writes a file with `count` examples.
   void Write(int count) {
     auto writer = Open();
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
@@ -140,7 +140,7 @@ TEST_F(HeadDataFile, ACutTailIsDroppedWhereverItWasCut) {
   }
 }
 
-// As a machine that lost its power leaves them: the size is there, the bytes are not.
+// As left by a machine that lost power: the size is there, the bytes are not.
 TEST_F(HeadDataFile, EmptyBlocksAtTheEndAreDropped) {
   Write(3);
   SetBytes(Bytes() + std::string(2 * kExampleBytes + 5, '\0'));
@@ -159,7 +159,7 @@ TEST_F(HeadDataFile, DamageInTheMiddleIsAnError) {
     const Result<HeadData> data = ReadHeadData(path_, kAll);
     EXPECT_EQ(data.status().code(), Code::kDataLoss) << at;
   }
-  for (size_t at = 12; at < kHeaderBytes; ++at) {  // behind magic and version
+  for (size_t at = 12; at < kHeaderBytes; ++at) {  // after magic and version
     std::string damaged = bytes;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
     SetBytes(damaged);

@@ -18,7 +18,7 @@ struct BadTemplate {
 
 TEST(Errors, NameTheLineAndTheConstruct) {
   const BadTemplate kBad[] = {
-      // found while parsing
+      // Found during parsing.
       {"a\n{{ x | foo }}", "line 2: ", "filter 'foo' is not known"},
       {"\n\n{{ x is foo }}", "line 3: ", "test 'foo' is not known"},
       {"{% include 'x' %}", "line 1: ", "'{% include %}' is not supported"},
@@ -32,7 +32,7 @@ TEST(Errors, NameTheLineAndTheConstruct) {
       {"{{ x.encode('utf-8', errors=) }}", "line 1: ", "unexpected ')'"},
       {"{% break %}", "line 1: ", "'{% break %}' is outside of a loop"},
       {"{% for x in y %}{% set loop = 1 %}{% endfor %}", "line 1: ", "'loop'"},
-      // found while rendering
+      // Found during rendering.
       {"\n{{ nope.name }}", "line 2: ", "'nope' is undefined"},
       {"\n\n{{ 'a' +\n 1 }}", "line 3: ", "'+' is not defined between str and int"},
       {"\n{% for m in [1] %}\n{{ raise_exception('no ' ~ m) }}{% endfor %}",

@@ -1,4 +1,4 @@
-// A template that exceeds a limit is refused before the work is done, and leaks nothing.
+// A template that exceeds a limit is rejected before the work is done, and leaks nothing.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -120,7 +120,7 @@ TEST(Limits, ValuesInEachOtherHaveALimit) {
   EXPECT_THAT(ErrorOf("{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] "
                       "%}{% endfor %}"),
               HasSubstr("nested deeper than 64 levels"));
-  // A list that holds another one twice, 60 times over, is small and has 2^60 values.
+  // A list that contains another one twice, nested 60 times, is small but has 2^60 values.
   for (const char* pair : {"[ns.x, ns.x]", "(ns.x, ns.x)", "{'a': ns.x, 'b': ns.x}"}) {
     EXPECT_THAT(ErrorOf("{% set ns = namespace(x=1) %}{% for i in range(60) %}{% set ns.x = " +
                         std::string(pair) + " %}{% endfor %}"),

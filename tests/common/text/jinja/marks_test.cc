@@ -9,7 +9,7 @@
 namespace outrider::jinja {
 namespace {
 
-// The text with ⟦..⟧ around what came from the request.
+// The text with ⟦..⟧ around the parts that came from the request.
 std::string Marked(std::string_view source, const std::string& user) {
   const Result<MarkedText> text = testing::Render(source, user);
   EXPECT_TRUE(text.ok()) << source << ": " << text.status().ToString();
@@ -42,7 +42,7 @@ TEST(Marks, FollowTheTextsOfTheRequest) {
       {"{{ {'k': [user]} | tojson }}", R"({"k": ["⟦ x-y ⟧"]})"},
       {"{{ [user] }}", "['⟦ x-y ⟧']"},
       {"{{ '[' ~ user | upper ~ ']' }}", "[⟦ X-Y ⟧]"},
-      // A change of characters cannot be followed within a text of both.
+      // Changes of characters cannot be tracked within a text of mixed origin.
       {"{{ ('<' ~ user) | upper }}", "⟦< X-Y ⟧"},
       {"{{ 'a\n' ~ user | indent(1) }}", "a\n⟦ x-y ⟧"},
       {"{{ ('a\n' ~ user) | indent(1) }}", "a\n ⟦ x-y ⟧"},

@@ -1,7 +1,7 @@
-// Renders templates for oracle_test.py. Reads a case a line from standard input, an object with
-// "template" and "variables" (and "now", seconds since 1970), and writes a line for each: an object
-// with "text" and "parts" (pairs of a text and whether the request brought it), or with "error".
-// Every string of the variables counts as the request's but the roles of messages.
+// Renders templates for oracle_test.py. Reads one case per line from standard input, an object with
+// "template" and "variables" (and "now", seconds since 1970), and writes one line for each: an
+// object with "text" and "parts" (pairs of a text and whether it came from the request), or with
+// "error". Every string of the variables counts as the request's, except the roles of messages.
 
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::ordered_json;  // templates see members in the order of the text
+using Json = nlohmann::ordered_json;  // templates see members in file order
 
 jinja::Value ValueOf(const Json& json, bool from_request = true) {
   if (json.is_boolean()) return jinja::Value::Bool(json.get<bool>());

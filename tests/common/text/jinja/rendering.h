@@ -10,7 +10,7 @@
 
 namespace outrider::jinja::testing {
 
-// `user`: what the variable of this name holds, a string of the request.
+// `user` is the value of the variable with this name, a string of the request.
 inline Result<MarkedText> Render(std::string_view source, const std::string& user = "",
                                  const RenderLimits& limits = {}) {
   OUTRIDER_ASSIGN(const Template chat, Template::Parse(source));
@@ -19,7 +19,7 @@ inline Result<MarkedText> Render(std::string_view source, const std::string& use
   return chat.Render(variables, limits);
 }
 
-// The error that a template ends with; "" where it renders.
+// The error with which rendering fails; "" if it succeeds.
 inline std::string ErrorOf(std::string_view source, const std::string& user = "",
                            const RenderLimits& limits = {}) {
   const Result<MarkedText> text = Render(source, user, limits);

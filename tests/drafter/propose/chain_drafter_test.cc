@@ -40,7 +40,7 @@ TEST_F(ChainDrafterTest, EverySessionMustDraftAChain) {
   HeldSession& held = Hold(connection, 1, 4);
   held.prompt = 1;
   EXPECT_EQ(Depths(), 4) << "recorded, but not in this round";
-  Hold(connection, 2, 0);  // a verdict on it may come at any time
+  Hold(connection, 2, 0);  // a verdict on it may arrive at any time
   EXPECT_EQ(Depths(), 0);
   parts_->sessions.Forget(connection, 2);
   Hold(connection, Opening(3, Sequences(2, 4)));

@@ -93,7 +93,7 @@ TEST_F(DepthDrafterTest, BrokenRowsRefuseTheirSessionOnly) {
   EXPECT_EQ(reports_.all[0].broken_rows, 1);
 }
 
-// The head weighs what a pass costs while drafts are drawn.
+// The head takes the cost of a pass into account, measured while drafting.
 TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
   const AcceptanceHead head{.width = 4, .depth = 0, .parameters = {1.f, -1.f, 0.5f, 0.5f, 0.f}};
   for (const bool reads_prompt : {true, false}) {

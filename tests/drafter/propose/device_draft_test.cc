@@ -1,5 +1,5 @@
 // The drafting loop over a model whose device picks from logits, compared with the loop whose
-// logits come to the host, and the data that is copied.
+// logits are copied to the host, and the amount of data copied.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class DeviceDraftTest : public LoopTest {
     link_ = Connect(kConnection, 27);
   }
 
-  // Passes so far, those of chains by their depth, others as -1.
+  // The passes so far: the depth for passes of chains, -1 for others.
   std::vector<int> Passes() const {
     std::vector<int> passes;
     for (const auto& batch : model_->batches()) {
@@ -64,7 +64,7 @@ class DeviceDraftTest : public LoopTest {
   Counts counts_;
 };
 
-// All kinds of drafts, all that they are sampled and stopped by.
+// Sessions of all draft kinds, with all kinds of sampling and stop rules.
 std::vector<SessionOpening> ManySessions() {
   const DraftShape shapes[] = {{.length = 5, .branching = {}},
                                {.length = 3, .branching = {3, 2}},
@@ -148,7 +148,7 @@ TEST_F(DeviceDraftTest, BrokenRowsDraftTheSame) {
   }
 }
 
-// The ends that are guessed at come from rows as well: the same passes in the same order.
+// The predicted round ends are picked from rows as well: the same passes in the same order.
 TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
   size_t passes = 0;
   for (const SessionOpening& session : ManySessions()) {
@@ -169,7 +169,7 @@ TEST_F(DeviceDraftTest, WorksAheadOfTheSameEnds) {
 
 TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   Begin(true);
-  // Sampled: 16 bytes a row and 8 an entry, of which there are no more than ids allowed.
+  // Sampled: 16 bytes per row and 8 per entry, with at most as many entries as allowed ids.
   Push(Opening(1, 6));
   (void)TheDraft();
   EXPECT_EQ(counts_.rows, 6);
@@ -195,7 +195,7 @@ TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
   EXPECT_EQ(counts_.bytes, 6 * (16 + 8 * 3));
 }
 
-// As many depths in one go as are sent together.
+// As many depths are run in one go as are sent together.
 TEST_F(DeviceDraftTest, ChainsRunToTheNextPart) {
   Begin(true);
   Push(Opening(1, 9));
@@ -227,7 +227,7 @@ TEST_F(DeviceDraftTest, EachPassIsReported) {
   }
 }
 
-// No part of a draft comes later for another one's sake.
+// No part of a draft is delayed by another draft.
 TEST_F(DeviceDraftTest, ChainsEndWithTheFirstPartThatIsDue) {
   Begin(true);
   Push(Opening(1, 2));
@@ -235,7 +235,7 @@ TEST_F(DeviceDraftTest, ChainsEndWithTheFirstPartThatIsDue) {
   loop_->Step();
   EXPECT_EQ(TokensSent(), 2u);
   EXPECT_THAT(Passes(), ElementsAre(0, 1));
-  // The first one's verdict may come at any time now: nothing is done in one go.
+  // The first draft's verdict may arrive at any time now, so depths are run one by one.
   loop_->Step();
   EXPECT_EQ(TokensSent(), 0u);
   loop_->Step();
@@ -274,7 +274,7 @@ TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
   EXPECT_EQ(widest, 4u);
 }
 
-// What cannot be drawn without the host goes depth by depth.
+// Drafts that cannot be sampled without the host run depth by depth.
 TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   for (int kind = 0; kind < 5; ++kind) {
     limits_.max_entries = kind == 4 ? kMaxChainEntries + 1 : kMaxChainEntries;
@@ -288,7 +288,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
     StepToRest();
     for (const int depth : Passes()) EXPECT_EQ(depth, -1) << kind;
   }
-  // The head's rule without a head is a fixed length.
+  // The head's stop rule without a head means a fixed length.
   limits_.max_entries = kMaxChainEntries;
   Begin(true);
   SessionOpening open = Opening(1, 4);
@@ -298,7 +298,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
   EXPECT_THAT(Passes(), ElementsAre(0, 1, 2, 3));
 }
 
-// The KV holds then what it would hold depth by depth, and the next rounds go on from there.
+// The KV is then what it would be depth by depth, and the next rounds continue from it.
 TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
   int ended_within = 0;
   for (uint64_t id = 0; id < 30; ++id) {
@@ -314,7 +314,7 @@ TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
       EXPECT_EQ(model_->length(sequence), 5 + drawn - 1);
       const std::vector<int> passes = Passes();
       ended_within += on_device && drawn < static_cast<int>(passes.size()) ? 1 : 0;
-      // All of it is refused, or stands.
+      // All of it is rejected or accepted.
       for (uint32_t round = 1; round < 4; ++round) {
         const int size = drafts[on_device].back().size();
         Push({.session = id,
@@ -333,9 +333,9 @@ TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
   EXPECT_GT(ended_within, 8);
 }
 
-// The pages of a plan are there before its first draw, and it takes no more.
+// The pages of a plan are reserved before its first draft token is sampled, and it takes no more.
 TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
-  // 5 tokens and 11 that are fed of the draft fill 4 pages.
+  // 5 tokens and the 11 draft tokens that are run fill 4 pages.
   for (const int pages : {4, 3}) {
     Begin(true, {}, {.total_pages = pages});
     Push(Opening(1, 12));
@@ -357,7 +357,7 @@ TEST_F(DeviceDraftTest, AChainThatFailsIsRefused) {
   ExpectEverythingBack();
 }
 
-// A device whose token at one depth is another one than it says it drew from.
+// A device whose token at one depth is not the one that it reports.
 class OtherTokens final : public FakeModel::DraftDevice {
  public:
   OtherTokens(std::shared_ptr<FakeModel::DraftDevice> device, int depth)
@@ -413,7 +413,7 @@ TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
   }
 }
 
-// A long prompt is read in parts, of which only the last one has a row.
+// A long prompt is processed in parts, of which only the last one has a logits row.
 TEST_F(DeviceDraftTest, PartsOfPromptsHaveNoRows) {
   Begin(true, {.max_chunk_tokens = 4});
   Push(Opening(1, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));

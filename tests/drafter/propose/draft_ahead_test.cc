@@ -24,7 +24,7 @@ class DraftAheadTest : public LoopTest {
     return session;
   }
 
-  // Sends the verdict and moves `session` along.
+  // Sends the verdict and updates `session`.
   void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
               const DraftPlan& plan) {
     Push(SessionVerdict{.session = session.session,
@@ -38,7 +38,7 @@ class DraftAheadTest : public LoopTest {
     session.plan = plan;
   }
 
-  // The likeliest token behind `node` that was not drawn there.
+  // The most likely token after `node` that is not in the draft there.
   TokenId LikelyBehind(const SessionOpening& session, const DraftTree& draft, int node) {
     std::vector<TokenId> path = session.tokens;
     for (const TokenId token : draft.Path(node)) path.push_back(token);
@@ -59,7 +59,7 @@ TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
       const size_t passes = model_->batches().size();
       const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
       Decide(session, draft, node, LikelyBehind(session, draft, node), plan);
-      // The verdict's own step: nothing was left to be fed for it.
+      // The step of the verdict itself: there was nothing left to run for it.
       std::vector<DraftPart> parts;
       loop_->Step();
       parts = TakeDrafts();
@@ -87,15 +87,15 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
   }
 }
 
-// Rounds of any shape, verdicts at any node and time (in the middle of the work ahead too), plans
-// that are longer, shorter, wider or skip rounds: each draft is the oracle's. Every fifth row's
-// token ends a sequence.
+// Rounds of any shape, verdicts at any node and time (also in the middle of lookahead drafting),
+// plans that are longer, shorter, wider or skip rounds: each draft is the oracle's. The token of
+// every fifth row ends a sequence.
 TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
   };
-  // Few enough that plans in a row often have the same one.
+  // Few enough that consecutive plans often have the same one.
   const StopRule stops[] = {{},
                             {.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
                             {.kind = StopRule::Kind::kConfidence, .threshold = 0.6f},
@@ -148,7 +148,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
     StepToRest();
     ExpectEverythingBack();
   }
-  EXPECT_GT(hits, 100);  // of 1200: else this shows little
+  EXPECT_GT(hits, 100);  // of 1200; otherwise this would show little
   EXPECT_GT(stopped, 300);
 }
 
@@ -200,18 +200,18 @@ TEST_F(DraftAheadTest, NoMoreTokensAreFedThanTheBudgetSays) {
 TEST_F(DraftAheadTest, WorkThatIsDueComesFirst) {
   Start({}, kAhead);
   Push(Opening(1, 4));
-  for (int i = 0; i < 5; ++i) loop_->Step();  // in the midst of working ahead
+  for (int i = 0; i < 5; ++i) loop_->Step();  // in the middle of lookahead drafting
   Push(Opening(2, 4, {9, 8, 7}));
   for (int i = 0; i < 4; ++i) {
     loop_->Step();
     const auto& batch = model_->batches().back();
-    ASSERT_THAT(batch, SizeIs(1)) << i;  // the second session's alone
+    ASSERT_THAT(batch, SizeIs(1)) << i;  // only the second session
   }
   EXPECT_THAT(TakeDrafts(), SizeIs(2));
 }
 
 TEST_F(DraftAheadTest, GuessesGiveTheirPagesToPlans) {
-  // Pages of 4 tokens: a session of 6 and its draft of 4 take 3, its guesses the rest.
+  // Pages of 4 tokens: a session of 6 and its draft of 4 take 3, its lookahead drafts the rest.
   Start({.page_tokens = 4, .total_pages = 8}, kAhead);
   Push(Opening(1, 4, {1, 2, 3, 4, 5, 6}));
   StepToRest();
@@ -239,8 +239,8 @@ TEST_F(DraftAheadTest, SessionsTakeTurns) {
   for (const FakeModel::Share& share : batch) EXPECT_EQ(share.context, 3 + 1);  // its last token
 }
 
-// Rounds of 1 s without and `with` s with it, some much longer: the share of rounds with it, of the
-// second half of `rounds`.
+// Rounds of 1 s without lookahead and of `with` s with it, some of them much longer: the share of
+// rounds with it in the second half of `rounds`.
 double ShareOpen(AheadGate& gate, double with, int rounds) {
   std::mt19937 random(7);
   int open = 0;

@@ -15,7 +15,7 @@ using ::testing::SizeIs;
 
 class DraftForwardTest : public PartsTest {
  protected:
-  // All tokens by falling probability: which row of logits it was that was picked from.
+  // All tokens by descending probability, which identifies the logits row that was picked from.
   static std::vector<TokenId> Order(const PickedRow& row) {
     std::vector<RowEntry> entries(row.entries.begin(), row.entries.end());
     std::sort(entries.begin(), entries.end(), LargerFirst);

@@ -31,7 +31,7 @@ class DraftGrammarTest : public LoopTest {
     return open;
   }
 
-  // The parts that come next, once a grammar is compiled on its thread.
+  // The next parts, once a grammar has been compiled on its thread.
   std::vector<DraftPart> NextParts() {
     std::vector<DraftPart> parts;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -43,7 +43,7 @@ class DraftGrammarTest : public LoopTest {
     return parts;
   }
 
-  // Each path of the draft goes on with a text of the grammar, after the output so far.
+  // Each path of the draft continues a text of the grammar after the output so far.
   void ExpectOfTheGrammar(const DraftTree& draft, const SessionOpening& open) {
     grammar::MaskScratch scratch;
     grammar::DraftGrammar text(grammars_.Get(*open.sampling.grammar).value(), {});
@@ -52,7 +52,7 @@ class DraftGrammarTest : public LoopTest {
     }
     for (int node = 1; node <= draft.size(); ++node) {
       const std::vector<TokenId> path = draft.Path(node);
-      // An end token is read as the end that it is.
+      // An end token is not part of the text.
       const size_t letters = path.size() - (path.back() == 30 ? 1 : 0);
       EXPECT_EQ(text.Reads(std::span(path).first(letters), scratch), letters) << node;
     }
@@ -63,7 +63,7 @@ class DraftGrammarTest : public LoopTest {
 
 TEST_F(DraftGrammarTest, DraftsKeepToTheGrammar) {
   StartWithGrammars();
-  // Of each kind of draft, and of several sequences.
+  // For each kind of draft, and for several sequences.
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     const auto id = static_cast<uint64_t>(kind) + 1;
     SessionOpening open = Following(id, Sequences(3, 6), "(b[ac]|d{2})*z", {1, 2, 3});
@@ -85,7 +85,7 @@ TEST_F(DraftGrammarTest, DraftsGoOnFromRoundToRound) {
     const DraftTree draft = Assemble(NextParts());
     ASSERT_FALSE(draft.empty());
     ExpectOfTheGrammar(draft, open);
-    // The first token is accepted; another one than the draft's may follow where there is one.
+    // The first token is accepted; a token other than the draft's may follow if there is one.
     const TokenId first = draft.token(1);
     if (first == 25) return;  // the text is complete
     const TokenId next = first == 3 ? 3 : first == 1 ? 2 : 1;
@@ -125,7 +125,7 @@ TEST_F(DraftGrammarTest, AVerdictBeforeTheGrammarIsCompiledIsRefused) {
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].round, 2u);
   EXPECT_TRUE(refused[0].chunk.tokens.empty());
-  // Opened again, it is drafted for; the first opening is forgotten.
+  // After reopening, it is drafted for again; the first opening is forgotten.
   Push(Following(1, Sequences(1, 2), "b[ac]z", {1}));
   const DraftTree draft = Assemble(NextParts());
   ASSERT_FALSE(draft.empty());

@@ -31,7 +31,7 @@ class DraftKvTest : public ::testing::Test {
     ASSERT_TRUE(model_->Forward({&share, 1}, false, &output).ok());
   }
 
-  // A trunk of `tokens` with a plan.
+  // A sequence of `tokens` with a plan.
   void Trunk(const std::vector<TokenId>& tokens, const DraftShape& shape) {
     ASSERT_TRUE(kv_->Secure(static_cast<int>(tokens.size()), shape).ok());
     Feed(kv_->sequence(DraftTree::kRoot), tokens);
@@ -42,7 +42,7 @@ class DraftKvTest : public ::testing::Test {
   std::optional<DraftKv> kv_;
 };
 
-// Draws behind each of `nodes`; the new nodes.
+// Adds draft tokens after each of `nodes`. Returns the new nodes.
 std::vector<int32_t> Grow(DraftTree& tree, const std::vector<int32_t>& nodes,
                           const std::vector<TokenId>& tokens) {
   std::vector<int32_t> grown;
@@ -90,7 +90,7 @@ TEST_F(DraftKvTest, KeepsThePathThatStandsAndGivesTheOthersBack) {
 }
 
 TEST_F(DraftKvTest, ThePagesOfTheWorstCaseAreExactlyWhatIsPromised) {
-  // Behind 6 tokens with 5 more to come: a fork at 6 shares one page and needs two, one at 8 shares
+  // After 6 tokens with 5 more to come: a fork at 6 shares one page and needs two, one at 8 shares
   // two and needs one.
   const DraftShape shape{.length = 6, .branching = {2, 1, 3}};
   const int pages = 3 + 2 + 4 * 1;
@@ -117,7 +117,7 @@ TEST_F(DraftKvTest, ThePagesOfTheWorstCaseAreExactlyWhatIsPromised) {
 }
 
 TEST_F(DraftKvTest, ForksNeverCostMoreWhereverTheyHappen) {
-  // Draws that coincide and part later need at most what was promised for parting at once.
+  // Branches that coincide and diverge later need at most the pages reserved for diverging at once.
   for (int length = 1; length <= 9; ++length) {
     for (int part = 0; part < 5; ++part) {
       Start(100);

@@ -1,5 +1,5 @@
-// What is sampled is what is sent: draft tokens have the distributions that go with them, and are
-// independent of one another.
+// What is sampled is what is sent: draft tokens have the distributions that are sent with them, and
+// are independent of one another.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-// Tokens counted against the law that they were said to be drawn from.
+// Tokens counted against the distribution from which they were reportedly sampled.
 struct Group {
   DraftDistribution law = {};
   std::map<TokenId, int64_t> counts = {};
@@ -25,7 +25,7 @@ struct Group {
   }
 };
 
-// Pairs of tokens counted against the product of their laws.
+// Pairs of tokens counted against the product of their distributions.
 struct Pair {
   DraftDistribution first = {};
   DraftDistribution second = {};
@@ -76,17 +76,17 @@ class DraftLawTest : public LoopTest {
  protected:
   static constexpr uint32_t kRounds = 20000;
 
-  // A draw of a draft: its token, the one in front of it, and the law that it came from.
+  // A token of a draft, the token before it, and the distribution from which it was sampled.
   struct Drawn {
     TokenId token;
     TokenId before;
     DraftDistribution law;
   };
-  using Depths = std::vector<std::vector<Drawn>>;  // [depth][draw, in draft order]
+  using Depths = std::vector<std::vector<Drawn>>;  // [depth][token, in draft order]
 
-  // Drafts the same place in kRounds rounds and shows the draws of each to `visit`. The model is a
-  // Markov chain of order 1: a row depends on the token in front of it alone, so that rounds can be
-  // pooled by that token; never by how long a draft turned out.
+  // Drafts the same position in kRounds rounds and passes the tokens of each to `visit`. The model
+  // is a Markov chain of order 1: a row depends only on the previous token, so that rounds can be
+  // pooled by that token, but never by the length that a draft happened to have.
   void Draft(const DraftShape& shape, const std::function<void(const Depths&)>& visit,
              const StopRule& stop = {}) {
     Start({.vocab_size = 12, .order = 1}, {}, 12);
@@ -160,7 +160,7 @@ TEST_F(DraftLawTest, TranslatedTokensFollowTheRowsThatAreSent) {
   EXPECT_GT(tested, 8);
 }
 
-// Whether a draw is there at all is decided in front of it: those that are follow their rows.
+// Whether a token is drafted is decided before it is sampled: those that are follow their rows.
 TEST_F(DraftLawTest, DraftTokensFollowTheRowsUnderStopRules) {
   for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
                                StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.8f}}) {
@@ -190,8 +190,8 @@ TEST_F(DraftLawTest, DraftTokensFollowTheRowsUnderStopRules) {
   }
 }
 
-// Every draw of a shape, by its index among the draws of its depth, follows its row; and any two of
-// a depth that stand behind the same tokens are independent, whether they share a node or not.
+// Every token of a shape, by its index within its depth, follows its row; and any two of a depth
+// after the same tokens are independent, whether they share a node or not.
 TEST_F(DraftLawTest, DrawsOfManySequencesAreIndependentAndFollowTheirRows) {
   for (const DraftShape& shape : {Sequences(3, 2), DraftShape{.length = 2, .branching = {2, 2}}}) {
     std::map<std::tuple<size_t, size_t, TokenId>, Group> groups;
@@ -226,7 +226,7 @@ TEST_F(DraftLawTest, DrawsOfManySequencesAreIndependentAndFollowTheirRows) {
   }
 }
 
-// A sequence's next token knows nothing of what another one drew, at this depth or before.
+// A sequence's next token does not depend on the tokens of another one, at this depth or before.
 TEST_F(DraftLawTest, DepthsOfDifferentSequencesAreIndependent) {
   std::map<TokenId, Pair> pairs;  // by the first sequence's first token
   Draft(Sequences(2, 2), [&pairs](const Depths& depths) {

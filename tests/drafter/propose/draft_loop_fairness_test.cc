@@ -17,7 +17,7 @@ class DraftLoopFairness : public LoopTest {
  protected:
   static constexpr uint64_t kOther = 8;
 
-  // Sessions whose plan was answered by nothing.
+  // Sessions whose plan got an empty answer.
   static std::vector<uint64_t> Refused(PuppetVerifierLink& link) {
     std::vector<uint64_t> refused;
     for (const DraftPart& draft : link.TakeDrafts()) {
@@ -57,7 +57,8 @@ TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
   EXPECT_EQ(loop_->load().sessions, 4);
   EXPECT_EQ(Limits(*link_).back(), 2);
 
-  // The newest two gave way: their drafts were sent, so the verifier hears of it with the verdict.
+  // The newest two were evicted: their drafts had been sent, so the verifier is told after the
+  // verdict.
   EXPECT_THAT(Refused(*link_), IsEmpty());
   for (uint64_t s = 1; s <= 4; ++s) Push(Verdict(s));
   StepToRest();
@@ -82,7 +83,7 @@ TEST_F(DraftLoopFairness, ASessionThatGivesWayInTheMiddleOfItsDraftIsAnswered) {
 }
 
 TEST_F(DraftLoopFairness, PagesAreSharedToo) {
-  // 28 pages of 4 tokens. One verifier's four sessions take 7 pages each, with their drafts.
+  // 28 pages of 4 tokens. One verifier's four sessions take 7 pages each, including their drafts.
   Start({.total_pages = 28});
   const std::vector<TokenId> prompt(24, 3);
   for (uint64_t s = 1; s <= 4; ++s) Push(Opening(s, 2, prompt));
@@ -96,7 +97,7 @@ TEST_F(DraftLoopFairness, PagesAreSharedToo) {
   for (uint64_t s = 1; s <= 4; ++s) Push(Verdict(s));
   StepToRest();
   EXPECT_THAT(Refused(*link_), ElementsAre(4));
-  // The larger one cannot take them back.
+  // The verifier with more pages cannot take them back.
   Push(Opening(9, 2, prompt));
   StepToRest();
   EXPECT_THAT(Refused(*link_), ElementsAre(9));
@@ -104,13 +105,13 @@ TEST_F(DraftLoopFairness, PagesAreSharedToo) {
 }
 
 TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
-  // A pass has room for four sessions' drafts.
+  // A pass has room for the drafts of four sessions.
   Start({}, {.chunk_depths = 1, .max_step_tokens = 4});
   const auto other = Connect(kOther);
   for (uint64_t s = 1; s <= 12; ++s) Push(Opening(s, 8, {3}));
   loop_->Step();
   link_->TakeDrafts();
-  // Behind twelve plans that are older, two of another verifier.
+  // Two plans of another verifier, after twelve older ones.
   Push(Opening(1, 8, {3}), kOther);
   Push(Opening(2, 8, {3}), kOther);
   loop_->Step();

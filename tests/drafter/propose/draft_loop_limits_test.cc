@@ -1,4 +1,4 @@
-// What does not fit, what is invalid, and which session goes first.
+// Sessions that do not fit, invalid ones, and the order of sessions.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 class DraftLoopLimits : public LoopTest {
  protected:
-  // The session is answered without tokens and forgotten.
+  // The session gets an answer without tokens and is forgotten.
   void ExpectRefused(uint64_t session, uint32_t round) {
     StepToRest();
     const std::vector<DraftPart> drafts = link_->TakeDrafts();
@@ -27,7 +27,7 @@ class DraftLoopLimits : public LoopTest {
     EXPECT_FALSE(drafts[0].chunk.more);
   }
 
-  // Opens session 1, lets it draft three tokens, pushes `verdict`: it must be refused.
+  // Opens session 1, lets it draft three tokens and pushes `verdict`, which must be rejected.
   void ExpectNonsense(SessionVerdict verdict) {
     Start();
     Push(Opening(1, 3));
@@ -36,7 +36,7 @@ class DraftLoopLimits : public LoopTest {
     Push(verdict);
     ExpectRefused(1, verdict.plan.round);
     ExpectEverythingBack();
-    // It is served again once it is opened again.
+    // It is served again after it is opened again.
     Push(Opening(1, 3));
     EXPECT_FALSE(TheDraft().empty());
   }
@@ -49,7 +49,7 @@ TEST_F(DraftLoopLimits, AVerdictOnAnotherRoundEndsTheMirror) {
 }
 
 TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
-  // Its coins would be drawn twice.
+  // Its random numbers would be used twice.
   ExpectNonsense(
       {.round = 1, .node = 1, .next = {1}, .plan = {.round = 1, .shape = Sequences(1, 2)}});
   ExpectNonsense(
@@ -132,7 +132,7 @@ TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
   (void)link_->TakeDrafts();
   Push(Opening(3, 1));
   ExpectRefused(3, 1);
-  Push(Opening(2, 1));  // replacing is no new session
+  Push(Opening(2, 1));  // a replacement is not a new session
   EXPECT_FALSE(TheDraft().empty());
   Push(CloseEvent{1});
   Push(Opening(3, 1));
@@ -145,7 +145,7 @@ TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   EXPECT_FALSE(TheDraft().empty());
   Push(Opening(2, 4));
   ExpectRefused(2, 1);
-  // The first one takes the last page with its next plan, and finds none with the one after.
+  // The first one takes the last page with its next plan, and finds none with the one after that.
   Push(SessionVerdict{.session = 1,
                       .round = 1,
                       .node = 4,
@@ -257,7 +257,7 @@ TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   Start({.max_position_embeddings = 8});
   const SessionOpening session = Opening(1, 10);
   Push(session);
-  // 8 tokens can be fed: 5 known ones and 3 drafted, whose last logits make a fourth.
+  // 8 tokens can be run: 5 known ones and 3 draft tokens, whose last logits give a fourth.
   ExpectSameDraft(TheDraft(), Oracle(session, {.round = 1, .shape = Sequences(1, 4)}));
   Push(SessionVerdict{.session = 1,
                       .round = 1,
@@ -287,7 +287,7 @@ TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
   Push(Opening(3, 2, {1, 2, 3}));
   loop_->Step();
   const auto& batch = model_->batches().back();
-  // The oldest, then the short one, then what is left for the other prompt.
+  // The oldest, then the short one, then the other prompt with the rest of the budget.
   ASSERT_THAT(batch, SizeIs(3));
   EXPECT_THAT(batch[0].tokens, SizeIs(36));
   EXPECT_EQ(batch[0].context, 36);
@@ -301,7 +301,7 @@ TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
   Start({}, {.max_step_tokens = 4, .max_chunk_tokens = 4});
   Push(Opening(99, 1, std::vector<TokenId>(100, 5)));
   for (uint64_t id = 2; id < 20; ++id) Push(Opening(id, 16, {1}));
-  for (int i = 0; i < 25; ++i) loop_->Step();  // 100 tokens, 4 a step
+  for (int i = 0; i < 25; ++i) loop_->Step();  // 100 tokens, 4 per step
   const std::vector<DraftPart> drafts = link_->TakeDrafts();
   ASSERT_THAT(drafts, SizeIs(1));
   EXPECT_EQ(drafts[0].session, 99u);
@@ -316,7 +316,7 @@ TEST_F(DraftLoopLimits, ABatchNeverExceedsTheModelsLimit) {
 
 class BrokenDraftLogits : public DraftLoopLimits {
  protected:
-  // Makes the row behind the tokens NaN in one place.
+  // Makes one logit NaN in the row after these tokens.
   void Break(const std::vector<TokenId>& path) {
     model_->set_on_row([row = model_->Logits(path)](std::span<float> logits) {
       if (std::equal(logits.begin(), logits.end(), row.begin())) logits[4] = NAN;
@@ -361,7 +361,7 @@ TEST_F(BrokenDraftLogits, DraftsEndInFrontOfThem) {
         EXPECT_THAT(parts, SizeIs(1));
         continue;
       }
-      // Its first part is out: the rest is answered without tokens.
+      // Its first part has been sent: the rest is answered without tokens.
       ASSERT_THAT(parts, SizeIs(2));
       EXPECT_THAT(parts[1].chunk.tokens, IsEmpty());
       ExpectEverythingBack();

@@ -80,7 +80,7 @@ TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
       Push(CloseEvent{id});
     }
     EXPECT_LT(*drafted.rbegin(), kLimit);
-    EXPECT_THAT(drafted, SizeIs(kLimit));  // and all below it are
+    EXPECT_THAT(drafted, SizeIs(kLimit));  // and all below it are drafted
   }
 }
 
@@ -99,7 +99,7 @@ TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
   Push(session);
   const DraftTree first = TheDraft();
   ExpectSameDraft(first, Oracle(session));
-  // The penalty matters here: without it a token comes twice.
+  // The penalty matters here: without it a token occurs twice.
   session.sampling.presence_penalty = 0.f;
   EXPECT_NE(Tokens(first), Tokens(Oracle(session)));
 }
@@ -143,7 +143,7 @@ TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed)
                       .plan = {.round = 2, .shape = Sequences(1, 1)}});
   (void)TheDraft();
   const auto& share = model_->batches().back().at(0);
-  EXPECT_EQ(share.context, 5 + 2);  // the last draft token had never been fed
+  EXPECT_EQ(share.context, 5 + 2);  // the last draft token had not been run
   EXPECT_THAT(share.tokens, ElementsAre(drafted[2], 17));
 }
 
@@ -252,7 +252,7 @@ TEST_F(DraftLoopTest, ADisconnectFreesAllPagesAtOnce) {
   loop_->Step();
   ExpectEverythingBack();
   (void)link_->TakeDrafts();
-  Push(Opening(1, 4));  // late, of the same connection: nobody to serve
+  Push(Opening(1, 4));  // late, on the same connection: there is nobody to serve
   StepToRest();
   ExpectEverythingBack();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
@@ -267,7 +267,7 @@ TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
                       .node = 0,
                       .next = {1},
                       .plan = {.round = 2, .shape = Sequences(1, 16)}});
-  StepToRest();  // takes pages, which is not told
+  StepToRest();  // takes pages, which is not reported
   Push(CloseEvent{1});
   Push(CloseEvent{1});
   Push(DrainEvent{});

@@ -1,5 +1,5 @@
 // The drafts that sessions must get, computed from the definition: a new sampling state and the
-// whole path for every row and token, without KV, batches and frontier.
+// whole path for every row and token, without KV, batches and a frontier.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,10 +27,10 @@
 
 namespace outrider {
 
-// Of the draft of `plan` behind `session.tokens`.
+// Computes the draft of `plan` after `session.tokens`.
 class DraftOracle {
  public:
-  // `head`: nullptr without.
+  // `head`: nullptr if there is none.
   DraftOracle(const FakeModel& model, const SessionOpening& session, DraftPlan plan, int allowed,
               const DraftDistributionLimits& limits, const AcceptanceHead* head = nullptr)
       : model_(model),
@@ -67,14 +67,14 @@ class DraftOracle {
   }
 
  private:
-  // Whether the row that the path's last token was drawn from made it the last one.
+  // Whether the row from which the path's last token was sampled made it the last one.
   bool StoppedInFront(std::span<const TokenId> path) const {
     const std::span<const TokenId> front = path.first(path.size() - 1);
     const StopRule& stop = plan_.stop;
     if (stop.kind == StopRule::Kind::kHead) {
       double product = 1;
       for (size_t i = 1; i <= front.size() && head_ != nullptr; ++i) {
-        // A FakeModel's hidden state: the first logits.
+        // A FakeModel's hidden state is its first logits.
         const std::vector<float> row = Logits(front.first(i));
         const std::span<const float> hidden(row.data(), static_cast<size_t>(head_->width));
         product /= 1 + std::exp(-static_cast<double>(head_->Logits(hidden)[0]));
@@ -125,7 +125,7 @@ class DraftOracle {
     return MakeDraftDistribution(Distribution(path), limits_);
   }
 
-  // Draw `index` of its depth, the `nth` behind its prefix; -1: none.
+  // Token `index` of its depth, the `nth` after its prefix; -1: none.
   TokenId Token(std::span<const TokenId> path, uint32_t index, uint32_t nth) const {
     const auto depth = static_cast<uint32_t>(path.size());
     if (session_.kind == DraftKind::kSampled) {
@@ -138,7 +138,7 @@ class DraftOracle {
           RaceWinners(Distribution(path), static_cast<int>(nth) + 1, session_.seed, position);
       return nth < winners.size() ? winners[nth] : -1;
     }
-    // The nth most likely: everything more likely is biased away.
+    // The nth most likely token: all more likely ones are excluded by biases.
     SessionOpening biased = session_;
     for (uint32_t i = 0;; ++i) {
       SequenceSampling sampling =
@@ -175,7 +175,7 @@ inline std::vector<int32_t> DrawsOf(const DraftTree& draft, int node) {
   return {draft.draws(node).begin(), draft.draws(node).end()};
 }
 
-// In their order, or as far as this program's device can tell them apart.
+// In order, or within the tolerance of this program's device.
 inline void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
   if (testing::WeightTolerance() == 0) {
     EXPECT_EQ(actual.ids, expected.ids);
@@ -187,8 +187,9 @@ inline void ExpectSameLaw(const DraftDistribution& actual, const DraftDistributi
   for (size_t i = 0; i < expected.ids.size(); ++i) {
     weights[expected.ids[i]].second = expected.weights[i];
   }
-  // The last entry that the limits keep may be kept by one of them alone, where the mass before it
-  // is all but enough: at most what the limits leave out. The others share its weight.
+  // The last entry within the limits may be kept by only one of the two, when the mass before it is
+  // almost sufficient: it has at most the mass that the limits leave out, and its weight goes to
+  // the others.
   const auto left_out = static_cast<int64_t>(
       std::ceil((1 - static_cast<double>(DraftDistributionLimits{}.mass)) * kDraftWeightTotal));
   int64_t edge = 0;
@@ -204,7 +205,7 @@ inline void ExpectSameLaw(const DraftDistribution& actual, const DraftDistributi
   }
 }
 
-// Nodes, their draws in order, and laws.
+// Nodes, their children in order, and distributions.
 inline void ExpectSameDraft(const DraftTree& actual, const DraftTree& expected) {
   ASSERT_EQ(Tokens(actual), Tokens(expected));
   for (int node = 0; node <= expected.size(); ++node) {

@@ -1,5 +1,5 @@
-// KV that the drafter keeps for sessions with the same beginning: only the rest is computed, drafts
-// are the same as without it, and every page is freed.
+// KV that the drafter caches for sessions with a common beginning: only the rest is computed,
+// drafts are the same as without it, and every page is freed.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -24,7 +24,7 @@ class DraftPrefix : public LoopTest {
     return prompt;
   }
 
-  // Tokens that the last passes computed, drafts included.
+  // Tokens computed since pass `batches`, including drafts.
   int ComputedSince(size_t batches) const {
     int tokens = 0;
     for (size_t i = batches; i < model_->batches().size(); ++i) {
@@ -35,8 +35,8 @@ class DraftPrefix : public LoopTest {
     return tokens;
   }
 
-  // Opens a session of one draft token, whose draft must be that of an empty model; the tokens that
-  // were computed for it.
+  // Opens a session with one draft token, whose draft must be that of an empty model. Returns the
+  // number of tokens computed for it.
   int OpenAndCount(uint64_t id, const std::vector<TokenId>& tokens) {
     const size_t before = model_->batches().size();
     SessionOpening open = Opening(id, 1, tokens);
@@ -91,7 +91,7 @@ TEST_F(DraftPrefix, TheNextTurnIsReadFromWhereItBegins) {
   Push(CloseEvent{1});
   for (const TokenId token : draft.Path(3)) text.push_back(token);
   text.insert(text.end(), {7, 8, 9});
-  // 13 tokens were fed, whose pages are three.
+  // 13 tokens were run, which are three whole pages.
   EXPECT_EQ(OpenAndCount(2, text), 16 - 12);
   ExpectPagesBackAtTheEnd();
 }
@@ -111,7 +111,7 @@ TEST_F(DraftPrefix, DraftsAheadAreClosedWithTheirSession) {
   ExpectPagesBackAtTheEnd();
 }
 
-// Texts take all pages in turn, and no plan is refused for what is kept.
+// Texts use up all pages in turn, and no plan is rejected because of cached prefixes.
 TEST_F(DraftPrefix, PrefixesGiveWayToPlans) {
   StartKeeping(/*pages=*/12);
   for (uint64_t session = 1; session <= 40; ++session) {

@@ -1,5 +1,5 @@
 // The drafting loop over a real model: after any verdict its KV equals that of a session opened at
-// that position, and its count of pages agrees with the model's.
+// that position, and its page count agrees with the model's.
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -35,7 +35,7 @@ class DraftRealModel : public ::testing::Test {
 
   void Push(LinkMessage message) { ASSERT_TRUE(loop_->Push({1, std::move(message)})); }
 
-  // Steps `steps` times, or to rest; the draft as far as it was sent.
+  // Runs `steps` steps, or until idle. Returns the part of the draft that was sent.
   DraftTree Drafted(int steps = 1000) {
     while (steps-- > 0 && loop_->Step()) continue;
     DraftTree tree;
@@ -45,7 +45,7 @@ class DraftRealModel : public ::testing::Test {
     return tree;
   }
 
-  // Weights differ by rounding at most: a batch of another make-up sums in another order.
+  // Weights differ only by rounding: another batch sums in another order.
   static void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
     std::map<TokenId, int> difference;
     for (size_t i = 0; i < actual.ids.size(); ++i) {
@@ -66,8 +66,8 @@ class DraftRealModel : public ::testing::Test {
 TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
   const DraftShape shape{.length = 4, .branching = {3, 2}};
   int verdicts = 0;
-  for (int prompt = 3; prompt <= 6; ++prompt) {  // forks at every place within a page
-    for (const int steps : {2, 3, 1000}) {       // in the middle of a draft, and behind it
+  for (int prompt = 3; prompt <= 6; ++prompt) {  // forks at every position within a page
+    for (const int steps : {2, 3, 1000}) {       // in the middle of a draft, and after it
       for (int node = 0;; node += 3) {
         std::vector<TokenId> tokens = RandomTokens(prompt, kVocab, static_cast<uint64_t>(prompt));
         Push(Opening(1, shape, tokens));
@@ -98,7 +98,7 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
   EXPECT_GT(verdicts, 30);
 }
 
-// Where the KV of a text's beginning is kept, drafts have the same bits as without.
+// If the KV of a text's beginning is cached, drafts have the same bits as without.
 TEST_F(DraftRealModel, DraftsOnKeptPrefixesAreTheSame) {
   const DraftShape shape{.length = 4, .branching = {2}};
   std::vector<std::vector<TokenId>> texts;

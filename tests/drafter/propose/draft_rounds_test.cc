@@ -1,4 +1,4 @@
-// Trees through the loop: which tokens are fed, and that the draft after any verdict is the one
+// Trees through the loop: which tokens are run, and that the draft after any verdict is the one
 // that a session opened at that position would get.
 #include <gmock/gmock.h>
 
@@ -15,8 +15,8 @@ using ::testing::SizeIs;
 
 class DraftRoundsTest : public LoopTest {
  protected:
-  // The round behind `node` and `next`: the mirror's next draft must be the one of a session opened
-  // at that place.
+  // The round after `node` and `next`: the mirror's next draft must be that of a session opened at
+  // that position.
   void ExpectDraftBehind(SessionOpening session, const DraftTree& draft, int node,
                          std::vector<TokenId> next) {
     const DraftPlan plan{.round = session.plan.round + 1, .shape = Sequences(3, 4)};
@@ -39,11 +39,11 @@ TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
   const DraftTree draft = TheDraft();
   ExpectSameDraft(draft, Oracle(session));
   ASSERT_EQ(draft.total_draws(), 30);
-  ASSERT_LT(draft.size(), 30);  // some draws coincide
+  ASSERT_LT(draft.size(), 30);  // some draft tokens coincide
   std::vector<size_t> nodes(6, 0);
   for (int node = 1; node <= draft.size(); ++node) ++nodes[static_cast<size_t>(draft.depth(node))];
   const auto& batches = model_->batches();
-  ASSERT_THAT(batches, SizeIs(5));  // the last depth is never fed
+  ASSERT_THAT(batches, SizeIs(5));  // the last depth is never run
   for (size_t depth = 1; depth < 5; ++depth) {
     EXPECT_THAT(batches[depth], SizeIs(nodes[depth]));
     for (const FakeModel::Share& share : batches[depth]) {
@@ -65,7 +65,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   EXPECT_THAT(parts[1].chunk.tokens, SizeIs(6));
   EXPECT_THAT(parts[2].chunk.tokens, SizeIs(3));
   ExpectSameDraft(Assemble(std::move(parts)), Oracle(session));
-  // A draft that ends with a part has no empty one behind it.
+  // A draft whose last part is full has no empty part after it.
   Push(Opening(2, Sequences(2, 4)));
   StepToRest();
   parts = link_->TakeDrafts();
@@ -80,7 +80,7 @@ TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
   const int nodes = TheDraft().size();
   for (int node = 0; node <= nodes; ++node) {
     for (const std::vector<TokenId>& next : {std::vector<TokenId>{17}, {}, {2, 7, 1, 8}}) {
-      Push(session);  // anew
+      Push(session);  // again
       const DraftTree draft = TheDraft();
       ASSERT_EQ(draft.size(), nodes);
       ExpectDraftBehind(session, draft, node, next);
@@ -111,7 +111,7 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
   ASSERT_THAT(batch, SizeIs(1));
   EXPECT_EQ(batch[0].context, 5 + 3);
   EXPECT_THAT(batch[0].tokens, SizeIs(1));
-  // The last depth has not been fed.
+  // The last depth has not been run.
   const DraftTree second = TheDraft();
   Push(SessionVerdict{.session = 1,
                       .round = 2,
@@ -126,7 +126,7 @@ TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
 
 TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
   for (int node = 0; node <= 6; ++node) {
-    for (int steps = 2; steps <= 4; ++steps) {  // as the first part goes out, then further on
+    for (int steps = 2; steps <= 4; ++steps) {  // when the first part is sent, then further on
       Start({}, {.chunk_depths = 2});
       SessionOpening session = Opening(1, Sequences(3, 6));
       Push(session);
@@ -138,7 +138,7 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
       for (DraftPart& part : parts) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
       if (node > sent.size()) continue;
       ExpectDraftBehind(session, sent, node, {9});
-      // Nothing is left of what was abandoned.
+      // Nothing remains of the abandoned draft.
       Push(CloseEvent{1});
       StepToRest();
       ExpectEverythingBack();
@@ -180,7 +180,7 @@ TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
     StepToRest();
     ExpectEverythingBack();
     start(steps);
-    Push(Opening(1, Sequences(-1, 5)));  // replaces it, and is refused
+    Push(Opening(1, Sequences(-1, 5)));  // replaces it, and is rejected
     StepToRest();
     ExpectEverythingBack();
     start(steps);
@@ -195,7 +195,7 @@ TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
 }
 
 TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
-  // 5 tokens and 3 more to feed: 2 pages, and one each for three forks.
+  // 5 tokens and 3 more to run: 2 pages, and one for each of three forks.
   Start({.page_tokens = 4, .total_pages = 4});
   Push(Opening(1, Sequences(4, 4)));
   EXPECT_TRUE(TheDraft().empty());
@@ -208,7 +208,7 @@ TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
 TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
   Start({.page_tokens = 4, .total_pages = 6});
   const SessionOpening first = Opening(1, Sequences(4, 4));
-  Push(first);                                      // 2 pages, 3 promised
+  Push(first);                                      // 2 pages, 3 reserved
   Push(Opening(2, 1, std::vector<TokenId>(8, 2)));  // 2 pages, 1 is left
   StepToRest();
   std::map<uint64_t, std::vector<DraftPart>> drafts;
@@ -228,7 +228,7 @@ TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
   EXPECT_EQ(TheDraft().max_depth(), 2);
 }
 
-// Predictions and what verdicts say of them meet: labels of 0 teach the head to stop earlier.
+// Predictions are matched with verdicts: labels of 0 teach the head to stop earlier.
 TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
   Start({}, {.head = &Head()});
   SessionOpening session = Opening(1, 8);
@@ -257,7 +257,7 @@ TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
 }
 
 // Sessions of every kind through rounds of every shape, with few pages; each draft is compared with
-// the definition, so that one wrong token in a KV, one coin of another draw shows.
+// the definition, so that one wrong token in a KV or one wrong random number shows.
 TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
   Start({.sharpness = 6.f, .total_pages = 250, .eos_token_ids = {30}},
         {.max_draft_length = 8,
@@ -338,7 +338,8 @@ TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
     const auto id = static_cast<uint64_t>(below(kSessions));
     Mirror& mirror = mirrors.at(id);
     SessionOpening& session = mirror.session;
-    // Mostly verdicts on drafts that came; some on parts or on none, some sessions anew.
+    // Mostly verdicts on drafts that arrived; some on parts or on none, and some sessions are
+    // reopened.
     if (!mirror.answered && session.plan.shape.length > 0 && below(6) > 0) continue;
     if (below(40) == 0 || session.tokens.size() > 150) {
       if (below(2) == 0) Push(CloseEvent{id});

@@ -65,7 +65,7 @@ TEST_F(DraftSenderTest, LoadIsToldToThoseWhoKnowAnother) {
   EXPECT_THAT(told(connection), IsEmpty());
   Hold(connection, 1, 2);
   EXPECT_THAT(told(connection), ElementsAre(4));
-  RunPass();  // takes pages at most, which is not told
+  RunPass();  // takes pages at most, which is not reported
   EXPECT_THAT(told(connection), IsEmpty());
   VerifierConnection& other = Connect(2);
   Hold(other, 1, 2);

@@ -25,7 +25,8 @@ class DraftSessionTest : public ::testing::Test {
     return std::move(session).value();
   }
 
-  // Feeds what is missing and draws a depth at which `tokens` are the most likely, falling.
+  // Runs the missing tokens and drafts a depth at which `tokens` are the most likely, in descending
+  // order.
   static void Draw(DraftSession& session, const std::vector<TokenId>& tokens) {
     session.MarkFed(static_cast<int>(session.Missing().size()));
     std::vector<float> rows(8 * session.frontier().size(), 0.f);
@@ -68,7 +69,7 @@ TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
 }
 
 TEST_F(DraftSessionTest, CountsTheKvOfTokensThatStandOnly) {
-  // Nodes 1 2 3 of one sequence; the last one is never fed.
+  // Nodes 1 2 3 of one sequence; the last one is never run.
   const std::vector<int> kept = {3, 4, 5, 5};
   const std::vector<int> fed = {0, 1, 2, 2};
   for (int node = 0; node <= 3; ++node) {
@@ -90,9 +91,9 @@ TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
   Draw(session, {4, 3});
   (void)session.TakeChunk();
   ASSERT_EQ(session.draft().size(), 6);
-  EXPECT_EQ(*session.Apply(Decision(6, {0})), 2);  // behind node 2: 4 is node 5, 3 is node 6
+  EXPECT_EQ(*session.Apply(Decision(6, {0})), 2);  // after node 2: 4 is node 5, 3 is node 6
   session.MarkFed(0);
-  EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was fed, its child was not
+  EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was run, its child was not
 }
 
 TEST_F(DraftSessionTest, OnlyWhatWasSentCanStand) {
@@ -105,7 +106,7 @@ TEST_F(DraftSessionTest, OnlyWhatWasSentCanStand) {
   EXPECT_EQ(session.Apply(Decision(3, {0})).status().code(), Code::kInvalidArgument);
   const Result<int> applied = session.Apply(Decision(2, {0}));
   ASSERT_TRUE(applied.ok());
-  EXPECT_EQ(*applied, 2);  // fed for the depth that was not sent
+  EXPECT_EQ(*applied, 2);  // run for the depth that was not sent
   EXPECT_THAT(session.Missing(), ElementsAre(0));
 }
 
@@ -126,7 +127,7 @@ TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
 
 TEST_F(DraftSessionTest, CutsPlansToTheDepthsThatCanBeFed) {
   bounds_.max_context = 5;
-  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 3);  // depths behind 3, 4 and 5 tokens
+  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 3);  // depths after 3, 4 and 5 tokens
   bounds_.max_draft_length = 2;
   EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 2);
   EXPECT_FALSE(Make(Sequences(1, 0)).drafting());

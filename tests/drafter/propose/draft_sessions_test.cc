@@ -16,7 +16,7 @@ using ::testing::SizeIs;
 
 class DraftSessionsTest : public PartsTest {
  protected:
-  // What observers hear of sessions' ends.
+  // Records what observers are told at the end of sessions.
   class Ends final : public DraftObserver {
    public:
     void OnRefused(const HeldSession& held, const Status&) override { Add("refused", held); }
@@ -74,7 +74,7 @@ TEST_F(DraftSessionsTest, PagesGoToTheVerifierWithFewerTokens) {
   VerifierConnection& small = Connect(2);
   Hold(small, 1, 1, prompt);
   EXPECT_THAT(ends_.heard, ElementsAre("refused 2", "closed 2"));
-  // It holds as many tokens as the other now, and can take nothing.
+  // It has as many tokens as the other now, and can take nothing.
   Result<DraftSession> session =
       DraftSession::Create(Opening(2, Sequences(1, 1), prompt), &small.bounds);
   HeldSession& held = parts_->sessions.Add(small, 2, std::move(session).value());

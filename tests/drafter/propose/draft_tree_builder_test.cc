@@ -23,7 +23,7 @@ using ::testing::SizeIs;
 
 constexpr int kVocab = 6;
 
-// Logits behind a path: any function of it will do.
+// Logits after a path: any function of it would do.
 std::vector<float> Logits(std::span<const TokenId> path) {
   std::vector<float> row(kVocab);
   size_t hash = 17;
@@ -32,10 +32,10 @@ std::vector<float> Logits(std::span<const TokenId> path) {
   return row;
 }
 
-// What a plan's draft was told, put together in draft order.
+// The chunks of a plan's draft, assembled in draft order.
 struct Grown {
   DraftTree tree;
-  std::vector<DraftChunk> chunks;  // one a depth
+  std::vector<DraftChunk> chunks;  // one per depth
 };
 
 Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
@@ -72,9 +72,9 @@ TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
   }
 }
 
-// Draws come from the integers that are sent, not from the row that they were rounded from: 43690
-// equal probabilities are 1.5 of 65536 each, so the lower half of the ids is sent, and has to be
-// drawn, twice as often as the upper one.
+// Tokens are sampled from the integers that are sent, not from the row before rounding: 43690 equal
+// probabilities are 1.5 of 65536 each, so the lower half of the ids is sent, and must be sampled,
+// twice as often as the upper one.
 TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   constexpr int kWide = 43690, kDraws = 2000;
   DraftTreeBuilder builder({.shape = Sequences(kDraws, 1),
@@ -92,11 +92,11 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   for (const int32_t node : builder.tree().draws(DraftTree::kRoot)) {
     low += builder.tree().token(node) < kWide / 2;
   }
-  // Five standard deviations of 2000 draws are 0.053.
+  // Five standard deviations of 2000 samples are 0.053.
   EXPECT_NEAR(low / static_cast<double>(kDraws), 2. / 3, 0.053);
 }
 
-// And not from what the limits cut off: 500 draws of two tokens of six.
+// And not from what the limits cut off: 500 samples of two tokens of six.
 TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
   const Grown grown = Grow({.shape = Sequences(500, 1),
                             .seed = 4,
@@ -108,7 +108,7 @@ TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
 }
 
 TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
-  // Twelve draws of six tokens: some coincide.
+  // Twelve samples of six tokens: some coincide.
   const Grown grown = Grow({.shape = Sequences(12, 3), .seed = 2, .round = 1});
   EXPECT_EQ(grown.tree.total_draws(), 36);
   ASSERT_THAT(grown.tree.draws(DraftTree::kRoot), SizeIs(12));
@@ -118,7 +118,7 @@ TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
   }
   EXPECT_EQ(first, grown.chunks[0].tokens);
   EXPECT_LE(grown.tree.size(), 6 + 12 + 12);
-  // A node that was drawn n times draws n times.
+  // A node that was sampled n times is continued n times.
   std::vector<int> times(static_cast<size_t>(grown.tree.size()) + 1, 0);
   for (int node = 0; node <= grown.tree.size(); ++node) {
     for (const int32_t child : grown.tree.draws(node)) ++times[static_cast<size_t>(child)];
@@ -136,7 +136,7 @@ TEST(DraftTreeBuilder, ADrawOfATreeDescendsFromTheOneThatItsIndexNames) {
   const DraftShape shape{.length = 4, .branching = {2, 3, 2}};
   const Grown grown = Grow({.shape = shape, .seed = 6, .round = 1});
   ASSERT_THAT(grown.chunks, SizeIs(4));
-  std::vector<int32_t> nodes = {DraftTree::kRoot};  // that the draws of the depth before gave
+  std::vector<int32_t> nodes = {DraftTree::kRoot};  // the nodes of the previous depth's tokens
   for (int depth = 0; depth < 4; ++depth) {
     const DraftChunk& chunk = grown.chunks[static_cast<size_t>(depth)];
     const auto draws = static_cast<size_t>(shape.draws(depth));
@@ -164,7 +164,7 @@ TEST(DraftTreeBuilder, AnEndOfSequenceEndsItsSequenceAndTouchesNoOther) {
       for (size_t sequence = 0; sequence < 4; ++sequence) {
         if (!alive[sequence]) continue;
         expected.push_back(whole.chunks[depth].tokens[sequence]);
-        alive[sequence] = expected.back() != eos[0];  // itself it stays
+        alive[sequence] = expected.back() != eos[0];  // the token itself stays
         ended += !alive[sequence];
       }
       if (expected.empty()) {
@@ -177,15 +177,15 @@ TEST(DraftTreeBuilder, AnEndOfSequenceEndsItsSequenceAndTouchesNoOther) {
   EXPECT_GT(ended, 100);
 }
 
-// With its laws.
+// With its distributions.
 DraftTree Rebuilt(const Grown& grown) {
   DraftTree tree;
   for (const DraftChunk& chunk : grown.chunks) EXPECT_TRUE(tree.Append(chunk).ok());
   return tree;
 }
 
-// Under a stop rule the draft is the one without, cut: behind what was drawn from a row that stops,
-// nothing is drawn, and every other draw is the one that it would be.
+// Under a stop rule the draft is the one without it, cut: nothing is drafted after a token sampled
+// from a row that stops, and every other token is unchanged.
 TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
   const StopRule stop{.kind = StopRule::Kind::kConfidence, .threshold = 0.245f};
   int stopped = 0, went_on = 0, mixed = 0;
@@ -225,7 +225,7 @@ TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
   EXPECT_GT(mixed, 30);
 }
 
-// 1 - prod of the head's word along each path against h; the root's own is not looked at.
+// 1 - prod of the head's predictions along each path against h; the root's own is ignored.
 TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
   const auto depths = [](float h, const std::vector<float>& accepted) {
     DraftTreeBuilder builder({.shape = Sequences(1, 6),
@@ -244,7 +244,7 @@ TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
   EXPECT_EQ(depths(0.f, sure), 6);
   EXPECT_EQ(depths(0.3f, sure), 6);
   EXPECT_EQ(depths(0.3f, {0.f, 1.f, 1.f, 1.f, 1.f, 1.f}), 6);
-  EXPECT_EQ(depths(0.3f, even), 5);  // 1 - 0.9^3 = 0.271, 1 - 0.9^4 = 0.344: four looked at
+  EXPECT_EQ(depths(0.3f, even), 5);  // 1 - 0.9^3 = 0.271, 1 - 0.9^4 = 0.344: four predictions count
   EXPECT_EQ(depths(0.05f, even), 2);
   EXPECT_EQ(depths(0.9f, {1.f, 0.f, 1.f, 1.f, 1.f, 1.f}), 2);
   EXPECT_EQ(depths(1.f, {1.f, 0.f, 0.f, 1.f, 1.f, 1.f}), 6);
@@ -257,7 +257,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
                             .seed = 3,
                             .round = 1});
   SequenceSampling sampling({}, kVocab, kVocab);
-  // A token is thought likely if it is even: 0.9, else 0.4.
+  // Even tokens get a prediction of 0.9, others 0.4.
   while (!builder.frontier().empty()) {
     std::vector<float> rows, accepted;
     for (const int32_t node : builder.frontier()) {
@@ -270,7 +270,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
   int odd = 0, even = 0;
   const DraftTree& tree = builder.tree();
   for (int node = 1; node <= tree.size(); ++node) {
-    // Behind an odd token there is one more draw, and the path ends.
+    // There is one more token after an odd one, and the path ends.
     bool odd_in_front = false;
     std::vector<TokenId> path = tree.Path(node);
     path.pop_back();
@@ -304,7 +304,8 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
           EXPECT_EQ(chunk.more, !builder.frontier().empty());
           ASSERT_TRUE(rebuilt.Append(std::move(chunk)).ok());
         }
-        // Rebuilt with its laws: exactly what was asked for, and the same nodes and draws.
+        // Rebuilt with its distributions: exactly what was requested, and the same nodes in the
+        // same order.
         EXPECT_TRUE(Validate(rebuilt, shape, /*with_distributions=*/true, kVocab).ok());
         ASSERT_EQ(rebuilt.size(), builder.tree().size());
         for (int node = 0; node <= rebuilt.size(); ++node) {
@@ -369,7 +370,7 @@ TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
     for (const int32_t child : grown.tree.draws(node)) tokens.push_back(grown.tree.token(child));
     const int draws = depth == 0 ? 2 : depth == 1 ? 4 : 1;
     EXPECT_EQ(tokens, RaceWinners(row, draws, 77, static_cast<uint32_t>(kPosition + depth)));
-    EXPECT_THAT(tokens, SizeIs(std::min(draws, 3)));  // top-k leaves three
+    EXPECT_THAT(tokens, SizeIs(std::min(draws, 3)));  // top-k keeps three
   }
   for (const DraftChunk& chunk : grown.chunks) EXPECT_THAT(chunk.distributions, IsEmpty());
 }

@@ -29,7 +29,7 @@ class HeadLearnerTest : public PartsTest {
     std::vector<std::pair<float, float>> heard;
   };
 
-  // A session whose draft of four tokens was drawn under the head's rule, stopping nowhere.
+  // A session whose draft of four tokens was made under the head's rule, without stopping.
   HeldSession& Drafted(const AcceptanceHead* head) {
     Build({.chunk_depths = 8, .head = head}, {}, &heard_);
     SessionOpening open = Opening(1, Sequences(1, 4));

@@ -1,4 +1,4 @@
-// What the drafting loop records for training a head, and that no draft changes by it.
+// What the drafting loop records for training a head, and that recording changes no draft.
 #include "drafter/propose/head_recorder.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ class HeadRecorderTest : public LoopTest {
     Start({}, options);
   }
 
-  // What was recorded; the loop is over.
+  // The recorded data; ends the loop.
   HeadData Recorded() {
     loop_.reset();
     recorder_.reset();
@@ -49,8 +49,8 @@ class HeadRecorderTest : public LoopTest {
     return session;
   }
 
-  // The verdict that node `node` stands, `next` behind it and that node i was as likely as label(i)
-  // of 255, for `labelled` nodes; moves `session` along.
+  // Sends the verdict that accepts node `node`, continues with `next` and gives node i the
+  // acceptance probability label(i) of 255, for `labelled` nodes; updates `session`.
   void Decide(SessionOpening& session, const DraftTree& draft, int node, TokenId next,
               int labelled) {
     std::string acceptance;
@@ -72,7 +72,7 @@ class HeadRecorderTest : public LoopTest {
     return static_cast<uint8_t>(session.plan.round * 37 + static_cast<uint32_t>(node) * 11);
   }
 
-  // By the definition: the state of every node that drew again, with its label.
+  // The definition: the state of every node with children, with its label.
   void Expect(const SessionOpening& session, const DraftTree& draft, int labelled) {
     for (int node = 1; node <= labelled; ++node) {
       if (draft.draws(node).empty()) continue;
@@ -101,8 +101,9 @@ class HeadRecorderTest : public LoopTest {
   std::map<std::vector<float>, int> expected_;
 };
 
-// Chains and trees, verdicts anywhere that score some of the draft or all, working ahead or not,
-// with a head in use or none: the drafts are the definition's, and so are the examples.
+// Chains and trees, verdicts anywhere that score a part of the draft or all of it, with and without
+// lookahead drafting, with and without a head in use: drafts equal the definition, and so do the
+// examples.
 TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
@@ -126,7 +127,7 @@ TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
           ASSERT_FALSE(HasFailure());
           const int labelled = below(draft.size() + 1);
           Expect(session, draft, labelled);
-          // Likely ends, so that drafts made ahead are taken up.
+          // Likely ends, so that drafts made ahead are used.
           const int node = below(draft.size() + 1);
           std::vector<TokenId> path = session.tokens;
           for (const TokenId token : draft.Path(node)) path.push_back(token);
@@ -157,7 +158,7 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
   for (const TokenId first : {3, 4, 3}) {
     SessionOpening session = Trained(1, Sequences(1, 3));
     session.tokens = {first, 1, 4, 1, 5};
-    session.prompt_tokens = 2;  // the rest was written before the drafter came
+    session.prompt_tokens = 2;  // the rest was written before the drafter joined
     Push(session);
     Decide(session, TheDraft(), 0, 9, 3);
     StepToRest();
@@ -173,11 +174,11 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
 TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
   StartRecording();
   std::vector<SessionOpening> sessions(6, Trained(1, Sequences(1, 4)));
-  sessions[1].plan.stop.threshold = 0.999f;               // a stop rule chooses
-  sessions[2].plan.stop = {};                             // verdicts say nothing
-  sessions[3].kind = DraftKind::kRace;                    // no law
-  sessions[4].sampling.temperature = 0.5f;                // another head's
-  sessions[5].sampling.logit_bias = {{TokenId{3}, 1.f}};  // not to be named in a header
+  sessions[1].plan.stop.threshold = 0.999f;               // a stop rule decides
+  sessions[2].plan.stop = {};                             // verdicts carry no labels
+  sessions[3].kind = DraftKind::kRace;                    // no distribution
+  sessions[4].sampling.temperature = 0.5f;                // needs another head
+  sessions[5].sampling.logit_bias = {{TokenId{3}, 1.f}};  // cannot be described in a header
   for (const SessionOpening& session : sessions) {
     SessionOpening open = session;
     Push(open);
@@ -185,7 +186,7 @@ TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
     StepToRest();
     TakeDrafts();
   }
-  EXPECT_EQ(Recorded().size(), 3u);  // of the first session alone
+  EXPECT_EQ(Recorded().size(), 3u);  // only of the first session
 }
 
 TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {

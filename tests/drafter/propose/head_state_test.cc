@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// Logit = the hidden state's only entry.
+// The logit is the hidden state's only entry.
 const AcceptanceHead kIdentity{.width = 1, .depth = 0, .parameters = {1.f, 0.f}};
 
 float Chance(float logit) { return 1.f / (1.f + std::exp(-logit)); }
@@ -25,7 +25,7 @@ TEST(HeadState, PredictsByTheLogisticFunction) {
   EXPECT_NEAR(chances[2], 0.f, 1e-9f);
 }
 
-// A head that is off by a constant logit: the bias finds it, as far as the cap.
+// A head whose logits are off by a constant: the bias corrects it, up to the cap.
 TEST(HeadState, LearnsTheBiasThatItsHeadLacks) {
   for (const float off : {-1.f, 0.7f, 5.f}) {
     HeadState state(&kIdentity);
@@ -50,7 +50,7 @@ TEST(HeadState, OneTokenMovesTheBiasByLittle) {
 TEST(HeadState, TheThresholdFollowsTheSpeed) {
   HeadState state(&kIdentity);
   EXPECT_EQ(state.threshold(), kFirstHeadThreshold);
-  // The published times and speed of Alpaca: a pass of 23.4 ms, 18.9 tokens a second, 0.832
+  // The published times and speed on Alpaca: a pass of 23.4 ms, 18.9 tokens per second, 0.832
   // accepted: 1 - 18.9 * 0.0234 / 0.832^2 = 0.361.
   for (int i = 0; i < 1000; ++i) {
     state.OnPass(0.0234);

@@ -25,7 +25,7 @@ class LookaheadTest : public PartsTest {
     std::vector<bool> heard;
   };
 
-  // The verdict that the draft is rejected from its first token on.
+  // A verdict that rejects the draft from its first token on.
   static SessionVerdict Rejection(const HeldSession& held, TokenId next) {
     const uint32_t round = held.mirror->session.round();
     return {.session = held.id,
@@ -157,7 +157,7 @@ TEST_F(LookaheadTest, ReportsNothingWhereNothingWasGuessed) {
   EXPECT_THAT(hits_.heard, IsEmpty());
 }
 
-// The gate opens and shuts by the time of rounds that follow each other.
+// The gate opens and closes depending on the time of consecutive rounds.
 TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
   Build({.lookahead = {.tokens = 64}});
   HeldSession& held = Hold(Connect(1), 1, 1);
@@ -167,7 +167,7 @@ TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
   SessionVerdict verdict = Rejection(held, 7);
   (void)parts_->lookahead.Take(held, verdict);
   EXPECT_TRUE(held.drafted.has_value());
-  verdict.plan.round = 5;  // rounds 2 to 4 had no draft of this drafter's
+  verdict.plan.round = 5;  // rounds 2 to 4 had no draft from this drafter
   (void)parts_->lookahead.Take(held, verdict);
   EXPECT_FALSE(held.drafted.has_value());
 }

@@ -1,5 +1,6 @@
-// The loop's tests are built twice: once with all logits coming to the host (no_device.cc), once
-// with a model whose device, the CUDA kernels' emulation, picks from them (emulated_device.cc).
+// The loop's tests are built twice: once with all logits copied to the host (no_device.cc), once
+// with a model whose device, the emulation of the CUDA kernels, picks from them
+// (emulated_device.cc).
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,11 @@
 
 namespace outrider::testing {
 
-// Gives the model the device of this program, if it has one.
+// Gives the model this program's device, if there is one.
 void GiveDevice(FakeModel& model);
 
-// By how much the weights of two laws of one row may differ, one of them from the device: its
-// exponentials round otherwise.
+// The allowed difference between the weights of two distributions of one row, one of them from the
+// device, whose exponentials round differently.
 uint32_t WeightTolerance();
 
 }  // namespace outrider::testing

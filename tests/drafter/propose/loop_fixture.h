@@ -24,7 +24,7 @@ class LoopTest : public ::testing::Test {
   static constexpr uint64_t kConnection = 7;
   static constexpr int kVocab = 32;
 
-  // Starts a model and a loop with one welcomed connection.
+  // Starts a model and a loop with one attached connection.
   void Start(FakeModelOptions model = {}, DraftLoopOptions options = {}, int vocab_limit = kVocab) {
     answered_.clear();
     loop_.reset();
@@ -49,7 +49,7 @@ class LoopTest : public ::testing::Test {
     ASSERT_TRUE(loop_->Push({connection, std::move(event)}));
   }
 
-  // As a verifier would: a draft that was sent early for this verdict answers its plan.
+  // Like a verifier: a draft that was sent early for this verdict answers its plan.
   void Push(SessionVerdict decision) {
     DraftPlan& plan = plans_[decision.session];
     std::optional<RoundEnd> end;
@@ -82,7 +82,7 @@ class LoopTest : public ::testing::Test {
     FAIL() << "the loop never comes to rest";
   }
 
-  // The parts of one plan's draft, put together; empty if it was refused.
+  // Assembles the parts of one plan's draft; empty if the plan was rejected.
   static DraftTree Assemble(std::vector<DraftPart> parts) {
     DraftTree tree;
     EXPECT_FALSE(parts.empty());
@@ -95,13 +95,13 @@ class LoopTest : public ::testing::Test {
     return tree;
   }
 
-  // The one plan's draft that was sent.
+  // The draft of the only plan.
   DraftTree TheDraft() {
     StepToRest();
     return Assemble(TakeDrafts());
   }
 
-  // With a stop rule that stops nothing, so that a device does not run several depths in a step.
+  // With a stop rule that never stops, so that a device does not run several depths in a step.
   static SessionOpening DepthByDepth(SessionOpening open) {
     open.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.f};
     return open;
@@ -128,9 +128,9 @@ class LoopTest : public ::testing::Test {
     return head;
   }
 
-  // Of a verifier and a drafter that both have `size` tokens: the drafter's are the letters "A" and
-  // on, the verifier's the same in falling order, but for the ids from `shared` on, which are pairs
-  // of letters.
+  // The map between a verifier and a drafter with `size` tokens each: the drafter's are letters
+  // from "A" on, the verifier's are the same in reverse order, except for the ids from `shared` on,
+  // which are pairs of letters.
   static std::shared_ptr<const VocabularyMap> FallingVocabulary(int size, int shared) {
     const auto letter = [](int i) { return std::string(1, static_cast<char>('A' + i)); };
     VocabularyEntries verifier;
@@ -152,7 +152,7 @@ class LoopTest : public ::testing::Test {
   std::shared_ptr<PuppetVerifierLink> link_;
 
  private:
-  std::map<uint64_t, DraftPlan> plans_;  // each session's last
+  std::map<uint64_t, DraftPlan> plans_;  // each session's last one
   std::vector<DraftPart> answered_;      // by early drafts
 };
 

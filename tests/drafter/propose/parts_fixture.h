@@ -82,7 +82,7 @@ class PartsTest : public ::testing::Test {
     return static_cast<PuppetVerifierLink&>(*connection.link);
   }
 
-  // Holds the session, with its plan's pages.
+  // Adds the session, with its plan's pages.
   HeldSession& Hold(VerifierConnection& connection, const SessionOpening& open) {
     Result<DraftSession> session = DraftSession::Create(open, &connection.bounds);
     EXPECT_TRUE(session.ok()) << session.status().ToString();
@@ -96,7 +96,7 @@ class PartsTest : public ::testing::Test {
     return Hold(connection, Opening(id, Sequences(1, length), std::move(tokens)));
   }
 
-  // One pass over everything that waits.
+  // Runs one pass over everything that waits.
   void RunPass() { parts_->depths.Run(PlanPass(parts_->sessions, {})); }
 
   testing::FakeClock clock_;

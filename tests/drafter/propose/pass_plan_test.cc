@@ -16,7 +16,7 @@ using ::testing::Pair;
 
 class PassPlanTest : public PartsTest {
  protected:
-  // Sessions with their tokens.
+  // Session ids with their numbers of tokens.
   std::vector<std::pair<uint64_t, int>> Plan(const PassLimits& limits = {}) {
     std::vector<std::pair<uint64_t, int>> plan;
     for (const PassShare& share : PlanPass(parts_->sessions, limits)) {
@@ -60,7 +60,7 @@ TEST_F(PassPlanTest, DepthIsTakenWholeOrNotAtAll) {
   Hold(connection, 1, 3, {1, 2});
   Hold(connection, Opening(2, Sequences(4, 3), {5, 6}));
   Hold(connection, 3, 3, {7, 8});
-  RunPass();  // from here on they draw from their frontiers
+  RunPass();  // from here on they draft from their frontiers
   const int width = static_cast<int>(connection.sessions.at(2).mirror->session.frontier().size());
   ASSERT_GT(width, 1);
   EXPECT_THAT(Plan({.tokens = width}), ElementsAre(Pair(1, 1), Pair(3, 1)));

@@ -1,4 +1,4 @@
-// Picks from logits rows what a draft is sampled from, as a model would.
+// Picks the entries of logits rows from which a draft is sampled, like a model.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace outrider::testing {
 
 class RowPicker {
  public:
-  // Of `rows` [frontier, vocab], after `builder`'s frontier nodes. Valid until the next call.
+  // From `rows` [frontier, vocab] after `builder`'s frontier nodes. Valid until the next call.
   std::span<const PickedRow> Pick(const DraftTreeBuilder& builder, const SequenceSampling& sampling,
                                   std::vector<float> rows) {
     const PickSpec spec = builder.RowSpec(sampling.state().sampling, sampling.allowed());
@@ -24,7 +24,7 @@ class RowPicker {
     for (const int32_t node : builder.frontier()) batch_.AddRow(spec, builder.tree().Path(node));
     return Read(std::move(rows));
   }
-  // The same of a session.
+  // The same for a session.
   std::span<const PickedRow> Pick(const DraftSession& session, std::vector<float> rows) {
     batch_.Clear();
     session.AddRows(&batch_);

@@ -1,4 +1,4 @@
-// The opening of a session, as a verifier sends it.
+// The opening of a session, as sent by a verifier.
 #pragma once
 
 #include <cstdint>

@@ -60,18 +60,19 @@ TEST_F(TrainingCaptureTest, LabelsTheStatesOfTokensThatWereComputed) {
   held.prompt = Prompt(open, recorder_.get());
   while (held.mirror->session.drafting()) RunPass();
   SessionVerdict verdict{.session = 1, .round = 2, .acceptance = "\x33\x66\x99\xcc"};
-  capture.OnVerdict(held, verdict);  // of another round: nothing
+  capture.OnVerdict(held, verdict);  // for another round: ignored
   verdict.round = 1;
   capture.OnVerdict(held, verdict);
-  recorder_.reset();  // writes
+  recorder_.reset();  // flushes the file
 
   const Result<HeadData> data = ReadHeadData(path_, std::numeric_limits<uint64_t>::max());
   ASSERT_TRUE(data.ok()) << data.status().ToString();
-  // The last token drew nothing, so nobody computed its state.
+  // The last token was not continued, so its state was never computed.
   EXPECT_THAT(data->labels, ElementsAre(0.2f, 0.4f, 0.6f));
   std::vector<TokenId> path = open.tokens;
   path.push_back(held.mirror->session.draft().token(1));
-  const std::vector<float> logits = model_->Logits(path);  // a FakeModel's states begin them
+  const std::vector<float> logits =
+      model_->Logits(path);  // a FakeModel's states are its first logits
   EXPECT_EQ(std::vector(data->hidden.begin(), data->hidden.begin() + kWidth),
             std::vector(logits.begin(), logits.begin() + kWidth));
 }

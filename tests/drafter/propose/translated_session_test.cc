@@ -56,7 +56,7 @@ TEST_F(TranslatedSession, DraftsSharedTokensAlone) {
   EXPECT_GT(ids.size(), 20u);
 }
 
-// To the last weight: the draft model's distribution without the tokens that are not shared.
+// Exact in every weight: the draft model's distribution without the tokens that are not shared.
 TEST_F(TranslatedSession, SendsTheRestrictedDistribution) {
   StartTranslating();
   SessionOpening open = Opening(1, 1, {4, 20});
@@ -82,7 +82,7 @@ TEST_F(TranslatedSession, SendsTheRestrictedDistribution) {
   }
 }
 
-// A verdict may bring tokens that take several of ours, or none.
+// The tokens of a verdict may correspond to several of ours each, or to none.
 TEST_F(TranslatedSession, FollowsVerdicts) {
   StartTranslating();
   Push(Opening(1, 3, {31, 20}));
@@ -95,7 +95,7 @@ TEST_F(TranslatedSession, FollowsVerdicts) {
                       .plan = {.round = 2, .shape = Sequences(1, 2)}});
   const DraftTree second = TheDraft();
   EXPECT_EQ(second.size(), 2);
-  // The same text from nothing gives the same draft.
+  // The same text opened from scratch gives the same draft.
   SessionOpening open = Opening(2, 2, {31, 20, draft.token(1), draft.token(2), 30, 9});
   open.prompt_tokens = 2;
   open.seed = 1001;
@@ -115,7 +115,7 @@ TEST_F(TranslatedSession, RefusesTokensOutsideOfTheVerifiersVocabulary) {
   EXPECT_TRUE(parts[0].chunk.tokens.empty());
 }
 
-// A row of which masks leave nothing is a point mass on token 0, which is not shared.
+// A row that masks exclude entirely is a point mass on token 0, which is not shared.
 TEST_F(TranslatedSession, EndsADraftWhereMasksLeaveNothing) {
   const auto vocabulary = FallingVocabulary(kVocab, kShared);
   ASSERT_EQ(vocabulary->ToVerifier(0), -1);

@@ -93,7 +93,7 @@ VocabularyMap MapOfEnds(const std::vector<TokenId>& verifiers_ends,
 }
 
 TEST(VocabularyMap, PairsTheOneEndThatEachSideLacks) {
-  // Of several ends one is left on each side when those of the same name are taken away.
+  // Of several ends, one remains on each side after removing those with the same name.
   for (const auto& [verifiers, own] :
        {std::pair<std::vector<TokenId>, std::vector<TokenId>>({1}, {1}),
         {{3, 1}, {1}},
@@ -182,7 +182,7 @@ TEST(VocabularyMap, TranslatesDrafts) {
   EXPECT_THAT(chunk.distributions[0].weights, ElementsAre(65000u, 536u));
 }
 
-// The race of the drafter's shared tokens is that of the verifier's row with the same values.
+// The race over the drafter's shared tokens is that over the verifier's row with the same values.
 TEST(VocabularyMap, RacesByTheVerifiersNoise) {
   const VocabularyMap map = Map();
   const std::vector<RowEntry> entries = {{4, 0.5f}, {3, 0.3f}, {2, 0.2f}};

@@ -16,8 +16,8 @@
 namespace outrider {
 namespace {
 
-// A reference that the call held would be dropped on gRPC's thread, with the channel where it was
-// the last: that aborts the process now and then.
+// If the call held a reference, it would be dropped on gRPC's thread, together with the channel if
+// it was the last one: that occasionally aborts the process.
 TEST(AttachStream, CallHoldsNoReference) {
   FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink&) {});
   RecordedEvents events;
@@ -76,7 +76,7 @@ TEST_F(AnotherVocabulary, IsComparedAndTranslated) {
   const v1::VocabularyMatch match = server.received().at(1).match();
   EXPECT_EQ(match.shared(), 2u);
   EXPECT_EQ(match.tokens(), 3u);
-  // Once, and before the welcome.
+  // Only once, and before the welcome.
   server.Send(Vocabulary({"a"}));
   EXPECT_EQ(stream->WaitForEnd(std::nullopt)->code(), Code::kInvalidArgument);
 }

@@ -18,7 +18,7 @@ TEST(Backoff, TriesAtOnceThenWaitsARandomShareOfADoublingBound) {
   Duration bound = std::chrono::milliseconds(100);
   for (int i = 1; i < 64; ++i) {
     EXPECT_LE(longest[i], bound);
-    EXPECT_GT(longest[i], bound * 9 / 10);  // all 500 below: odds of 1e-22
+    EXPECT_GT(longest[i], bound * 9 / 10);  // all 500 below has probability 1e-22
     bound = std::min<Duration>(bound * 2, std::chrono::seconds(2));
   }
 }

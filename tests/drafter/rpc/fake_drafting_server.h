@@ -1,5 +1,5 @@
 // A scripted Drafting service of a verifier, over TCP: it records what a drafter sends and sends
-// the answers that the test sets.
+// the answers set by the test.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -26,7 +26,7 @@ class FakeDraftingServer : private v1::Drafting::CallbackService {
   // Called with every message of a drafter, on gRPC's thread.
   using Behaviour = std::function<void(const v1::FromDrafter&, Sink&)>;
 
-  // `port` 0: a free one. Without `reads`, only the first message is read.
+  // `port` 0: any free port. Without `reads`, only the first message is read.
   explicit FakeDraftingServer(Behaviour behaviour, int port = 0, bool reads = true);
   ~FakeDraftingServer() override;
 
@@ -38,11 +38,11 @@ class FakeDraftingServer : private v1::Drafting::CallbackService {
   void End(grpc::Status status);
   void Cancel();
 
-  // Waits until `condition` holds of everything received so far (of all streams, in order); false
-  // when it does not within a minute.
+  // Waits until `condition` holds for everything received so far (on all streams, in order);
+  // returns false if it does not within a minute.
   bool Await(const std::function<bool(const std::vector<v1::FromDrafter>&)>& condition);
   std::vector<v1::FromDrafter> received();
-  // Waits for streams whose drafter closed its half.
+  // Waits for streams whose drafter has closed its half.
   bool AwaitHalfClosed(int streams);
 
   static v1::FromVerifier Welcome();
@@ -62,7 +62,7 @@ class FakeDraftingServer : private v1::Drafting::CallbackService {
   std::vector<v1::FromDrafter> received_ OUTRIDER_GUARDED_BY(mu_);
   int half_closed_ OUTRIDER_GUARDED_BY(mu_) = 0;
   std::shared_ptr<Sink> latest_ OUTRIDER_GUARDED_BY(mu_);
-  // Of the latest stream while it is open.
+  // For the latest stream while it is open.
   grpc::CallbackServerContext* context_ OUTRIDER_GUARDED_BY(mu_) = nullptr;
 };
 

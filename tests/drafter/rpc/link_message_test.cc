@@ -78,7 +78,7 @@ TEST(LinkMessageTest, RefusesAKindThatItDoesNotKnow) {
   EXPECT_EQ(ToLinkMessage(open).status().code(), Code::kInvalidArgument);
 }
 
-// A field of a FromVerifier that `fill` makes `count` long.
+// The limit of a field of FromVerifier; `fill` gives the field `count` entries or bytes.
 template <class Fill>
 FieldLimit Limit(int64_t limit, const std::string& named, Fill fill) {
   return {limit, named, [fill](int64_t count) {
@@ -96,7 +96,7 @@ std::string Bytes(int count) { return std::string(static_cast<size_t>(count), 'a
 v1::StructuredOutput& Output(v1::FromVerifier& message) {
   return *message.mutable_open()->mutable_sampling()->mutable_structured_output();
 }
-// Of a grammar of one byte.
+// With a grammar of one byte.
 v1::SchemaRule& Schema(v1::FromVerifier& message) {
   Output(message).set_gbnf("a");
   return *Output(message).add_schemas();

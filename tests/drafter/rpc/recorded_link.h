@@ -1,4 +1,4 @@
-// Records what links send to the drafting loop and their observer.
+// Records what links send to the drafting loop and to their observer.
 //
 // Thread: any.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace outrider {
 
-// The loop's place: records what arrives.
+// Replaces the loop: records incoming events.
 class RecordedEvents final : public LinkEvents {
  public:
   bool Push(LinkEvent event) override {
@@ -67,7 +67,7 @@ class RecordedEvents final : public LinkEvents {
     MutexLock lock(mu_);
     full_ = full;
   }
-  // Called on gRPC's thread with every event; set before the link is made.
+  // Called on gRPC's thread with every event; must be set before the link is created.
   std::function<void(LinkEvent&)> on_event_;
 
  private:
@@ -93,7 +93,7 @@ class RecordedObserver final : public LinksObserver {
   }
   void OnLookupFailed(const std::string&, const Status&) override { Change(&lookups_failed_); }
 
-  // Waits until the observer has seen it; false when it does not within a minute.
+  // Waits until the observer has seen it; returns false if it has not within a minute.
   bool AwaitVerifiers(int count) { return AwaitCount(&verifiers_, count, /*exactly=*/true); }
   bool AwaitDetached(int count) { return AwaitCount(&detached_, count); }
   bool AwaitLookupsFailed(int count) { return AwaitCount(&lookups_failed_, count); }

@@ -34,7 +34,7 @@ class VerifierLinkTest : public ::testing::Test {
     return std::make_unique<GrpcVerifierLink>(options, &events_, &observer_);
   }
 
-  // The link of an attachment.
+  // The link of the n-th attachment.
   std::shared_ptr<VerifierLink> Attached(int n = 1) {
     const LinkEvent event = events_.Await<WelcomeEvent>(n);
     const auto* welcome = std::get_if<WelcomeEvent>(&event.message);
@@ -202,7 +202,7 @@ TEST_F(VerifierLinkTest, AttachesAgainAfterTheVerifierRestarts) {
   EXPECT_NE(second.connection, first.connection);
   EXPECT_EQ(observer_.detached(), 1);
 
-  // What the loop still had for the old stream must not reach the new one.
+  // Drafts that the loop still had for the old stream must not reach the new one.
   old_stream->SendDrafts({MakeDraft(1, 1)});
   std::get<WelcomeEvent>(second.message).link->SendDrafts({MakeDraft(2, 2)});
   ASSERT_TRUE(server->Await([](const auto& messages) { return Drafts(messages) > 0; }));
@@ -304,7 +304,7 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
   const auto link = Link(server.address());
   const std::shared_ptr<VerifierLink> stream = Attached();
   ASSERT_NE(stream, nullptr);
-  // What buffers on the way take is unknown; at 40 kB a message they are full soon.
+  // The capacity of the buffers in between is unknown; at 40 kB per message they are full soon.
   DraftPart large{.session = 1, .round = 1, .chunk = {}};
   large.chunk.tokens.assign(20000, 1000);
   const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);

@@ -16,8 +16,7 @@ using testing::TempDir;
 constexpr Duration kSoon = std::chrono::milliseconds(2);
 constexpr Duration kNever = std::chrono::hours(1);
 
-// A name whose addresses the test decides. A lookup that was asked for while `hangs` comes back
-// when that is over.
+// A name whose addresses the test decides. A lookup made while `hangs` returns when that ends.
 class FakeDns {
  public:
   void Set(Result<std::vector<std::string>> answer) {
@@ -29,7 +28,7 @@ class FakeDns {
     hangs_ = hangs;
     changed_.notify_all();
   }
-  // Waits for so many lookups more.
+  // Waits for this many more lookups.
   bool AwaitLookups(int more) {
     const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
     MutexLock lock(mu_);
@@ -88,7 +87,7 @@ class VerifierLinksTest : public ::testing::Test {
     });
   }
 
-  // The loop's part when a verifier is let go: closes its link behind the last session.
+  // What the loop does when a verifier is no longer wanted: closes its link after the last session.
   void CloseUnwanted(int n = 1) {
     const LinkEvent event = events_.Await<WantedEvent>(n);
     EXPECT_FALSE(std::get<WantedEvent>(event.message).wanted);

@@ -32,7 +32,7 @@ class DrafterService : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(MakeCheckpoint(model_, {.tokenizer = true}).ok()); }
 
-  // A port where nobody listens.
+  // A port on which nobody listens.
   static std::string NoVerifier() {
     return FakeDraftingServer(&FakeDraftingServer::Welcomer).address();
   }

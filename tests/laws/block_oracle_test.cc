@@ -14,7 +14,7 @@ void ExpectLaw(const Law& got, const Law& want) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], kTolerance) << i;
 }
 
-// The joint law of (tau, next) given the draft, tau-major.
+// The joint distribution of (tau, next) given the draft, tau-major.
 Law VerdictLaw(Rule rule, const EnumeratedPair& pair, const Tokens& draft) {
   Law law((draft.size() + 1) * static_cast<size_t>(pair.vocab), 0.0);
   ToyRound round(pair, DraftTree::Chain(draft, {}));
@@ -50,7 +50,7 @@ TEST(TwoTokenToy, DecidesEachDraftAsThePaperSays) {
   ExpectLaw(AcceptedGiven(Rule::kBlock, TwoTokens(), {0, 1}), {0, 0, 1});
   ExpectLaw(AcceptedGiven(Rule::kBlock, TwoTokens(), {1, 0}), {0, 1. / 2, 1. / 2});
   ExpectLaw(AcceptedGiven(Rule::kBlock, TwoTokens(), {1, 1}), {0, 0, 1});
-  // AA rejected: B follows.
+  // AA is rejected, and B follows.
   const Law law = VerdictLaw(Rule::kBlock, TwoTokens(), {0, 0});
   EXPECT_NEAR(law[0], 0, kTolerance);
   EXPECT_NEAR(law[1], 3. / 4, kTolerance);

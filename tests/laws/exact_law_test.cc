@@ -11,7 +11,7 @@
 namespace outrider::testing {
 namespace {
 
-// Sums of some thousand products of doubles, each off by 1e-16.
+// The sums have some thousand products of doubles, each with an error of 1e-16.
 constexpr Rule kOnePath[] = {Rule::kToken, Rule::kBlock};
 constexpr Rule kManyPaths[] = {Rule::kSpecTr, Rule::kMultiRound, Rule::kMultiPathBlock};
 constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
@@ -22,7 +22,7 @@ struct Case {
   std::string name;
 };
 
-// Random pairs of each size, zeros included: in the target, in the draft, in both.
+// Random pairs of each size, with zeros in the target, in the draft, and in both.
 std::vector<Case> RandomPairs(int vocab, int count) {
   std::vector<Case> cases;
   for (int i = 0; i < count; ++i) {
@@ -55,7 +55,7 @@ void ExpectLossless(std::span<const Rule> rules, const Case& c,
   }
 }
 
-// One round of `shape`, all its tokens and the one behind them.
+// One round of `shape`: all its tokens and the one after them.
 void ExpectLossless(std::span<const Rule> rules, int vocab, int pairs, const DraftShape& shape) {
   for (const Case& c : RandomPairs(vocab, pairs)) {
     ExpectLossless(rules, c, {shape}, static_cast<size_t>(shape.length) + 1);
@@ -105,13 +105,13 @@ TEST(ExactLaw, OfPrefixTreesIsTheTargets) {
   ExpectLossless(kManyPaths, 4, 4, {.length = 2, .branching = {1, 3}});
 }
 
-// Of a node's draws these rules look at the first, which is as good a draw as any.
+// At each node these rules use only the first token, which is distributed like any other.
 TEST(ExactLaw, OfOnePathRulesOverATreeIsTheTargets) {
   ExpectLossless(kOnePath, 2, 4, {.length = 3, .branching = {2, 1, 2}});
   ExpectLossless(kOnePath, 3, 4, Sequences(3, 2));
 }
 
-// No state survives a round: what follows is as good as new, whatever its shape.
+// No state survives a round, so the next one is lossless whatever its shape.
 TEST(ExactLaw, OfTwoRoundsIsTheTargets) {
   const DraftShape tree = {.length = 2, .branching = {1, 2}};
   for (const Case& c : RandomPairs(2, 8)) {
@@ -133,7 +133,7 @@ TEST(ExactLaw, OfTwoRoundsIsTheTargets) {
   }
 }
 
-// Paths end behind the draw from a row that is not sure enough; ragged trees among them.
+// Paths end after a token sampled from a row that is not sure enough; some trees are ragged.
 TEST(ExactLaw, UnderAStopRuleIsTheTargets) {
   for (int vocab = 2; vocab <= 3; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 8)) {
@@ -148,7 +148,7 @@ TEST(ExactLaw, UnderAStopRuleIsTheTargets) {
   }
 }
 
-// A drafter may stop behind a token that it keeps; the shorter path's last position is a leaf.
+// A drafter may stop after a token that it keeps; the last position of the shorter path is a leaf.
 TEST(ExactLaw, OfDraftsThatEndEarlyIsTheTargets) {
   const StopFn on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
   for (const Case& c : RandomPairs(3, 8)) {
@@ -199,7 +199,7 @@ Model PointMasses(int vocab, int step) {
 
 TEST(ExactLaw, OfPointMassesIsTheTargets) {
   const Case greedy_draft{{3, RandomModel(3, 5, 0.2), PointMasses(3, 1)}, "greedy draft"};
-  // A draft without spread: block verification has token verification's law.
+  // For a point-mass draft, block verification has token verification's distribution.
   EXPECT_LE(TotalVariation(AcceptedLaw(Rule::kToken, greedy_draft.pair, Sequences(1, 3)),
                            AcceptedLaw(Rule::kBlock, greedy_draft.pair, Sequences(1, 3))),
             kTolerance);
@@ -214,7 +214,7 @@ TEST(ExactLaw, OfPointMassesIsTheTargets) {
   }
 }
 
-// Tokens of one ratio p / q: which of them is chosen is a matter of their ids, not of the draws.
+// Among tokens with equal ratios p / q the choice depends on their ids, not on the draft's order.
 TEST(ExactLaw, OfEqualRatiosIsTheTargets) {
   const Law target = {0.3, 0.15, 0.55}, draft = {0.2, 0.1, 0.7};
   const Law other_target = {0.5, 0.3, 0.2}, other_draft = {0.3, 0.42, 0.28};

@@ -11,7 +11,7 @@
 namespace outrider::testing {
 namespace {
 
-// The law of the token that the choice takes out of k draws, by enumeration; `share`: lambda.
+// The distribution of the token chosen from k draft tokens, by enumeration; `share` is lambda.
 Law ChosenLaw(const EnumeratedPair& pair, int k, const PathChoice& choice, double share) {
   Law law(static_cast<size_t>(pair.vocab), 0.0);
   PathChoice at_share = choice;
@@ -68,7 +68,7 @@ TEST(PathChoice, HasTheLawsThatItStates) {
   EXPECT_GT(mixed, 30);
 }
 
-// (Q + q)^k - Q^k, with tokens of equal ratio told apart by id.
+// (Q + q)^k - Q^k, where the id decides between tokens with equal ratios.
 TEST(PathChoice, ByRatioTakesTheFirstInRank) {
   const std::vector<RatioEntry> entries = {{.id = 4, .p = .4, .q = .1},
                                            {.id = 0, .p = .3, .q = .3},
@@ -83,7 +83,7 @@ TEST(PathChoice, ByRatioTakesTheFirstInRank) {
   EXPECT_NEAR(law[3], .16, kTolerance);
 }
 
-// The rule with the k-SEQ choice alone, or the ratio choice alone.
+// The rule with only the k-SEQ choice, or only the ratio choice.
 Emitter WithShare(double share) {
   return EmitterOfCode([share](EnumeratedRound& round, EnumeratingCoins& coins) {
     std::vector<int> nodes = {DraftTree::kRoot};
@@ -110,7 +110,7 @@ Emitter WithShare(double share) {
   });
 }
 
-// A drafter that is half the target.
+// A drafter that is a mixture of the target and `other`, half each.
 Model HalfOf(const Model& target, const Model& other) {
   return [=](std::span<const TokenId> context) {
     Law law = target(context);
@@ -124,8 +124,8 @@ struct Means {
   double token = 0, block = 0, spectr = 0, kseq_choice = 0, mixed = 0, ratio = 0;
 };
 
-// Of first-order pairs, length 3. The figures that are known were taken from other random pairs:
-// only their neighbourhood and their order can be expected.
+// For first-order pairs, length 3. The known figures are from other random pairs, so only their
+// magnitude and their order can be expected.
 Means MeansOfRandomPairs(int k, int largest_vocab, int pairs) {
   Means means;
   for (int i = 0; i < pairs; ++i) {
@@ -192,7 +192,7 @@ TEST(MultiPathBlock, OfOneSequenceIsBlockVerification) {
   }
 }
 
-// Coins that both rules can be asked with, in double.
+// Random numbers for both rules, in double.
 struct KeyedCoins {
   uint64_t seed;
   bool Flip(Purpose purpose, int depth, int trial, double probability) const {

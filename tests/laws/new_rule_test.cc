@@ -8,7 +8,7 @@
 namespace outrider::testing {
 namespace {
 
-// Token verification of the first draft token alone; the rest of the draft is ignored.
+// Token verification of only the first draft token; the rest of the draft is ignored.
 template <class View, class Coins>
 OUTRIDER_LANES Stop VerifyFirstToken(const View& round, Coins& coins) {
   if (round.draws(DraftTree::kRoot) == 0) return outrider::StopAtLeaf(DraftTree::kRoot);
@@ -19,7 +19,7 @@ OUTRIDER_LANES Stop VerifyFirstToken(const View& round, Coins& coins) {
   return outrider::StopAtLeaf(child);
 }
 
-// The same, which accepts more often than it may.
+// The same, but it accepts more often than allowed.
 template <class View, class Coins>
 OUTRIDER_LANES Stop VerifyFirstTokenKindly(const View& round, Coins& coins) {
   const Stop stop = VerifyFirstToken(round, coins);

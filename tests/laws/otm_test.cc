@@ -28,7 +28,7 @@ double Accepted(Rule rule, const EnumeratedPair& pair, const DraftShape& shape) 
   return Mean(AcceptedLaw(rule, pair, shape));
 }
 
-// Rows of 2 to 4 tokens, zeros included, with 1 to 3 draws (4 of two tokens).
+// Rows of 2 to 4 tokens, including zeros, with 1 to 3 draft tokens (4 for two-token rows).
 struct Rows {
   Law p, q;
   int k;
@@ -112,7 +112,7 @@ TEST(OptimalPlan, IsBeatenByNoRule) {
   EXPECT_GT(optimum, several);
 }
 
-// Pairs of two or three tokens, zeros in some.
+// Pairs of two or three tokens, some with zeros.
 std::vector<EnumeratedPair> RandomPairs(int count) {
   std::vector<EnumeratedPair> pairs;
   for (int i = 0; i < count; ++i) {
@@ -124,7 +124,7 @@ std::vector<EnumeratedPair> RandomPairs(int count) {
   return pairs;
 }
 
-// Theorem 2 of Sun et al. 2025: of one sequence, block verification is the best.
+// Theorem 2 of Sun et al. 2025: for a single sequence, block verification is optimal.
 TEST(MostAccepted, OfOneSequenceIsBlockVerifications) {
   for (const EnumeratedPair& pair : RandomPairs(12)) {
     for (int g = 1; g <= 3; ++g) {

@@ -49,8 +49,8 @@ class PairLaw : public ::testing::Test {
     draft_.set_on_forward(cost);
   }
 
-  // The texts of `count` requests like this one. Seeds are 1 to `count`: the requests' own where it
-  // has one, else drawn by the engine.
+  // The texts of `count` requests like this one. Seeds are 1 to `count`: the requests' own if it
+  // has one, otherwise chosen by the engine.
   std::vector<std::vector<TokenId>> Generate(int count, const LocalPairOptions& given,
                                              GenerationRequest request) {
     LocalPairOptions options = given;
@@ -77,7 +77,7 @@ class PairLaw : public ::testing::Test {
     return texts;
   }
 
-  // That tokens 3 to 5, which lie behind the first rounds, have the target's law.
+  // Expects that tokens 3 to 5, which come after the first rounds, have the target distribution.
   void ExpectTheTargetsLaw(const std::vector<std::vector<TokenId>>& texts) {
     constexpr size_t kCounted = 5;
     std::vector<int64_t> counts(1);
@@ -106,7 +106,7 @@ class PairLaw : public ::testing::Test {
     EXPECT_GT(ChiSquarePValue(counts, law), kFalseAlarm);
   }
 
-  // Of the first logits, which are a FakeModel's hidden state.
+  // For the first logits, which are a FakeModel's hidden state.
   const AcceptanceHead head_{.width = 4, .depth = 0, .parameters = {1.f, -1.f, 0.5f, -0.5f, 0.f}};
   FakeClock clock_;
   FakeModel target_{{.seed = 5, .vocab_size = kVocab, .order = 2, .sharpness = 2.f}};
@@ -139,7 +139,7 @@ TEST_P(WorkAheadLaw, EverySeedHasTheTextThatItHasWithout) {
   const auto without = Generate(400, 0);
   const size_t between = draft_.batches().size();
   EXPECT_EQ(Generate(400, 64), without);
-  // It did work ahead.
+  // Lookahead drafting did happen.
   EXPECT_GT(draft_.batches().size() - between, (between - before) * 3 / 2);
   EXPECT_EQ(Generate(400, 64, /*crossing=*/true), without);
 }
@@ -151,7 +151,7 @@ TEST_P(WorkAheadLaw, IsTheTargets) {
 
 constexpr StopRule kConfidence{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f};
 constexpr StopRule kEntropy{.kind = StopRule::Kind::kEntropy, .threshold = 1.1f};
-// One threshold of the plan's, one of the drafter's own.
+// A threshold from the plan, and one of the drafter's own.
 constexpr StopRule kHead{.kind = StopRule::Kind::kHead, .threshold = 0.6f};
 constexpr StopRule kOwnHead{.kind = StopRule::Kind::kHead};
 
@@ -190,7 +190,7 @@ class PolicyLaw : public PairLaw, public ::testing::WithParamInterface<const cha
 
 TEST_P(PolicyLaw, IsTheTargets) { ExpectTheTargetsLaw(Generate(20000, Options(), {})); }
 
-// Under gumbel and at temperature 0 the plans leave no trace in the text.
+// With gumbel and at temperature 0 the plans do not affect the text.
 TEST_P(PolicyLaw, ASeedHasOneTextWhateverThePlans) {
   for (const float temperature : {0.f, 1.f}) {
     GenerationRequest request{.sampling = {.temperature = temperature}, .seed = 1};

@@ -17,8 +17,8 @@ namespace {
 constexpr Rule kEach[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
                           Rule::kMultiPathBlock};
 
-// A round over a draft as it would travel, behind a context: the target in double, the draft's
-// integer laws as they are.
+// A round over a draft as it is sent, after a context: the target in double, the draft's
+// distributions with their integer weights.
 class DraftedRound {
  public:
   using Real = double;
@@ -70,7 +70,7 @@ Emitter EmitterOf(Rule rule, const MakeDraft& make_draft) {
   };
 }
 
-// What a session with this prompt drafts behind its output.
+// The draft of a session with this prompt, after its output.
 class ProposerDraft {
  public:
   ProposerDraft(LocalSource source, const Tokens& prompt, const std::vector<Tokens>& earlier)
@@ -132,8 +132,8 @@ TEST(PointMassLaw, OfPromptLookupIsTheTargets) { ExpectLossless(LocalSource::kLo
 
 TEST(PointMassLaw, OfTheSuffixAutomatonIsTheTargets) { ExpectLossless(LocalSource::kSuffix); }
 
-// One first token, drafted always: how far the output is from the target under a law that is not
-// the draft's.
+// The distance of the output from the target if a single first token is always drafted, but sent
+// with the distribution `law`.
 double ErrorWithLaw(Rule rule, const DraftDistribution& law) {
   const EnumeratedPair pair{3, Chain(std::vector<Law>(4, {.2, .5, .3})), nullptr};
   const MakeDraft draft = [&](std::span<const TokenId>, int) {
@@ -142,17 +142,18 @@ double ErrorWithLaw(Rule rule, const DraftDistribution& law) {
   return RoundError(EmitterOf(rule, draft), pair, Sequences(1, 1));
 }
 
-// The frequencies that a token was chosen by are not its law: it was chosen for certain.
+// The frequencies that led to the choice of a token are not its draft distribution: it was chosen
+// with certainty.
 TEST(PointMassLaw, BreaksWhereTheRowIsTheFrequencies) {
   for (const Rule rule : kEach) {
     EXPECT_LE(ErrorWithLaw(rule, {{1}, {kDraftWeightTotal}}), kTolerance) << RuleName(rule);
-    // min(1, p / q) = 5/6 of it stand in place of 1/2.
+    // It is accepted with min(1, p / q) = 5/6 instead of 1/2.
     const DraftDistribution frequencies = {{1, 0}, {39322, 26214}};
     EXPECT_GT(ErrorWithLaw(rule, frequencies), 0.3) << RuleName(rule);
   }
 }
 
-// Two tokens of the same place, as if drawn from a law over both.
+// Two tokens for the same position, sent as if sampled from a distribution over both.
 TEST(PointMassLaw, BreaksWhereDistinctTokensPassForDraws) {
   const EnumeratedPair pair{3, Chain(std::vector<Law>(4, {.2, .5, .3})), nullptr};
   const MakeDraft draft = [](std::span<const TokenId>, int) {
@@ -168,8 +169,9 @@ TEST(PointMassLaw, BreaksWhereDistinctTokensPassForDraws) {
   }
 }
 
-// A request drafts from the text of another that had the same seed, hence the same coins: what the
-// first one's coins rejected they reject again, and nothing but the token rejected first is left.
+// A request drafts from the text of another one with the same seed, hence the same random numbers:
+// what these rejected for the first request they reject again, and only the token that was rejected
+// first remains.
 TEST(PointMassLaw, BreaksWhereTheDraftKnowsTheCoins) {
   const std::vector<float> row = {.5f, .5f};
   const TargetRowFn rows = [&](int) { return std::span<const float>(row); };

@@ -23,7 +23,7 @@ namespace {
 
 using Logits = std::function<std::vector<float>(std::span<const TokenId>)>;
 
-// Logits are shifted by a constant that differs from row to row, as real ones are.
+// Logits are shifted by a constant that differs from row to row, as in real models.
 Logits LogitsOf(Model model) {
   return [model](std::span<const TokenId> context) {
     std::vector<float> row;
@@ -39,14 +39,14 @@ struct Setting {
   Logits target;
   Logits draft;
   SamplingParams sampling = {};        // of the target
-  SamplingParams draft_sampling = {};  // of the drafter, which need not agree
+  SamplingParams draft_sampling = {};  // of the drafter, which may differ
   DraftDistributionLimits limits = {};
-  bool argmax_draft = false;  // the most likely tokens, without laws
-  size_t total = 5;           // tokens of a generation that are counted
+  bool argmax_draft = false;  // the most likely tokens, without distributions
+  size_t total = 5;           // counted tokens of a generation
   uint64_t generations = 20000;
 };
 
-// A rule with the shapes of its rounds in turn.
+// A rule with the shapes of its rounds, which are used in turn.
 struct Plan {
   Rule rule;
   std::vector<DraftShape> shapes;
@@ -67,14 +67,14 @@ std::vector<Plan> EveryRule() {
           {Rule::kGumbel, {Sequences(2, 2), kTree}}};
 }
 
-// Rows of a first-order or longer model are asked for again and again: each is computed once.
+// Rows are requested repeatedly, so each is computed once.
 class Rows {
  public:
   Rows(const Logits& logits, const SamplingParams& params, int vocab)
       : logits_(logits), params_(params), vocab_(vocab) {}
 
-  // The law behind `context`, its last `pending` tokens given to the SequenceSampling as pending
-  // ones.
+  // The distribution after `context`, whose last `pending` tokens are passed to SequenceSampling as
+  // pending ones.
   const std::vector<float>& At(const Tokens& context, size_t pending) {
     auto [at, is_new] = rows_.try_emplace({context, pending});
     if (is_new) {
@@ -100,12 +100,12 @@ Tokens Behind(const Tokens& context, const DraftTree& tree, int node) {
   return tokens;
 }
 
-// Whole depths of draws, as a drafter makes them. Coins of sampled draws: the draw's index at its
-// depth is the trial.
+// Drafts whole depths, like a drafter. For sampled tokens, the trial of a random number is the
+// token's index at its depth.
 DraftTree MakeDraft(const Setting& s, Rule rule, const DraftShape& shape, const StopRule& stop,
                     const Tokens& context, uint64_t seed, uint32_t round, Rows& draft) {
   DraftTree tree;
-  std::vector<bool> last = {false};  // by node: nothing is drawn behind it
+  std::vector<bool> last = {false};  // by node: nothing is drafted after it
   std::vector<int> times = {1};
   uint32_t trials[8] = {};
   for (int node = 0; node <= tree.size(); ++node) {
@@ -231,7 +231,7 @@ TEST(SampledLaw, HoldsOverChainedRoundsOfChangingShape) {
   ExpectTargetLaw(s, "chained rounds", plans);
 }
 
-// Paths end where the draft's row says, before the draw; some rounds are whole, some are cut.
+// Paths end depending on the draft's row, before sampling; some rounds are complete, some are cut.
 TEST(SampledLaw, HoldsUnderStopRules) {
   for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.5f},
                                StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 0.9f}}) {
@@ -283,7 +283,7 @@ TEST(SampledLaw, HoldsUnderTopKAndMinP) {
   ExpectTargetLaw(s, "min-p 0.45");
 }
 
-// Every row of a round has its own penalties: those of the draft tokens in front of it count.
+// Every row of a round has its own penalties, which count the draft tokens before it.
 TEST(SampledLaw, HoldsUnderPenaltiesAndBias) {
   Setting s = FourTokenSetting();
   s.sampling = {.repetition_penalty = 1.3f,
@@ -315,7 +315,7 @@ TEST(SampledLaw, HoldsForAGreedyTarget) {
   ExpectTargetLaw(s, "greedy target");
 }
 
-// Point masses: one draw each, since several would be distinct and not draws at all.
+// Point masses: one token per node, since several would be distinct and not independent samples.
 TEST(SampledLaw, HoldsForArgmaxDrafts) {
   Setting s = FourTokenSetting();
   s.argmax_draft = true;
@@ -325,7 +325,7 @@ TEST(SampledLaw, HoldsForArgmaxDrafts) {
 }
 
 // The output of the race is a function of seed and target: the same without a draft, with a good
-// one, and with one that means ill.
+// one, and with an adversarial one.
 TEST(SampledTokens, OfTheRaceAreTheSameForAnyDraft) {
   const Setting s = FourTokenSetting();
   Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
@@ -364,7 +364,7 @@ TEST(SampledTokens, OfTheRaceAreTheSameForAnyDraft) {
   EXPECT_GT(accepted, 1000);
 }
 
-// A race draft over k draws agrees more often than over one.
+// A race draft with k tokens agrees more often than one with a single token.
 TEST(SampledTokens, OfTheRaceAreAcceptedMoreOftenFromMoreWinners) {
   const Setting s = FourTokenSetting();
   Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);

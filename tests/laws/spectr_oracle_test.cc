@@ -13,7 +13,7 @@ constexpr double kPrinted = 6e-7;  // six printed digits
 constexpr double kExact = 1e-9;
 constexpr double kRounding = 1e-12;
 
-// One token-level selection: k draws of law q on behalf of target p.
+// One token-level selection: k draft tokens from distribution q for target distribution p.
 struct Selection {
   std::vector<RatioEntry> entries;
   Law p, q;
@@ -29,7 +29,7 @@ struct Selection {
   KSeq Solve() const { return SolveKSeq(entries.data(), entry_count(), k); }
   double KSeqAcceptance() const { return Solve().gain * Solve().beta; }
   double Optimum() const { return OptimalAcceptance(entries.data(), entry_count(), k); }
-  // One depth of the pair of these laws, through the rule.
+  // One depth of the pair of these distributions, through the rule.
   double Accepted(Rule rule) const {
     const EnumeratedPair pair{size(), [this](std::span<const TokenId>) { return p; },
                               [this](std::span<const TokenId>) { return q; }};
@@ -116,7 +116,8 @@ TEST(KSeq, TakesEveryDraftOfEqualLaws) {
   for (const int k : {1, 2, 4, 8}) {
     const Selection s = Bernoulli(.25, .25, k);
     EXPECT_NEAR(s.KSeqAcceptance(), 1, kRounding) << k;
-    EXPECT_NEAR(s.Solve().rho, 1, 0.02) << k;  // a k-fold root: rounding may stop above
+    EXPECT_NEAR(s.Solve().rho, 1, 0.02)
+        << k;  // a root of multiplicity k: rounding may stop above it
     EXPECT_EQ(s.Optimum(), 1) << k;
   }
 }
@@ -195,7 +196,7 @@ TEST(ThreeTokenToy, HasTheDerivedPlanOfEachPrefix) {
 
 struct ShapeCase {
   DraftShape shape;
-  double tokens;  // a round emits in the mean
+  double tokens;  // mean number of tokens emitted per round
   Law accepted;   // may be empty
 };
 
@@ -224,8 +225,9 @@ TEST(ThreeTokenToy, AcceptsTheDerivedNumberOfTokens) {
   }
 }
 
-// k-SEQ at rho = k, valid but not the best. A residual token that a draft carries goes on: at
-// rho > rho* it need not be new (Algorithm 3 asks whether Y is among the drafts, not how it came).
+// k-SEQ at rho = k, which is valid but not optimal. A residual token that is in the draft continues
+// along it: at rho > rho* it need not be new (Algorithm 3 asks whether Y is among the drafts, not
+// where it came from).
 Verdict VerifyAtLargestRho(EnumeratedRound& round, EnumeratingCoins& coins) {
   int node = DraftTree::kRoot;
   for (;;) {
@@ -299,7 +301,7 @@ TEST(KSeq, HoldsItsInvariantsOnRandomRows) {
   }
 }
 
-// rho* is the least valid one: a little below, the residual would be negative.
+// rho* is the smallest valid one: slightly below it, the residual would be negative.
 TEST(KSeq, SolvesForTheLeastValidRho) {
   for (const auto& [b, k] : {std::pair(.75, 2), {.75, 4}, {.1, 3}, {.5, 8}}) {
     const Selection s = Bernoulli(.25, b, k);

@@ -8,7 +8,7 @@
 namespace outrider::testing {
 namespace {
 
-// Q(1/2, x) = erfc(sqrt(x)), Q(1, x) = exp(-x), and the textbook's 5 % points of chi-square.
+// Q(1/2, x) = erfc(sqrt(x)), Q(1, x) = exp(-x), and tabulated 5 % points of chi-square.
 TEST(UpperGamma, HasItsClosedFormsAndTabledValues) {
   for (const double x : {0.01, 0.5, 1.4, 1.6, 5.0, 40.0}) {
     EXPECT_NEAR(UpperGamma(0.5, x) / std::erfc(std::sqrt(x)), 1, 1e-12) << x;
@@ -22,7 +22,7 @@ TEST(UpperGamma, HasItsClosedFormsAndTabledValues) {
 TEST(ChiSquare, PassesTheLawItselfAndFailsABentOne) {
   const std::vector<double> law = {0.5, 0.25, 0.25};
   EXPECT_NEAR(ChiSquarePValue(std::vector<int64_t>{5000, 2500, 2500}, law), 1, 1e-12);
-  // Statistic 8 at 2 degrees of freedom: exp(-4).
+  // Statistic 8 with 2 degrees of freedom: exp(-4).
   EXPECT_NEAR(ChiSquarePValue(std::vector<int64_t>{5000, 2600, 2400}, law), std::exp(-4.0), 1e-9);
   EXPECT_LT(ChiSquarePValue(std::vector<int64_t>{5000, 2900, 2100}, law), kFalseAlarm);
 }
@@ -33,7 +33,7 @@ TEST(ChiSquare, FailsACountWhereNoneCanBe) {
 
 TEST(ChiSquare, PoolsRareCells) {
   const std::vector<double> law = {0.98, 0.01, 0.01};
-  // Two cells expected at 3 each make one of 6.
+  // Two cells with 3 expected counts each are pooled to one with 6.
   EXPECT_NEAR(ChiSquarePValue(std::vector<int64_t>{294, 6, 0}, law), 1, 1e-12);
 }
 

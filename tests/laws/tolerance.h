@@ -1,4 +1,4 @@
-// The largest difference of two sums of the same probabilities in different orders.
+// The largest difference between two sums of the same probabilities in different orders.
 #pragma once
 
 namespace outrider {

@@ -1,6 +1,6 @@
-// A drafter of another vocabulary: the output distribution is the target's under every rule, by
+// A drafter with another vocabulary: the output distribution is the target's under every rule, by
 // enumeration of rounds over restricted and translated draft distributions, and by counting through
-// the whole of engine, pool and drafting loop. Where drafts change no text they change none here.
+// engine, pool and drafting loop. Where drafts do not affect the text they do not here either.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -24,8 +24,8 @@
 namespace outrider::testing {
 namespace {
 
-// The drafter spells "ee" with two of its tokens, has "e" that is never drafted, and knows nothing
-// of "<m>": of its five tokens four are shared. It may have an end of texts, "<e>", as "<m>" is the
+// The drafter spells "ee" with two of its tokens, has an "e" that is never drafted, and does not
+// know "<m>": four of its five tokens are shared. It may have an end token "<e>", as "<m>" is the
 // target's.
 std::string TargetTokens() { return TokenizerJsonOf({"a", "ee", "b", "c", "d"}, {"<m>"}); }
 std::string DraftTokens(bool ends) {
@@ -34,7 +34,7 @@ std::string DraftTokens(bool ends) {
 }
 constexpr int kTargetVocab = 6;
 constexpr int DraftVocab(bool ends) { return ends ? 6 : 5; }
-// Of both models, if they have any.
+// The end tokens of both models, if they have any.
 std::vector<TokenId> Ends(bool ends) {
   return ends ? std::vector<TokenId>{5} : std::vector<TokenId>{};
 }
@@ -56,8 +56,9 @@ VocabularyMap MapOf(bool ends) {
 // ---------------------------------------------------------------------------------------------
 // By enumeration.
 
-// The distribution that the drafter draws from and sends after `context`, by the target's ids: its
-// model's, restricted to the shared tokens, rounded and translated by production code.
+// The distribution from which the drafter samples and which it sends after `context`, in the
+// target's ids: its model's, restricted to the shared tokens, rounded and translated by production
+// code.
 Law SentDistribution(const VocabularyMap& map, const outrider::testing::Model& model,
                      std::span<const TokenId> context) {
   std::vector<TokenId> own;
@@ -91,7 +92,7 @@ void ExpectTargetsDistributionOfEveryRule(bool ends) {
         kTargetVocab, RandomModel(kTargetVocab, seed, 0.2),
         [&](std::span<const TokenId> context) { return SentDistribution(map, draft, context); }};
     for (const RuleTraits& traits : kRuleTraits) {
-      if (traits.rule == Rule::kGumbel) continue;  // it has no draws to enumerate
+      if (traits.rule == Rule::kGumbel) continue;  // it has no sampled tokens to enumerate
       EXPECT_LE(RoundError(EmitterOf(traits.rule), pair, Sequences(1, 2)), kTolerance)
           << traits.name;
       if (!traits.takes_many_paths) continue;
@@ -130,7 +131,7 @@ struct Setting {
   float temperature = 1.f;
   StopRule stop = {};
   SamplingParams sampling = {};
-  bool ends = false;  // both models have one; texts go on after it
+  bool ends = false;  // both models have one; texts continue after it
 };
 
 constexpr int kTokens = 8;
@@ -192,7 +193,7 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
   const std::unique_ptr<Tokenizer> target_tokenizer_ = Make(TargetTokens());
   const std::unique_ptr<Tokenizer> draft_tokenizer_ = Make(DraftTokens(GetParam().ends));
   bool drafts_cross_verdicts_ = false;
-  int accepted_ = 0;  // by the last Generate
+  int accepted_ = 0;  // in the last Generate
 };
 
 TEST_P(TranslatedPair, HasTheTargetsDistribution) {
@@ -219,7 +220,7 @@ TEST_P(TranslatedPair, HasTheTargetsDistribution) {
   EXPECT_GT(ChiSquarePValue(counts, law), kFalseAlarm);
 }
 
-// Drafts that are sent before their verdict name its end by the target's ids.
+// Drafts that are sent before their verdict name the end of the round in the target's ids.
 TEST_P(TranslatedPair, ASeedHasOneTextDraftedAheadOrNot) {
   const auto texts = Generate(300, 0);
   EXPECT_EQ(Generate(300, 64), texts);

@@ -8,12 +8,12 @@
 namespace outrider::testing {
 namespace {
 
-// Block verification on one sequence with one thing changed.
+// Block verification of one sequence with one change.
 struct BlockMistake {
-  bool shared_coin = false;     // one coin for all positions
-  bool token_residual = false;  // the residual of token verification: p_tau left out
+  bool shared_coin = false;     // one random number for all positions
+  bool token_residual = false;  // the residual of token verification, without p_tau
   bool stop_at_first = false;   // the first failure ends the walk
-  bool row_before = false;      // row i - 1 in place of row i in h_i
+  bool row_before = false;      // row i - 1 instead of row i in h_i
 };
 
 Emitter MistakenBlock(const BlockMistake& mistake) {
@@ -57,7 +57,7 @@ TEST(MistakenBlock, HasItsDerivedErrorOnTheFourTokenToy) {
   EXPECT_NEAR(LargestError(MistakenBlock({.row_before = true})), 1. / 80, kTolerance);
 }
 
-// Dropping a drafted token after a look at it.
+// Dropping a draft token after looking at it.
 TEST(MistakenBlock, WithATokenDroppedOnSightIsLossy) {
   const Emitter rule = EmitterOfCode([](EnumeratedRound& round, EnumeratingCoins& coins) {
     const int child = round.draws(DraftTree::kRoot)[0];
@@ -67,7 +67,7 @@ TEST(MistakenBlock, WithATokenDroppedOnSightIsLossy) {
   EXPECT_GT(RoundError(rule, ThreeTokens(), Sequences(1, 1)), 0.01);
 }
 
-// Candidates behind the accepted prefix, with what the rule takes for their number.
+// Candidates after the accepted prefix, with the rule's value for their number.
 struct Candidates {
   std::vector<int> nodes;  // children in the order in which they are tried
   int k = 0;
@@ -75,7 +75,7 @@ struct Candidates {
 using ChooseCandidates =
     std::function<Candidates(EnumeratedRound&, int node, const std::vector<RatioEntry>&)>;
 
-// k-SEQ over candidates that `choose` makes of a node's draws.
+// k-SEQ over the candidates that `choose` selects among a node's children.
 Emitter KSeqOver(ChooseCandidates choose) {
   return EmitterOfCode([choose](EnumeratedRound& round, EnumeratingCoins& coins) {
     int node = DraftTree::kRoot;
@@ -167,7 +167,8 @@ TEST(MistakenCandidates, WithTheRootsNumberBelowTheRootAreLossy) {
   }
 }
 
-// Algorithm 3 over the leaves of a branching tree: first tokens repeat as often as their leaves.
+// Algorithm 3 over the leaves of a branching tree: first tokens repeat as often as they have
+// leaves.
 TEST(MistakenCandidates, OverTheLeavesOfATreeAreLossy) {
   const struct {
     std::vector<int> branching;
@@ -190,7 +191,7 @@ TEST(MistakenCandidates, OverTheLeavesOfATreeAreLossy) {
   }
 }
 
-// Token verification on each candidate in turn, its residual once all have failed.
+// Token verification of each candidate in turn, with its residual once all have failed.
 Verdict VerifyNaively(EnumeratedRound& round, EnumeratingCoins& coins) {
   int node = DraftTree::kRoot;
   while (!round.draws(node).empty()) {
@@ -216,7 +217,7 @@ Verdict VerifyNaively(EnumeratedRound& round, EnumeratingCoins& coins) {
 TEST(NaiveRejection, IsLossy) {
   ExpectErrors(EmitterOfCode(VerifyNaively),
                {{1, 2, 0}, {2, 1, .15}, {3, 1, .195}, {2, 2, .1548}, {3, 2, .2101}});
-  // A sure draft against a fair coin: every draft is the same and has its own chance.
+  // A certain draft against a fair coin: every draft is the same, but each gets a separate chance.
   const Law sure = {0, 1}, fair = {.5, .5};
   const EnumeratedPair pair{2, Chain({fair, fair, fair}), Chain({sure, sure, sure})};
   for (const int k : {2, 3, 4}) {
@@ -226,7 +227,7 @@ TEST(NaiveRejection, IsLossy) {
   }
 }
 
-// Multi-path block verification with the drafter's law in place of the chosen token's.
+// Multi-path block verification with the draft distribution instead of the chosen token's.
 TEST(MistakenPath, WithTheDraftersLawIsLossy) {
   const auto rule = [](bool skewed) {
     return EmitterOfCode([skewed](EnumeratedRound& round, EnumeratingCoins& coins) {

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests the tests: puts each seeded bug of mutants.txt into a copy of the sources and runs the test
-# that must fail then. Fails if a mutant survives, does not apply or does not compile, or if a test
-# fails without any.
+# Tests the tests: applies each seeded bug of mutants.txt to a copy of the sources and runs the test
+# that must then fail. Fails if a mutant survives, does not apply or does not compile, or if a test
+# fails without a mutant.
 #   tests/laws/mutants/run.sh              all of them (7 minutes of a core, cold)
 #   tests/laws/mutants/run.sh --subset     those marked in mutants.txt, as ctest runs them
 #   tests/laws/mutants/run.sh NAME...      these
 #   tests/laws/mutants/run.sh --check      only whether each of them still applies
-# Works in build/mutants. The verifier's tests are built with OUTRIDER_RPC=ON, which makes their
-# targets (no gRPC code is compiled); without a mutant of the verifier it is OFF.
+# Works in build/mutants. The verifier's tests are built with OUTRIDER_RPC=ON, which defines their
+# targets (no gRPC code is compiled); without mutants of the verifier it is OFF.
 set -euo pipefail
 export LC_ALL=C
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -26,10 +26,10 @@ src=$work/src
 build=$work/build
 jobs=$(nproc)
 mkdir -p "$src"
-# One run at a time: they share the copy.
+# One run at a time, since runs share the copy.
 exec 9>"$work/lock"
 flock -n 9 || { echo "mutants: another run is under way in $work" >&2; exit 2; }
-# The copy is no part of the repository around it: git apply would look for paths from there.
+# The copy does not belong to the repository around it, in which git apply would look for paths.
 export GIT_CEILING_DIRECTORIES=$work
 export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
 
@@ -51,8 +51,8 @@ if ((${#names[@]} == 0)) || { (($# > 0)) && [[ $1 != --subset ]] && ((${#names[@
   exit 2
 fi
 
-# Only what differs is copied, and gets a new time: what a run that was cut short has left mutated
-# is built anew.
+# Only changed files are copied, with a new time, so that whatever an interrupted run left mutated
+# is rebuilt.
 cd "$root"
 list=$work/files
 find CMakeLists.txt cmake common verifier drafter client simulate proto tests -type f | sort >"$list"
@@ -67,13 +67,13 @@ done <"$list"
 rpc=OFF
 for target in "${targets[@]}"; do [[ $target == verifier_* ]] && rpc=ON; done
 log=$work/log
-# Warnings are the other builds' affair; a mutant may leave something unused.
+# Warnings are left to the other builds; a mutant may leave something unused.
 cmake -S "$src" -B "$build" -G Ninja -D OUTRIDER_RPC=$rpc -D OUTRIDER_CUDA=OFF -D CMAKE_BUILD_TYPE=Debug \
   -D CMAKE_UNITY_BUILD=ON -D CMAKE_UNITY_BUILD_BATCH_SIZE=4 \
   -D CMAKE_CXX_FLAGS=-w -D CMAKE_CXX_FLAGS_DEBUG=-O1 >"$log" 2>&1 || { cat "$log"; exit 1; }
 
 compile() { cmake --build "$build" -j "$jobs" --target "$@" >"$log" 2>&1; }
-# A survivor must not be able to hang the run, nor a crash to pass for a caught one.
+# A survivor must not hang the run, and a crash must not count as caught.
 run_test() { timeout 300 "$build/bin/$1" --gtest_filter="$2" >"$log" 2>&1; }
 
 echo "mutants: ${#names[@]} of them; first the tests without any"
@@ -89,7 +89,7 @@ while read -r target filter; do
 done < <(for i in "${!names[@]}"; do echo "${targets[i]} ${filters[i]}"; done | sort -u)
 echo "mutants: clean after $((SECONDS - start)) s"
 
-# The result of one mutant, in `result`.
+# Sets `result` to the result of one mutant.
 try_mutant() {
   local patch=$here/$1.patch target=$2 filter=$3 status=0
   (cd "$src" && git apply "$patch") >"$log" 2>&1 || { result="DOES NOT APPLY"; return; }

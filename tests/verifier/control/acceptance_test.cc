@@ -11,7 +11,7 @@ namespace {
 
 double Sum(const Belief& b) { return std::accumulate(b.begin(), b.end(), 0.0); }
 
-// Accepted draft tokens of a round in which depth j stands with chance[j].
+// Accepted draft tokens of a round in which depth j is accepted with probability chance[j].
 int Round(const std::vector<double>& chance, uint64_t* state) {
   int accepted = 0;
   for (const double c : chance) {
@@ -52,11 +52,11 @@ TEST(Acceptance, MomentsAreThoseOfTheLaw) {
 TEST(Acceptance, AStopTellsWhatWasSeenAndNoMore) {
   const DepthProfile profile(8);
   Belief long_round = IgnorantBelief(), short_round = IgnorantBelief();
-  // Two stand and the third does not: the same for every length above two.
+  // Two tokens are accepted and the third is not: the same for every length above two.
   profile.Update(2, 3, &short_round);
   profile.Update(2, 8, &long_round);
   EXPECT_EQ(long_round, short_round);
-  // All of two stand: no failure was seen.
+  // Both of two tokens are accepted: no failure was observed.
   Belief complete = IgnorantBelief();
   profile.Update(2, 2, &complete);
   EXPECT_GT(MeanLevel(complete), MeanLevel(short_round));

@@ -10,7 +10,7 @@
 namespace outrider {
 namespace {
 
-// Steps of 20 ms and half a millisecond a row, drafts of 2 ms a token.
+// Steps of 20 ms plus half a millisecond per row, drafts of 2 ms per token.
 class AdaptiveTest : public ::testing::Test {
  protected:
   explicit AdaptiveTest(bool shared = true) : policy_(arms_, costs_, shared) {
@@ -23,7 +23,7 @@ class AdaptiveTest : public ::testing::Test {
     const ArmSet::Facts& f = arms_.facts(arm);
     return 0.020 + 0.0005 * f.rows + 0.002 * f.length + (f.sequences > 0 ? 0.002 : 0);
   }
-  // `accepted(arm)` of each round; the arm taken last.
+  // `accepted(arm)` gives each round's accepted tokens. Returns the last arm.
   template <class Accepted>
   int Play(PolicySession& session, int rounds, Accepted accepted, Context context = {}) {
     context.streams = streams_;
@@ -47,7 +47,7 @@ class AdaptiveTest : public ::testing::Test {
   const StreamEstimate streams_[3] = {
       {.round_trip = 0.002, .draft_depth = 0.002}, {.round_trip = 0.002, .draft_depth = 0.002}, {}};
   int pulls_[5] = {};
-  double slowness_ = 1;  // of rounds with drafts
+  double slowness_ = 1;  // factor of rounds with drafts
 };
 
 TEST_F(AdaptiveTest, TakesTheLongestWhereAllIsAccepted) {
@@ -60,8 +60,8 @@ TEST_F(AdaptiveTest, DecodesPlainlyWhereNothingIsAccepted) {
   const auto session = policy_.Open();
   EXPECT_EQ(Play(*session, 400, [](int) { return 0; }), 4);
   EXPECT_GT(pulls_[4], 350);
-  // What was tried stays within its budget: less than 3 % of the tokens served and the 256 that a
-  // request of unknown length is trusted to come to.
+  // Exploration stays within its budget: less than 3 % of the tokens served plus the 256 that a
+  // request of unknown length is assumed to have.
   EXPECT_LT(policy_.deficit(), 0.03 * (400 + 256));
 }
 
@@ -75,7 +75,7 @@ TEST_F(AdaptiveTest, LeavesAProposerWhoseTextHasTurned) {
 
 TEST_F(AdaptiveTest, ALongRoundTeachesTheShorterLengths) {
   const auto session = policy_.Open();
-  // Two stand, always: length 2 is best, and two rounds of 8 are enough to know it.
+  // Always two are accepted: length 2 is best, and two rounds of 8 are enough to find out.
   int rounds = 0;
   for (; rounds < 12; ++rounds) {
     Context only_long{.allowed = ArmSet::Bit(2), .streams = streams_};
@@ -105,7 +105,7 @@ TEST_F(AdaptiveTest, ANewSessionStartsFromWhatOthersLearned) {
 TEST_F(AdaptiveTest, LoadMakesDraftsDearer) {
   const auto session = policy_.Open();
   EXPECT_NE(Play(*session, 60, [](int arm) { return arm == 3 ? 0 : 2; }), 4);
-  // With 400 sessions in a step a row costs the verifier more than the step itself.
+  // With 400 sequences in a step a row costs the verifier more than the step itself.
   EXPECT_EQ(session->Choose({.step_sessions = 400, .streams = streams_}).arm, 4);
 }
 
@@ -148,7 +148,7 @@ TEST_F(AdaptiveTest, ADrafterThatMustCatchUpIsNotTakenForALittleMore) {
 
 TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
   const auto session = policy_.Open();
-  // Rounds of a take four times what the model says: plain decoding is faster.
+  // Rounds of a take four times the modelled time: plain decoding is faster.
   const Context context{.allowed = 0b10111, .streams = streams_};
   int arm = -1;
   for (int t = 0; t < 80; ++t) {
@@ -173,7 +173,7 @@ TEST_F(AdaptiveTest, AProposerThatWasSlowForAWhileIsAskedAgain) {
   EXPECT_NE(Play(*session, 1000, four), 4);
 }
 
-// As where a stop rule ends most drafts before their length.
+// As if a stop rule ended most drafts before their planned length.
 TEST_F(AdaptiveTest, RoundsThatTakeLessThanModelledAreChargedAsMeasured) {
   const auto session = policy_.Open();
   slowness_ = 0.6;
@@ -183,7 +183,7 @@ TEST_F(AdaptiveTest, RoundsThatTakeLessThanModelledAreChargedAsMeasured) {
   EXPECT_LT(policy_.deficit(), 0);
 }
 
-// What a measured plain round takes beyond its step is no loss of drafts.
+// The time of a measured plain round beyond its step is not charged to drafts.
 TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
   const auto session = policy_.Open();
   int round = 0;
@@ -203,7 +203,7 @@ TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
 
 TEST_F(AdaptiveTest, ASingleStallIsNotChargedButManyAre) {
   const auto session = policy_.Open();
-  double lost = 0;  // plain rounds
+  double lost = 0;  // in plain rounds
   const auto stall = [&] {
     const Choice choice = session->Choose({.allowed = ArmSet::Bit(2), .streams = streams_});
     const double seconds = 10 * SecondsOf(2);
@@ -250,11 +250,11 @@ TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
     const int stand = arms_.facts(choice.arm).length;
     session->Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = bad[i % 4]});
   }
-  // What was accepted still counted.
+  // The accepted tokens still counted.
   EXPECT_EQ(session->Choose({.streams = streams_}).arm, 2);
 }
 
-// Nothing is known of either: there is no reason to leave the one that is as good for the other.
+// Nothing is known about either: there is no reason to prefer the other one when they look equal.
 TEST(Adaptive, TheFastestArmIsTriedFirst) {
   const ArmSet arms = MakeArms({Chain("a", 4, "a"), Chain("b", 4, "b"), Plain()});
   CostModel costs(arms.proposers());
@@ -269,7 +269,8 @@ TEST(Adaptive, TheFastestArmIsTriedFirst) {
   EXPECT_EQ(session->Choose({.remaining = 511, .streams = streams}).arm, 1);
 }
 
-// A round that loses 4.4 plain ones if nothing stands: 3 % of 512 tokens allow it, of 128 do not.
+// A round loses 4.4 plain ones if nothing is accepted: 3 % of 512 tokens allow that, of 128 they do
+// not.
 TEST(Adaptive, AnUnknownDrafterIsTriedWithinTheBudgetOnly) {
   const ArmSet arms = MakeArms({Chain("a", 16), Plain()});
   CostModel costs(arms.proposers());

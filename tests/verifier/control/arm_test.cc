@@ -17,7 +17,7 @@ TEST(ArmSet, PlainDecodingIsAlwaysThere) {
   EXPECT_EQ(with.size(), 2);
   EXPECT_EQ(with.plain(), 0);
   EXPECT_EQ(with.given(), with.all());
-  // Not under a name that is taken.
+  // Not under an existing name.
   EXPECT_EQ(MakeArms({Chain("none", 4)}).arm(1).name, "none_");
 }
 
@@ -66,7 +66,7 @@ TEST(ArmSet, RefusesWhatIsNoArm) {
   }
   std::vector<Arm> many;
   for (int i = 0; i < kMaxArms; ++i) many.push_back(Chain(std::to_string(i), 1));
-  EXPECT_FALSE(ArmSet::Create(many).ok());  // no place for plain decoding
+  EXPECT_FALSE(ArmSet::Create(many).ok());  // no room for plain decoding
   many.back() = Plain();
   EXPECT_EQ(MakeArms(many).all(), ~ArmMask{0});
   many.push_back(Chain("one more", 1));

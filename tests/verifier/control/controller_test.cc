@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(PolicyNames(
                            return name;
                          });
 
-// Whatever is allowed, and whatever comes back in whatever order: the choice is an allowed arm or
+// Whatever is allowed, and whatever is reported in whatever order: the choice is an allowed arm or
 // plain decoding.
 TEST_P(EveryPolicy, NeverTakesAnArmThatIsNotAllowed) {
   const auto controller = Make({.policy = GetParam(), .seed = 3});
@@ -61,7 +61,7 @@ TEST_P(EveryPolicy, NeverTakesAnArmThatIsNotAllowed) {
                                          .seconds = times[random() % 7],
                                          .truncated = random() % 8 == 0,
                                          .aborted = random() % 8 == 0});
-      // Twice, or never, is the same as once.
+      // Reporting twice, or never, is the same as once.
       if (random() % 4 == 0) session->Observe(choices.front(), {.accepted = 1});
       choices.pop_front();
     }
@@ -76,7 +76,7 @@ TEST_P(EveryPolicy, AnAbortedRoundChangesNothing) {
   const auto session = controller->Open("pair", "key");
   const auto other = untouched->Open("pair", "key");
   for (int i = 0; i < 60; ++i) {
-    // exp3spec draws for every choice: then the law must be the same, not the draw.
+    // exp3spec samples each choice: then the distribution must be the same, not the sample.
     if (GetParam() != "exp3spec") {
       const Choice aborted = session->Choose({});
       session->Observe(aborted, {.accepted = 2, .emitted = 3, .seconds = 9, .aborted = true});
@@ -141,11 +141,11 @@ TEST(Controller, ForgetsTheTableThatWasNotOpenedForLongest) {
   a->Observe(a->Choose({}), {.accepted = 1, .emitted = 2, .seconds = 1});
   controller->Open("pair", "b");
   controller->Open("pair", "a");
-  controller->Open("pair", "c");  // b goes
+  controller->Open("pair", "c");  // b is evicted
   EXPECT_EQ(controller->tables(), 2U);
   EXPECT_EQ(controller->Open("pair", "a")->Choose({}).arm, 1);
   controller->Open("pair", "d");
-  controller->Open("pair", "e");  // a goes, its session stays
+  controller->Open("pair", "e");  // a is evicted, its session stays
   EXPECT_EQ(a->Choose({}).arm, 1);
   EXPECT_EQ(controller->Open("pair", "a")->Choose({}).arm, 0);
 }

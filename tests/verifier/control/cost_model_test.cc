@@ -49,10 +49,11 @@ TEST(CostModel, AStepThatIsNotLinearIsCorrectedWhereItWasSeen) {
 
 struct Mixture {
   double experts, top_k;
-  double share;  // of a row's time, what its experts take
+  double share;  // of a row's time, spent in its experts
 };
 
-// Rows of a mixture that choose their experts independently: more rows meet fewer new experts each.
+// Rows of a mixture that choose their experts independently: each further row adds fewer new
+// experts.
 double MixtureStep(double rows, const Mixture& mixture) {
   const double met = mixture.experts * (1 - std::pow(1 - mixture.top_k / mixture.experts, rows));
   return 0.020 * (1 - mixture.share + mixture.share * met / mixture.top_k);
@@ -106,17 +107,17 @@ TEST(CostModel, ARoundIsDraftTripAndStep) {
   CostModel costs(arms.proposers());
   costs.ObserveStep(1, 0, Step(1));
   for (int i = 0; i < 20; ++i) costs.ObserveStep(64, 0, Step(64));
-  // By the stream's word before a draft was measured, by measurement after.
+  // Uses the stream's estimate before a draft was measured, and the measurement afterwards.
   const StreamEstimate stream[] = {{.round_trip = 0.010, .draft_depth = 0.002}};
   const Context context{.streams = stream};
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), context), 0.010 + 0.008 + Step(5), 2e-3);
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(2), context), Step(1), 1e-3);
   costs.ObserveDraft(0, 1, 4, 4 * 0.005);
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(1), context), 0.010 + 0.040 + Step(9), 3e-3);
-  // Round trips too, where the stream says nothing.
+  // The same for round trips, if the stream has no estimate.
   costs.ObserveRoundTrip(0, 0.030);
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(1), {}), 0.030 + 0.040 + Step(9), 3e-3);
-  // Sixteen sessions in a step, all with this plan.
+  // Sixteen sequences in a step, all with this plan.
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), {.step_sessions = 16, .streams = stream}),
               0.010 + 0.020 + Step(80), 4e-3);
 }
@@ -138,7 +139,7 @@ TEST(CostModel, SequencesAreToldFromDepths) {
 TEST(CostModel, WhatIsNoTimeIsLeftOut) {
   const ArmSet arms = MakeArms({Chain("g4", 4)});
   CostModel costs(1);
-  EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), 0);  // nothing known
+  EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), 0);  // nothing is known
   for (int i = 0; i < 20; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
   costs.ObserveDraft(0, 1, 4, 0.008);
   costs.ObserveRoundTrip(0, 0.002);
@@ -167,7 +168,7 @@ TEST(CostModel, OthersPayForTheirOwnDraftsAlone) {
   }
   const ArmSet::Facts& four = arms.facts(0);
   EXPECT_NEAR(costs.OthersSeconds(four, {}), 0, 1e-12);
-  // Nine other sessions with four rows more.
+  // Nine other sequences and four additional rows.
   EXPECT_NEAR(costs.OthersSeconds(four, {.step_sessions = 10}), 9 * 4 * 0.0005, 1e-3);
 }
 

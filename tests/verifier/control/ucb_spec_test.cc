@@ -66,8 +66,8 @@ TEST(UcbSpec, PendingPullsKeepSessionsFromCrowding) {
   for (int i = 0; i < 3; ++i) choices.push_back(session->Choose({.allowed = arms.given()}));
   for (int i = 0; i < 3; ++i) EXPECT_EQ(choices[static_cast<size_t>(i)].arm, i);
   EXPECT_EQ(policy.pending(), 3);
-  // The best arm has one observed pull, then takes its turn with the others although nothing else
-  // has come back.
+  // The best arm has one observed pull, then takes turns with the others although nothing else has
+  // been reported.
   session->Observe(choices[1], {.accepted = 4, .emitted = 5});
   std::vector<int> next;
   for (int i = 0; i < 6; ++i) next.push_back(session->Choose({.allowed = arms.given()}).arm);

@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 
 constexpr int kPage = 4;  // tokens
 
-// Records what the engine's other parts would hear.
+// Records what the engine's other parts would be told.
 class Events final : public EngineObserver {
  public:
   void OnRequestRefused(Refusal) override { ++refused; }
@@ -57,7 +57,7 @@ class AdmissionTest : public ::testing::Test {
     session->prompt_tokens = tokens;
     return *sessions_.emplace(id, std::move(session)).first->second;
   }
-  // As if a forward pass had computed the session's text.
+  // As if a forward pass had computed the sequence's text.
   void Compute(Session& session) {
     const std::vector<int32_t> rows = {static_cast<int32_t>(session.pending()) - 1};
     const std::vector<TokenId> tokens(session.tokens.begin() + session.computed,

@@ -49,7 +49,7 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
   drafting_.EndRound(/*node=*/1, std::vector<TokenId>{5, 7}, "ab");
-  // A plain round and one with a draft of the verifier's own are told as tokens.
+  // A plain round and one with a draft of the verifier's own are reported as tokens.
   drafting_.UseOwnDraft({});
   drafting_.EndRound(0, std::vector<TokenId>{8});
   drafting_.UseOwnDraft(Chain({9}));

@@ -1,5 +1,5 @@
-// The whole verifier over the CUDA backend's sources: tokens in, a transformer whose kernels run on
-// the host's emulation, verdicts out, against the same engine over the CPU backend.
+// The whole verifier with the CUDA backend's sources: tokens in, a transformer whose kernels run in
+// the host's emulation, verdicts out, compared with the same engine over the CPU backend.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace {
 
 using Tokens = std::vector<TokenId>;
 
-// What the model keeps its weights, and its keys and values, as.
+// The types of the model's weights, and of its keys and values.
 struct Kept {
   std::string name;
   WeightType weights;
@@ -73,7 +73,7 @@ class KeepingSink final : public GenerationSink {
   bool ended = false;
 };
 
-// What is drafted behind a session's tokens so far.
+// Makes the draft after a sequence's tokens so far.
 using DraftFn = std::function<DraftTree(size_t session, const DraftPlan& plan, const Tokens&)>;
 
 std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
@@ -102,7 +102,7 @@ std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
   return sinks;
 }
 
-// Bytes that verdicts take; a row of logits would be many times that.
+// Bytes of the verdicts; a logits row would be many times that.
 int64_t VerdictBytes(const std::vector<std::shared_ptr<KeepingSink>>& sinks) {
   int64_t bytes = 0;
   for (const auto& sink : sinks) {
@@ -114,8 +114,8 @@ int64_t VerdictBytes(const std::vector<std::shared_ptr<KeepingSink>>& sinks) {
 
 class EmulatedEngine : public ::testing::TestWithParam<Kept> {};
 
-// Texts that no draft leaves a trace in: greedy and gumbel. Two sequences, the first wrong from
-// its second token on, the second right for a few.
+// Texts that do not depend on drafts: greedy and gumbel. Of two draft sequences, the first is wrong
+// from its second token on, the second right for a few.
 TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
   const CheckpointOptions checkpoint = {.family = Family::kQwen3,
                                         .vocab_size = 40,
@@ -165,13 +165,13 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
     equal_with_drafts += with_drafts[i]->tokens == plain_on_device[i]->tokens;
     accepted += with_drafts[i]->accepted;
   }
-  // f32: only where two tokens are within some 1e-6 of each other could a text part. bf16 rounds
-  // activations on the device alone: texts of a few tokens part now and then. So they do where a
-  // key or value is as near to a border between two codes.
+  // f32: texts could only diverge where two tokens are within about 1e-6 of each other. bf16 rounds
+  // activations on the device alone, so texts of a few tokens sometimes diverge; so they do where a
+  // key or value is as close to a boundary between two codes.
   const int all = static_cast<int>(requests.size());
   const bool exact = GetParam().weights == WeightType::kF32 && GetParam().kv == KvType::kF32;
   EXPECT_GE(equal, exact ? all : all / 2);
-  // All products go through the kernel whose rows do not depend on the batch.
+  // All products use the kernel whose rows do not depend on the batch.
   EXPECT_EQ(equal_with_drafts, all);
   EXPECT_GT(accepted, 30);
   EXPECT_EQ(cpu->device(), nullptr);
@@ -180,8 +180,8 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
   EXPECT_GT(device->device()->graph_counts().launches, 10);
 }
 
-// Two tokens behind a prompt, by every token of the vocabulary: the model's law as the CPU computes
-// it, f32.
+// Every possible pair of tokens after a prompt: the model's distribution as computed by the CPU in
+// f32.
 TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
   constexpr int kSmallVocab = 4, kTexts = 2000;
   const CheckpointOptions checkpoint = {.vocab_size = 8,

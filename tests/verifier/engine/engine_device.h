@@ -1,5 +1,5 @@
 // The engine's tests are built twice: once with a model that verifies nothing (no_device.cc), once
-// with a device, the CUDA kernels' emulation, that decides every round (emulated_device.cc).
+// with a device, the emulation of the CUDA kernels, that verifies every round (emulated_device.cc).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace outrider::testing {
 
-// Gives the model the device of this program, if it has one.
+// Gives the model this program's device, if there is one.
 void GiveDevice(FakeModel& model);
 
-// Of a test of a law: the emulation takes its time.
+// Generations per test of a distribution, fewer for the emulation, which is slow.
 uint64_t GenerationsOfALaw();
 
 }  // namespace outrider::testing

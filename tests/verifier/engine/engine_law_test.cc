@@ -33,8 +33,8 @@ constexpr int kMostSteps = 100;
 
 using Tokens = std::vector<TokenId>;
 
-// A grammar's. "c" leaves one way to go on, and so do others at their ends, so that the verifier
-// drafts too.
+// The texts of a grammar. "c" has only one continuation, and so do others at their ends, so that
+// the verifier drafts forced tokens, too.
 const std::vector<Tokens> kGrammarTexts = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0},
                                            {1},    {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
 
@@ -53,7 +53,7 @@ class RecordingSink final : public GenerationSink {
   bool ended = false;
 };
 
-// When a planned draft comes.
+// When a planned draft arrives.
 enum class Drafts { kNever, kAlways, kEveryOther };
 
 class EngineLaw : public ::testing::Test {
@@ -95,7 +95,7 @@ class EngineLaw : public ::testing::Test {
     return letters;
   }
 
-  // Whether a mask rules `token` out after `output`, as its definition has it.
+  // Whether a mask excludes `token` after `output`, according to its definition.
   bool IsMasked(const Tokens& output, TokenId token) const {
     if (token == kStop && std::cmp_less(output.size(), min_tokens_)) return true;
     if (!texts_.empty() && !IsOfATextThatFollows(output, token)) return true;
@@ -138,7 +138,7 @@ class EngineLaw : public ::testing::Test {
     return row;
   }
 
-  // By length, by the stop token, or by "cb", which is tokens 2 and 1; the latter two after
+  // By length, by the stop token, or by "cb", which is tokens 2 and 1; the latter two only after
   // `min_tokens_`.
   bool IsFinished(const Tokens& output) const {
     const size_t n = output.size();
@@ -147,7 +147,7 @@ class EngineLaw : public ::testing::Test {
     return output[n - 1] == kStop || (n > 1 && output[n - 2] == 2 && output[n - 1] == 1);
   }
 
-  // Pr(text) of every text that can be finished.
+  // Pr(text) for every text that can be finished.
   void AddTexts(const Tokens& output, double probability, std::map<Tokens, double>& texts) {
     if (IsFinished(output)) {
       texts[output] = probability;
@@ -165,7 +165,7 @@ class EngineLaw : public ::testing::Test {
   const std::vector<float>& TargetRow(const Tokens& output) {
     return Cached(target_rows_, model_, output, /*masked=*/true);
   }
-  // Of a drafter that may know nothing of masks.
+  // The row of a drafter that may not know the masks.
   const std::vector<float>& DraftRow(const Tokens& output) {
     return Cached(draft_rows_, drafter_, output, drafter_masks_);
   }
@@ -187,7 +187,7 @@ class EngineLaw : public ::testing::Test {
       Tokens tokens = output;
       const Tokens path = tree.Path(node);
       tokens.insert(tokens.end(), path.begin(), path.end());
-      // Where a text of the grammar has ended there is nothing to draw.
+      // After the end of a text of the grammar there is nothing to draft.
       if (drafter_masks_ && !tokens.empty() && tokens.back() == kStop) continue;
       const DraftDistribution law = MakeDraftDistribution(DraftRow(tokens), {.mass = 1.f});
       for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
@@ -203,13 +203,13 @@ class EngineLaw : public ::testing::Test {
     return tree;
   }
 
-  // Whether session `id` waits for a draft, of another round than the last.
+  // Whether session `id` waits for a draft of another round than the last one.
   static bool IsAsked(const testing::PuppetDraftSource& source, uint64_t id, uint32_t last_round) {
     return source.opened.contains(id) && source.plan(id).round != last_round;
   }
 
   // An older sequence, which leaves room for the first round of session `id` with a draft of three
-  // tokens, or for the second too, and then takes the pages one after another.
+  // tokens, or for the second one, too, and then takes the pages one after another.
   static constexpr int kPagesOfARound = 5;
   void Crowd(Engine& engine, uint64_t id) {
     const int prompt = kPages - kPagesOfARound - 1 - static_cast<int>(id / 2 % 2);
@@ -220,7 +220,7 @@ class EngineLaw : public ::testing::Test {
     ASSERT_TRUE(engine.Submit(id - 1, older, std::make_shared<RecordingSink>()).ok());
   }
 
-  // The text of session `id`, whose drafts come as `drafts` says.
+  // Generates the text of session `id`, whose drafts arrive according to `drafts`.
   void Generate(Engine& engine, testing::PuppetDraftSource& source, uint64_t id,
                 const GenerationRequest& request, Drafts drafts, Tokens* text) {
     const auto sink = std::make_shared<RecordingSink>();
@@ -236,7 +236,7 @@ class EngineLaw : public ::testing::Test {
       if (metrics_.num_preemptions_total.value() > preempted && !sink->tokens.empty()) {
         ++preempted_texts_;
       }
-      // Beside another sequence the steps go on while it waits for its draft.
+      // Next to another sequence the steps continue while it waits for its draft.
       if (is_crowded_ ? !IsAsked(source, id, answered) : stepped) continue;
       const DraftPlan plan = source.plan(id);
       answered = plan.round;
@@ -263,7 +263,7 @@ class EngineLaw : public ::testing::Test {
     for (uint64_t i = 1; i <= testing::GenerationsOfALaw(); ++i) {
       Tokens text;
       Generate(engine, source, 2 * i, Request(1000003 * i, rule), drafts, &text);
-      if (HasFailure()) return;  // each text that follows would fail too
+      if (HasFailure()) return;  // each following text would fail, too
       ++counts[text];
     }
     std::map<Tokens, double> texts;
@@ -279,12 +279,12 @@ class EngineLaw : public ::testing::Test {
         << RuleName(rule) << ", drafts " << static_cast<int>(drafts);
   }
 
-  bool is_crowded_ = false;  // by an older sequence, beside each text
+  bool is_crowded_ = false;  // by an older sequence next to each text
   uint64_t preempted_texts_ = 0;
   int min_tokens_ = 0;
   Tokens allowed_tokens_;
   std::vector<Tokens> bad_words_;
-  std::vector<Tokens> texts_;  // that the output follows; empty: any
+  std::vector<Tokens> texts_;  // which the output follows; empty: any
   bool drafter_masks_ = false;
   std::unique_ptr<grammar::GrammarCache> grammars_ = GrammarsWithin({});
   MetricsRegistry registry_;
@@ -308,8 +308,8 @@ TEST_F(EngineLaw, WithDraftsInSomeRoundsIsTheModels) {
   ExpectLawOfTheModel(Rule::kSpecTr, Drafts::kEveryOther);
 }
 
-// Stop tokens are masked by a row's own place in the output: drafts of three tokens cross the place
-// where the mask ends.
+// Stop tokens are masked by a row's own position in the output: drafts of three tokens cross the
+// position where the mask ends.
 TEST_F(EngineLaw, MinTokensIsLosslessWithAndWithoutDrafts) {
   min_tokens_ = 2;
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kNever);
@@ -318,7 +318,8 @@ TEST_F(EngineLaw, MinTokensIsLosslessWithAndWithoutDrafts) {
   }
 }
 
-// Bad words of two and three tokens begin in the output and end in the draft, or lie in it.
+// Bad words of two and three tokens begin in the output and end in the draft, or are entirely in
+// it.
 TEST_F(EngineLaw, MasksAreLosslessWithAndWithoutDrafts) {
   allowed_tokens_ = {0, 1, 2};
   bad_words_ = {{0, 2}, {2, 0, 1}, {1, 1}};
@@ -337,7 +338,7 @@ TEST_F(EngineLaw, GrammarsAreLosslessWithAndWithoutDrafts) {
   }
 }
 
-// Drafts end where the steps of their masks do: after the first nodes here.
+// Drafts end when the step budget of their masks does: here after the first nodes.
 TEST_F(EngineLaw, DraftsThatMasksCutAreLossless) {
   texts_ = kGrammarTexts;
   for (const int64_t steps : {1, 8}) {
@@ -357,7 +358,7 @@ TEST_F(EngineLaw, GrammarsThatDraftersKnowAreLossless) {
   ExpectLawOfTheModel(Rule::kBlock, Drafts::kEveryOther);
 }
 
-// What a sequence holds of its text, its grammar and its rounds outlives its pages.
+// A sequence's text, grammar state and round counter survive the loss of its pages.
 TEST_F(EngineLaw, GrammarsOfPreemptedTextsAreLossless) {
   texts_ = kGrammarTexts;
   is_crowded_ = true;

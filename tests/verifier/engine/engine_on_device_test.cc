@@ -1,4 +1,4 @@
-// An engine over a model that decides rounds on a device gives the same texts as one that decides
+// An engine over a model that verifies rounds on a device gives the same texts as one that verifies
 // them on the host, for the same requests and drafts.
 #include <gmock/gmock.h>
 
@@ -49,7 +49,7 @@ class KeepingSink final : public GenerationSink {
 
   std::vector<TokenId> tokens;
   std::vector<float> logprobs;
-  int rows = 0;  // whose logits the rounds wanted
+  int rows = 0;  // whose logits were requested
   int accepted = 0;
   bool ended = false;
   std::string failure;  // "": none
@@ -95,7 +95,7 @@ class Played {
   std::vector<std::shared_ptr<KeepingSink>> sinks;
 
  private:
-  // By a model that is close to the target, cut as a drafter cuts.
+  // Drafts with a model that is close to the target, cut as a drafter would.
   DraftTree MakeDraft(const GenerationRequest& request, DraftKind kind, const DraftPlan& plan,
                       size_t session) const {
     DraftTree tree;
@@ -138,7 +138,7 @@ class Played {
   }
 };
 
-// All rules, with and without drafts, all that a request samples by.
+// All rules, with and without drafts, with all sampling parameters.
 std::vector<GenerationRequest> ManyRequests() {
   constexpr Rule kRules[] = {Rule::kToken,      Rule::kBlock,          Rule::kSpecTr,
                              Rule::kMultiRound, Rule::kMultiPathBlock, Rule::kGumbel};
@@ -157,7 +157,7 @@ std::vector<GenerationRequest> ManyRequests() {
       r.sampling.presence_penalty = 0.4f;
       r.sampling.frequency_penalty = -0.2f;
     }
-    // The HTTP front's map can name no token twice, the contract's list can.
+    // The HTTP front's map cannot contain a token twice, but the protocol's list can.
     if (i % 8 == 3) r.sampling.logit_bias = {{3, 0.75f}, {9, -100.f}, {3, 0.5f}};
     const Rule rule = kRules[i % 6];
     r.speculation = {.enabled = i % 11 != 5, .rule = rule, .draft_length = 1 + i % 4};
@@ -195,10 +195,11 @@ TEST(EngineOnDevice, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
               h.spec_decode_optimal_acceptance_total.value(), 1e-3);
 }
 
-// The host tells of the nodes whose rows the rule came by, the device of all.
+// The host reports the nodes whose rows the rule visited, the device all of them.
 TEST(EngineOnDevice, TellADraftersHeadWhatTheHostTells) {
   std::vector<GenerationRequest> requests = ManyRequests();
-  for (GenerationRequest& r : requests) r.seed.reset();  // of others a head learns nothing
+  for (GenerationRequest& r : requests)
+    r.seed.reset();  // a head learns nothing from seeded requests
   Played host(false), device(true);
   host.Run(requests);
   device.Run(requests);
@@ -214,7 +215,7 @@ TEST(EngineOnDevice, TellADraftersHeadWhatTheHostTells) {
   EXPECT_GT(told, 5);
 }
 
-// Rows of that session alone: they stand among those of the others.
+// Only that session's rows, which are among those of the others.
 TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
   std::vector<GenerationRequest> requests = ManyRequests();
   std::vector<size_t> asked = {1, 2, 3, 20, 46, 47};
@@ -237,7 +238,7 @@ TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
   EXPECT_LT(device.metrics.device_rounds_total.value(), device.metrics.rounds_total.value());
 }
 
-// The mask ends within a draft: some of its rows have the stop tokens back, others have not.
+// The mask ends within a draft: some of its rows allow the stop tokens again, others do not.
 TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
   std::vector<GenerationRequest> requests = ManyRequests();
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -278,7 +279,7 @@ TEST(EngineOnDevice, TakeBrokenRowsAsTheHostDoes) {
   Played host(false), device(true);
   for (Played* played : {&host, &device}) {
     played->may_fail = true;
-    // By what the row is, for both engines must see the same.
+    // Depends on the row's contents, since both engines must see the same.
     played->model.set_on_row([](std::span<float> row) {
       const int kind = static_cast<int>(row[0] * 1000) % 64;
       if (kind == 0) std::fill(row.begin(), row.end(), kNan);

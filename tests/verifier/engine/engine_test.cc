@@ -45,7 +45,7 @@ class EngineTest : public ::testing::Test {
     return sink;
   }
 
-  // The whole draft of session 1: one sequence.
+  // Sends the whole draft of session 1: one sequence.
   void Draft(uint32_t round, std::vector<TokenId> tokens,
              std::vector<DraftDistribution> laws = {}) {
     engine_->draft_consumer().OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)),
@@ -59,7 +59,7 @@ class EngineTest : public ::testing::Test {
             .seed = 11};
   }
 
-  // What greedy decoding gives, straight from the model.
+  // The greedy continuation, directly from the model.
   std::vector<TokenId> GreedyPath(std::vector<TokenId> tokens, int count) const {
     std::vector<TokenId> out;
     for (int i = 0; i < count; ++i) {
@@ -76,7 +76,7 @@ class EngineTest : public ::testing::Test {
   PuppetDraftSource source_;
   FakeClock clock_;
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};  // of an engine without a planner, which has arms
+  VerifierMetrics metrics_{registry_, "m"};  // without arms, since the engine has no planner
   std::unique_ptr<Engine> engine_;
 };
 
@@ -156,7 +156,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_EQ(source_.decided[1][0].node, 4);
   EXPECT_EQ(source_.decided[1][0].next, std::vector<TokenId>{want[4]});
 
-  // Two right, then a wrong one.
+  // Two right tokens, then a wrong one.
   const TokenId wrong = want[7] == 0 ? 1 : 0;
   Draft(source_.plan(1).round, {want[5], want[6], wrong, want[8]});
   EXPECT_TRUE(engine_->Step());
@@ -165,7 +165,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_EQ(sink->chunks.back().accepted, 2);
   EXPECT_EQ(sink->chunks.back().drafted, 4);
 
-  while (!sink->ended) {  // no draft any more: after its timeout the session goes on alone
+  while (!sink->ended) {  // no more drafts: after its timeout the sequence continues alone
     clock_.Advance(std::chrono::seconds(11));
     ASSERT_TRUE(engine_->Step());
   }
@@ -174,7 +174,7 @@ TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
   EXPECT_EQ(sink->summary.accepted_per_position, (std::vector<int>{2, 2, 1, 1}));
 }
 
-// Each of them is another connection, so that the pool knows nothing of it.
+// Each of them is a new connection, so that the pool knows nothing about it.
 TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
   const auto sink = Submit(1, Greedy(100));
   int waits = 0;
@@ -188,8 +188,7 @@ TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
   EXPECT_LE(waits, 8);
 }
 
-// While a text is computed nobody waits for its draft: no part of the longer timeout is
-// spent.
+// Nobody waits for a draft while the text is being computed, so the longer timeout is not used up.
 TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 16}});
   model_.set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(900)); });
@@ -231,7 +230,7 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
 
 class BrokenLogitsTest : public EngineTest {
  protected:
-  // Puts `bad` into the row of logits behind `path`.
+  // Puts `bad` into the logits row after `path`.
   void Break(const std::vector<TokenId>& path, float bad) {
     model_.set_on_row([row = model_.Logits(path), bad](std::span<float> logits) {
       if (std::equal(logits.begin(), logits.end(), row.begin())) logits[3] = bad;
@@ -285,8 +284,8 @@ TEST_F(BrokenLogitsTest, EndRequestsUnderEveryWayToSample) {
   }
 }
 
-// A rule reads rows behind tokens that it then rejects. Such a row is none of the text's: a draft
-// must not end a request that plain decoding would serve.
+// A rule may read rows after tokens that it then rejects. Such rows do not belong to the text: a
+// draft must not end a request that plain decoding would serve.
 TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
   const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6};
   const std::vector<float> logits = model_.Logits(prompt);
@@ -338,7 +337,7 @@ TEST_F(BrokenLogitsTest, AfterTheEndCountForNothing) {
   EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
 }
 
-// A forward pass takes 20 ms and 2 ms a row.
+// A forward pass takes 20 ms plus 2 ms per row.
 class TimedEngineTest : public EngineTest {
  protected:
   TimedEngineTest() {
@@ -346,7 +345,7 @@ class TimedEngineTest : public EngineTest {
       clock_.Advance(std::chrono::milliseconds(20) + rows * std::chrono::milliseconds(2));
     });
     Restart({.prefix_cache = false}, &metrics_);
-    // What a row costs is known from plain decoding, alone and beside others.
+    // The cost of a row is known from plain decoding, alone and next to others.
     for (const uint64_t id : {100, 101, 102}) {
       GenerationRequest request = Greedy(id == 100 ? 40 : 20);
       request.speculation.enabled = false;
@@ -359,14 +358,14 @@ class TimedEngineTest : public EngineTest {
   }
 
   double Took() const { return metrics_.round_seconds_total.value() - took_before_; }
-  // `neither`: seconds that no draft changes.
+  // `neither`: seconds that drafts do not affect.
   double Speedup(double neither = 0) const {
     const double plain = metrics_.round_seconds_if_plain_total.value() - plain_before_;
     return (plain - neither) / (Took() - neither);
   }
 
-  // Request 1 to its end: each draft comes 3 ms after its plan, with `right` of 4 tokens right.
-  // In between, another request's prompt of `prompt_rows` is computed, if that is not 0.
+  // Runs request 1 to its end: each draft arrives 3 ms after its plan, with `right` of 4 tokens
+  // right. In between, another request's prompt of `prompt_rows` is computed, if that is not 0.
   void RunDrafted(int right, size_t prompt_rows = 0) {
     const auto sink = Submit(1, Greedy(46));
     const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 46);
@@ -396,7 +395,7 @@ class TimedEngineTest : public EngineTest {
 
 TEST_F(TimedEngineTest, PlainDecodingHasASpeedupOfExactlyOne) {
   source_.accepts = false;
-  // Not all sequences fit in a step, so that a round of one lasts several steps.
+  // Not all sequences fit into a step, so a round takes several steps.
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 4}}, &metrics_);
   Submit(1, Greedy(60));
   for (int step = 0; step < 20; ++step) engine_->Step();
@@ -473,7 +472,8 @@ TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
   }
 }
 
-// Arms at random, drafts of a drafter and of the text in turn: what the drafter is told adds up.
+// Random arms, drafts from a drafter and from the text in turn: what the drafter is told is
+// complete.
 TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
   Plan("exp3spec", /*with_drafter=*/true);
   GenerationRequest request = Greedy(120);
@@ -481,7 +481,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
   const std::vector<TokenId> want = Text(request.prompt, 120);
   const auto sink = Submit(1, request);
   std::vector<TokenId> known;  // by the drafter
-  size_t heard = 0;            // decisions
+  size_t heard = 0;            // number of verdicts
   uint32_t answered = 0;
   DraftTree sent;
   for (int i = 0; i < 1000 && !sink->ended; ++i) {
@@ -496,7 +496,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
       sent = {};
     }
     if (known.empty()) continue;
-    // Known is the text, but for what a round under way will add.
+    // The drafter knows the text except for what the current round will add.
     ASSERT_LE(known.size(), 6 + want.size());
     ASSERT_TRUE(std::equal(known.begin() + 6, known.end(), want.begin()));
     const DraftPlan plan = source_.plan(1);
@@ -520,10 +520,10 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
   EXPECT_GT(sink->summary.arm_switches, 5);
 }
 
-// A drafter in competition, and what steps and drafts cost is the test's: 10 ms a step whatever its
-// rows, 2 ms a token that the drafter gets right two times in three.
+// With a drafter as competitor, and costs set by the test: 10 ms per step whatever its rows, 2 ms
+// per draft token, of which two in three are right.
 TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
-  constexpr int kLearning = 2;  // requests
+  constexpr int kLearning = 2;  // number of requests
   Plan("adaptive", /*with_drafter=*/true);
   markov_.set_on_forward([&](int) { clock_.Advance(std::chrono::milliseconds(10)); });
   source_.timeout = std::chrono::seconds(10);
@@ -558,7 +558,7 @@ TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
     }
   }
   const std::string shares = ::testing::PrintToString(rounds);
-  // The drafter's: until the text has something to copy.
+  // The drafter is used only until the text has something to copy.
   EXPECT_GT(rounds["lookup"] + rounds["suffix"], rounds["draft"] + rounds["plain"]) << shares;
 }
 
@@ -603,10 +603,10 @@ TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
   for (int i = 0; i < 60; ++i) {
     if (!engine_->Step()) clock_.Advance(std::chrono::milliseconds(100));
   }
-  // Plans at rounds 1, 2, 3, 5, 9, 17, 33: rests of 1, 2, 4, 8, 16.
+  // Plans at rounds 1, 2, 3, 5, 9, 17, 33: pauses of 1, 2, 4, 8, 16.
   EXPECT_GT(sink->tokens.size(), 40u);
   EXPECT_LE(source_.decided[1].size(), 7u);
-  // What was told in the end is the whole text.
+  // The reported tokens are the whole text in the end.
   std::vector<TokenId> told;
   for (const auto& d : source_.decided[1]) told.insert(told.end(), d.next.begin(), d.next.end());
   EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
@@ -739,7 +739,7 @@ TEST_F(EngineTest, StopInTheMiddleOfADraftCutsTheRest) {
 }
 
 TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
-  // A point-mass law per draft token: every token is accepted with its target probability.
+  // A point-mass distribution per draft token: every token is accepted with its target probability.
   GenerationRequest request = Greedy(6);
   request.sampling.temperature = 1;
   request.speculation.rule = Rule::kToken;
@@ -759,7 +759,8 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
   EXPECT_EQ(sink->chunks[0].drafted, 2);
 }
 
-// What the drafter's head is corrected by: each scored token's own chance, whatever came of it.
+// The labels of the drafter's head: each scored token's acceptance probability, whatever the
+// verdict.
 TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
   for (const StopRule::Kind kind : {StopRule::Kind::kHead, StopRule::Kind::kLength}) {
     const uint64_t id = kind == StopRule::Kind::kHead ? 1 : 2;
@@ -791,7 +792,7 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
   }
 }
 
-// The seed may come again, and the head would know its coins.
+// The seed may be used again, and the head would know its random numbers.
 TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
   GenerationRequest request = Greedy(9);
   request.sampling.temperature = 1;
@@ -810,7 +811,7 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
   EXPECT_EQ(source_.decided[1].back().plan.stop.threshold, kFirstHeadThreshold);
 }
 
-// Greedy, two sequences: the second holds the right tokens, the first leaves the text at once.
+// Greedy, two sequences: the second has the right tokens, the first diverges at once.
 TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
   GenerationRequest request = Greedy(12);
@@ -899,7 +900,7 @@ TEST_F(EngineTest, PartsOfADraftThatCompleteInTimeAreOneDraft) {
 }
 
 TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
-  // 64 pages of 4 tokens: prompt and output take all of them, and a draft has to fit as well.
+  // 64 pages of 4 tokens: prompt and output take all of them, and a draft must fit as well.
   GenerationRequest request = Greedy(240);
   request.speculation = {.draft_length = 8, .paths = 6};
   const auto sink = Submit(1, request);
@@ -943,7 +944,7 @@ TEST_F(EngineTest, SessionsShareAForwardPass) {
 }
 
 TEST_F(EngineTest, YoungestGivesWayWhenPagesRunOutAndNobodyIsLost) {
-  // 64 pages of 4 tokens; a request of 6 + 94 tokens comes to take 25: two can run to their end.
+  // 64 pages of 4 tokens; a request of 6 + 94 tokens eventually takes 25: two can run to their end.
   source_.accepts = false;
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 94);
   std::vector<std::shared_ptr<RecordingSink>> sinks;
@@ -955,7 +956,7 @@ TEST_F(EngineTest, YoungestGivesWayWhenPagesRunOutAndNobodyIsLost) {
     const EngineSnapshot now = engine_->Snapshot();
     EXPECT_GE(now.free_pages, 0);
     if (now.running + now.waiting == 6) fewest = std::min(fewest, now.running);
-    // Whoever runs is older than whoever waits.
+    // Every running sequence is older than every waiting one.
     bool waits = false;
     for (const SessionSnapshot& s : now.sessions) {
       const bool waiting = std::string(s.phase) == "waiting";
@@ -989,7 +990,7 @@ TEST_F(EngineTest, PreemptionChangesNoSampledText) {
 }
 
 TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreemption) {
-  // 64 pages of 4 tokens: both fit at first, not to the end of the large one.
+  // 64 pages of 4 tokens: both fit at first, but not to the end of the large one.
   GenerationRequest large = Greedy(240);
   large.speculation.enabled = false;
   const auto old = Submit(1, large);
@@ -1000,7 +1001,7 @@ TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreempt
   const uint32_t round = source_.plan(2).round;
   engine_->draft_consumer().OnDraft(2, round, DraftTree::Chain(GreedyPath(small.prompt, 2), {}),
                                     /*complete=*/false);
-  // Its pages go to the older session while the draft waits for its end.
+  // Its pages go to the older sequence while the draft is incomplete.
   while (engine_->Snapshot().running == 2) engine_->Step();
   ASSERT_FALSE(old->ended);
   engine_->draft_consumer().OnDrafterLost(2);
@@ -1040,7 +1041,8 @@ TEST_F(EngineTest, AClientsShareOfTheQueueIsBounded) {
   Submit(4, request);
 }
 
-// Under load drafts get narrower, then shorter, then none, so that everybody keeps his turn.
+// Under load drafts get narrower, then shorter, then disappear, so that every sequence keeps its
+// turn.
 TEST_F(EngineTest, DraftsAreTrimmedToASessionsShareOfAForwardPass) {
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64}});
   GenerationRequest request = Greedy(40);
@@ -1066,7 +1068,7 @@ TEST_F(EngineTest, CommonPrefixesAreComputedOnce) {
   request.prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
   const auto first = Submit(1, request);
   engine_->Step();
-  // While the first one still runs: 8 of 11 tokens are whole pages.
+  // While the first one is still running: 8 of 11 tokens are whole pages.
   const auto second = Submit(2, request);
   engine_->Step();
   const auto& batch = model_.batches().back();
@@ -1078,7 +1080,7 @@ TEST_F(EngineTest, CommonPrefixesAreComputedOnce) {
   EXPECT_EQ(first->tokens, second->tokens);
   EXPECT_EQ(first->tokens, GreedyPath(request.prompt, 6));
 
-  // A third goes on behind the whole text of the first: a chat's next turn.
+  // A third one continues after the whole text of the first: a chat's next turn.
   request.prompt.insert(request.prompt.end(), first->tokens.begin(), first->tokens.end());
   request.prompt.push_back(12);
   const auto third = Submit(3, request);
@@ -1247,7 +1249,7 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   Restart({});
   source_.accepts = false;
   const auto used = [&] { return model_.total_pages() - model_.free_pages(); };
-  // Two that compute the same prompt side by side hold its pages twice.
+  // Two that compute the same prompt at the same time have its pages twice.
   Submit(1, Greedy(30));
   Submit(2, Greedy(40));
   engine_->Step();
@@ -1260,7 +1262,7 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   engine_->Step();
   engine_->Cancel(3, Status(Code::kCancelled, "gone"));
   EXPECT_EQ(engine_->Snapshot().cached_pages, used());
-  // More texts than the pages hold: entries go.
+  // More texts than fit into the pages: entries are evicted.
   for (uint64_t id = 4; id < 9; ++id) {
     GenerationRequest other = Greedy(80);
     other.prompt[0] = static_cast<TokenId>(id + 3);

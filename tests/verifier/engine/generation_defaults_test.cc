@@ -50,7 +50,7 @@ TEST_F(GenerationDefaultsTest, AreThoseOfTheFileAndSaidInTheLog) {
   EXPECT_THAT(log_, AllOf(HasSubstr("temperature=0.6"), HasSubstr("max_new_tokens=512"),
                           HasSubstr("ignored=no_repeat_ngram_size")));
 
-  // Of no say: a checkpoint that leaves do_sample out is not greedy.
+  // do_sample is ignored: a checkpoint that omits it is not greedy.
   EXPECT_EQ(Load(R"({"do_sample": false})")->sampling, SamplingParams());
   EXPECT_EQ(Load(R"({"top_k": -1, "temperature": null})")->sampling, SamplingParams());
   EXPECT_TRUE(Load(R"({"temperature": 0})")->sampling.greedy());

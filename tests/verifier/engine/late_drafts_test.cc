@@ -24,14 +24,14 @@ using testing::FakeClock;
 
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
-// A message of the drafter's: of a draft, or without tokens a load report.
+// A message from the drafter: part of a draft, or without tokens a load report.
 struct Answer {
   uint64_t session = 0;
   uint32_t round = 0;
   DraftChunk chunk;
 };
 
-// A drafter that answers each plan as `play` says.
+// A drafter that answers each plan according to `play`.
 class PlayedDrafter final : public DrafterLink {
  public:
   struct Asked {
@@ -39,7 +39,7 @@ class PlayedDrafter final : public DrafterLink {
     DraftPlan plan;
     DraftKind kind;
   };
-  // After how long it sends what; nullopt: nothing.
+  // What it sends after which delay; nullopt: nothing.
   using Play = std::function<std::optional<std::pair<Duration, DraftChunk>>(const Asked&)>;
 
   PlayedDrafter(const Clock* clock, Play play) : clock_(clock), play_(std::move(play)) {}
@@ -58,7 +58,7 @@ class PlayedDrafter final : public DrafterLink {
   void Close(const Status& reason) override { ADD_FAILURE() << reason.ToString(); }
 
   int plans() const { return plans_; }
-  // When it speaks next.
+  // The time of its next message.
   std::optional<Time> next() const {
     return answers_.empty() ? std::nullopt : std::optional(answers_.begin()->first);
   }
@@ -90,7 +90,7 @@ class PlayedDrafter final : public DrafterLink {
   std::multimap<Time, Answer> answers_;
 };
 
-// `tokens` tokens of a draft, which hardly anything of is accepted.
+// `tokens` tokens of a draft, of which hardly any is accepted.
 DraftChunk Tokens(int tokens, DraftKind kind, bool more) {
   DraftChunk chunk{.tokens = std::vector<TokenId>(static_cast<size_t>(tokens), 3), .more = more};
   if (kind == DraftKind::kSampled) {
@@ -105,7 +105,7 @@ PlayedDrafter::Play Whole(Duration after) {
   };
 }
 
-// The first part of every draft and never the rest.
+// Sends the first part of every draft and never the rest.
 std::optional<std::pair<Duration, DraftChunk>> FirstPart(const PlayedDrafter::Asked& asked) {
   return std::pair(kStep, Tokens(1, asked.kind, /*more=*/true));
 }
@@ -127,7 +127,7 @@ class Silence final : public GenerationSink {
 struct Way {
   const char* name;
   const char* policy;  // "": fixed plans
-  bool seeded;         // under a rule that the drafts change the text of
+  bool seeded;         // with a rule under which drafts affect the text
 };
 
 class LateDraftsTest : public ::testing::TestWithParam<Way> {
@@ -160,7 +160,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
 
-  // Requests one after the other, of 100 tokens each. Returns the time that they waited.
+  // Serves requests of 100 tokens each, one after another. Returns the time that they waited.
   double Serve(int requests) {
     Duration waited{};
     for (int i = 0; i < requests; ++i) {
@@ -201,7 +201,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
   uint64_t id_ = 0;
 };
 
-// For a fortieth of the time (50 requests take 5 s), and, by a seeded request, for 0.25 s before
+// At most a fortieth of the time (50 requests take 5 s), plus, for a seeded request, 0.25 s before
 // the first step is measured.
 TEST_P(LateDraftsTest, ADrafterThatHasNeverBeenInTimeIsSeldomWaitedFor) {
   Join(FirstPart);
@@ -219,19 +219,19 @@ TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
   EXPECT_LE(Serve(55), GetParam().seeded ? 2.24 : 0.24);
   finishes = true;
   const double waited = Serve(50);
-  // The controller need not ask a drafter whose drafts are not accepted.
+  // The controller need not use a drafter whose drafts are not accepted.
   if (std::string(GetParam().name) != "Adaptive") {
     EXPECT_GT(waited, 0.1) << "it is well again";
   }
 }
 
-// It says that it is there, but drafts nothing.
+// It reports its load, but drafts nothing.
 TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
   Join([](const PlayedDrafter::Asked&) { return std::pair(kStep, DraftChunk()); });
   EXPECT_LE(Serve(50), GetParam().seeded ? 0.375 : 0.125);
 }
 
-// Each draft comes a little later than the one before it.
+// Each draft arrives a little later than the previous one.
 TEST_P(LateDraftsTest, NobodyWaitsForADrafterThatGetsEverSlower) {
   Duration delay = kStep;
   Join([&](const PlayedDrafter::Asked& asked) {

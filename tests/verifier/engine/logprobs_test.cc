@@ -68,7 +68,7 @@ class Collect final : public GenerationSink {
   int accepted = 0;
 };
 
-// With drafts from the text itself: chains and, where greedy or raced, trees.
+// With drafts from the text itself: chains and, for greedy and gumbel, trees.
 TEST(Logprobs, OfTheEngineAreTheRawRowsAndChangeNoVerdict) {
   FakeModel model({.vocab_size = 32, .order = 1, .total_pages = 64});
   const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();

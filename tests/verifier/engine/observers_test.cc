@@ -120,7 +120,7 @@ TEST_F(MetricsObserverTest, CountsRefusalsByReason) {
 
 TEST_F(MetricsObserverTest, ShowsWhatTheEngineHolds) {
   std::vector<Session> sessions(4);
-  sessions[3].request.logprobs = 1;  // its rows leave the device
+  sessions[3].request.logprobs = 1;  // its rows are copied from the device
   std::vector<BatchEntry> batch;
   for (Session& session : sessions) batch.push_back({.session = &session, .ends_round = true});
   batch[0].ends_round = false;
@@ -156,7 +156,7 @@ class SpeedupObserverTest : public ObserversTest {
  protected:
   SpeedupObserverTest() { session_.id = 1; }
 
-  // A step of a second in which the session's round ends with `tokens` tokens.
+  // A step of one second in which the sequence's round ends with `tokens` tokens.
   void Step(int tokens, bool ends_request = false) {
     observer_.OnStepBegin(clock_.Now());
     const std::vector<BatchEntry> batch = {{.session = &session_, .pending = 1, .tokens = {1}}};

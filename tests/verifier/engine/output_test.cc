@@ -84,7 +84,7 @@ TEST_F(Output, NothingEndsItBeforeMinTokens) {
 // With "<s>", which is kBosToken, and "<x>", kMarkToken.
 class OutputOfSpecialTokens : public ::testing::Test {
  protected:
-  // The text of these tokens, and whether they ended.
+  // The text of these tokens, and whether they ended it.
   std::pair<std::string, bool> Run(OutputOptions options, const std::vector<TokenId>& tokens) {
     options.max_tokens = 100;
     OutputStream output(*tokenizer_, options);

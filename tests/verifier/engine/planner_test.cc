@@ -64,7 +64,7 @@ TEST_F(PlannerTest, PlansWhatTheRequestLeavesOpen) {
   EXPECT_EQ(Open("adaptive", request), nullptr);
 }
 
-// What was learned from a request with the same seed would know its coins.
+// Arms learned from a request with the same seed would know its random numbers.
 TEST_F(PlannerTest, LeavesSeededRequestsAloneButWhereNoDraftChangesTheText) {
   GenerationRequest request{.prompt = {1}, .seed = 7};
   EXPECT_NE(Open("adaptive", request), nullptr) << "gumbel is the rule then";
@@ -146,7 +146,7 @@ TEST_F(PlannerTest, AStopRuleIsAnArmWhereTheDrafterHasWhatItTakes) {
   EXPECT_EQ(choose("draft-head-8", true, own).shape.length, 0) << "also if it is none";
 }
 
-// A policy that looks at each arm once begins anew with another model.
+// A policy that tries each arm once starts over with another model.
 TEST_F(PlannerTest, LearnsOfEachDraftersModelByItself) {
   const auto session = Open("ucbspec");
   const auto choose = [&](std::string_view model) {
@@ -163,7 +163,7 @@ TEST_F(PlannerTest, LearnsOfEachDraftersModelByItself) {
   EXPECT_EQ(choose("b"), second);
 }
 
-// Nobody would ever ask a drafter of which nothing is known but by these rounds.
+// Otherwise a drafter known only from these rounds would never be used.
 TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
   const auto session = Open("adaptive");
   const auto drafts_in = [&](int rounds, double seconds) {
@@ -195,7 +195,7 @@ TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
 // costs no more than a hundredth of the time.
 TEST_F(PlannerTest, ADrafterThatSeemedSlowIsMeasuredAgainSoon) {
   const auto session = Open("adaptive");
-  const double drafting = 0.02;  // of a depth, in steps of 1 ms
+  const double drafting = 0.02;  // per depth, with steps of 1 ms
   const auto rounds_to_a_draft = [&](int most) {
     int rounds = 0;
     for (int length = 0; length == 0 && rounds < most; ++rounds) {
@@ -220,7 +220,7 @@ TEST_F(PlannerTest, ADrafterThatSeemedSlowIsMeasuredAgainSoon) {
   EXPECT_LT(rounds, 7500);
 }
 
-// 1 - R (t_d + t_v) / a^2, a row costing 1 ms here.
+// 1 - R (t_d + t_v) / a^2, where a row costs 1 ms.
 TEST_F(PlannerTest, TheHeadsThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");
   for (int step = 0; step < 400; ++step) {

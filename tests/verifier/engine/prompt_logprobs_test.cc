@@ -22,7 +22,7 @@ namespace {
 using testing::RecordingSink;
 using Tokens = std::vector<TokenId>;
 
-constexpr int kTokens = 6;  // of a text
+constexpr int kTokens = 6;  // per text
 
 class PromptLogprobs : public ::testing::Test {
  protected:
@@ -50,7 +50,7 @@ class PromptLogprobs : public ::testing::Test {
     }
   }
 
-  // By one row after another, straight from the model.
+  // Compares with the model's rows, one after another.
   void ExpectLogprobsOf(const Tokens& prompt, int alternatives,
                         const std::vector<TokenLogprobs>& got) const {
     ASSERT_EQ(got.size(), prompt.size() - 1);
@@ -93,13 +93,13 @@ class PromptLogprobs : public ::testing::Test {
       Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   testing::PuppetDraftSource source_;
   testing::FakeClock clock_;
-  Duration step_ = std::chrono::milliseconds(1);  // what a forward pass takes
+  Duration step_ = std::chrono::milliseconds(1);  // duration of a forward pass
   std::unique_ptr<FakeModel> model_;
   std::unique_ptr<Engine> engine_;
   const Tokens prompt_ = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 };
 
-// In chunks of five rows, beside another prompt and a sequence that decodes.
+// In chunks of five rows, next to another prompt and a sequence that decodes.
 TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
   source_.accepts = false;
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
@@ -121,7 +121,7 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
   ExpectLogprobsOfOutput({9, 8, 7}, *decoding);
 }
 
-// The rows of a round and its draft come before those of a prompt, and go to a place of their own.
+// The rows of a round and its draft come before those of a prompt, which are stored separately.
 TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
   for (const bool wants_logprobs : {false, true}) {
     SCOPED_TRACE(wants_logprobs);
@@ -132,9 +132,9 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
     if (wants_logprobs) request.logprobs = 2;
     request.speculation.draft_length = 3;
     const auto drafted = Submit(1, request);
-    while (engine_->Step()) {  // up to where it waits for its draft
+    while (engine_->Step()) {  // until it waits for its draft
     }
-    source_.accepts = false;  // of the other one nothing is drafted
+    source_.accepts = false;  // the other one gets no drafts
     const auto asking = Submit(2, Asking(prompt_, 3));
     const Tokens text = GreedyText(request.prompt, kTokens);
     const auto at = drafted->tokens.size();
@@ -156,10 +156,11 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
   }
 }
 
-// A step's rows of a prompt are read on the engine thread, after the forward pass.
+// A step's prompt rows are read on the engine thread, after the forward pass.
 TEST_F(PromptLogprobs, DelayOtherSessionsByAQuarterOfAStep) {
   source_.accepts = false;
-  step_ = std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns
+  step_ =
+      std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns each
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 64}});
   const auto most_rows = [&] {
     size_t most = 0;

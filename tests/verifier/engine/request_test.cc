@@ -155,7 +155,7 @@ TEST(Speculation, TheRequestsStopRuleGoesBeforeTheServers) {
   EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop, defaults.stop);
   request.speculation.stop = StopRule{};
   EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop, StopRule{});
-  // A rule without a threshold gets the usual one; the head's is the drafter's.
+  // A stop rule without a threshold gets the default one; the head's is chosen by the drafter.
   request.speculation.stop->kind = StopRule::Kind::kConfidence;
   EXPECT_EQ(ResolveSpeculation(request, defaults, kLimits).stop.threshold, 0.3f);
   request.speculation.stop->kind = StopRule::Kind::kHead;
@@ -203,7 +203,7 @@ TEST(BadWords, AreSpelledAtTheStartAndWithinAText) {
               HasSubstr("bad_words: 1025 bytes in one, at most 1024"));
 }
 
-// GPT-2's kind of tokenizer has words with the space before them.
+// In GPT-2's kind of tokenizer, tokens include the space before a word.
 TEST(BadWords, WithTheirSpaceAreAnotherToken) {
   std::string json = testing::AsciiTokenizerJson();
   const auto replace = [&](const std::string& from, const std::string& to) {

@@ -63,8 +63,8 @@ TEST(Scheduler, LeastRecentlyServedGoesFirstWhenTheBudgetIsShort) {
   EXPECT_EQ(shares[3].index, 6);
 }
 
-// A random walk over arrivals: the budget holds in every step, nobody starves, prompts are served
-// in order of arrival.
+// A random walk over arrivals: the budget holds in every step, no sequence starves, prompts are
+// served in order of arrival.
 TEST(Scheduler, KeepsItsPromisesOnARandomWalk) {
   struct Job {
     int pending;
@@ -115,7 +115,7 @@ TEST(Scheduler, KeepsItsPromisesOnARandomWalk) {
     std::sort(seen.begin(), seen.end());
     ASSERT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
     for (auto it = jobs.begin(); it != jobs.end();) {
-      // 30 jobs of at most 209 rows through a quarter of 64 rows a step.
+      // 30 jobs of at most 209 rows through a quarter of 64 rows per step.
       ASSERT_LT(step - it->second.last_step, 500u) << "starved";
       it = it->second.decodes >= 20 ? jobs.erase(it) : std::next(it);
     }

@@ -1,5 +1,5 @@
-// Requests whose text follows a grammar, in the engine. engine_law_test.cc checks that this changes
-// no distribution.
+// Requests whose text follows a grammar, in the engine. engine_law_test.cc checks that this does
+// not change any distribution.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -39,7 +39,7 @@ class StructuredOutputTest : public ::testing::Test {
     return request;
   }
 
-  // One letter is forced, and again, and then the mask takes more than kStepsOfALetter.
+  // One letter is forced, then another, and then the mask takes more than kStepsOfALetter.
   static constexpr const char* kWideAfterAb = "ab[acegikmoqsuwy]{3}";
   static constexpr int64_t kStepsOfALetter = 100;
 
@@ -85,8 +85,8 @@ TEST_F(StructuredOutputTest, ForcedTokensComeOfOneForwardPass) {
   EXPECT_EQ(sink->text, "abcabc");
   EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
   EXPECT_EQ(sink->summary.rounds, 1);
-  EXPECT_EQ(sink->summary.forced_tokens, 7);  // the end too
-  // No drafter drafted them.
+  EXPECT_EQ(sink->summary.forced_tokens, 7);  // including the end token
+  // They were not drafted by a drafter.
   EXPECT_EQ(sink->summary.drafted_tokens, 0);
   EXPECT_EQ(sink->summary.drafted_rounds, 0);
   EXPECT_EQ(metrics_.forced_tokens_total.value(), 7);
@@ -126,7 +126,7 @@ TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
   }
 }
 
-// Up to where it is, with forced tokens as without.
+// Up to that point, with forced tokens as well as without.
 TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following(kWideAfterAb);
@@ -140,7 +140,7 @@ TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
   }
 }
 
-// Where a text has ended it does not matter whether a mask could have followed.
+// If a text has ended, it does not matter whether a mask could have followed.
 TEST_F(StructuredOutputTest, AStopBeforeAMaskThatFailsIsAStop) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following(kWideAfterAb);
@@ -154,7 +154,7 @@ TEST_F(StructuredOutputTest, AStopBeforeAMaskThatFailsIsAStop) {
   }
 }
 
-// A round spends a bounded number of steps on a draft, and goes no further where they end.
+// A round spends a bounded number of steps on a draft, and cuts it where they end.
 TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
   GenerationRequest request = Following("[a-y]{20}");
   request.speculation.rule = Rule::kGumbel;
@@ -187,7 +187,7 @@ TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
   }
 }
 
-// What came before is sent, in a round of its own or as a draft of the same round.
+// The text before is sent, in a separate round or as a draft of the same round.
 TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following("abc");
@@ -202,7 +202,7 @@ TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
   }
 }
 
-// Older sequences take its pages, again and again; its place in the grammar is the text's.
+// Older sequences repeatedly take its pages; its position in the grammar is kept with the text.
 TEST_F(StructuredOutputTest, PreemptionChangesNoText) {
   for (const float temperature : {0.f, 1.f}) {
     for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {

@@ -22,7 +22,7 @@ using testing::HeldWorkers;
 
 constexpr Duration kPlenty = std::chrono::seconds(60);
 
-// What became of one piece of work.
+// The outcome of one piece of work.
 struct Fate {
   std::promise<std::thread::id> ran;
   std::promise<Status> refused;
@@ -114,7 +114,7 @@ TEST(TextWorkers, StopReturnsWhileATextRuns) {
   EXPECT_TRUE(held.workers().Stop(kPlenty));
 }
 
-// Every piece of work ends in exactly one way, whatever threads do at once.
+// Every piece of work ends in exactly one way, whatever threads do concurrently.
 TEST(TextWorkers, AllWorkEndsOnceUnderManyThreads) {
   const FakeClock clock;
   constexpr int kThreads = 4, kEach = 500;

@@ -1,4 +1,4 @@
-// Answers for tests of their parsers: the content of each format's text, in one line.
+// Answers for tests of their parsers: each format's parsed content, on one line.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 
 namespace outrider::testing {
 
-// "content|f{"a": 1}|thought: why": contents as they are, calls as their names and arguments.
+// "content|f{"a": 1}|thought: why": contents unchanged, calls as their names and arguments.
 inline std::string Shown(const std::vector<AnswerEvent>& events) {
   std::string shown;
   const AnswerEvent* previous = nullptr;
@@ -27,7 +27,7 @@ inline std::string Shown(const std::vector<AnswerEvent>& events) {
   return shown;
 }
 
-// The answer cut into `pieces`.
+// Parses the answer, split into `pieces`.
 inline std::string Read(const AnswerReading& reading, const std::vector<std::string_view>& pieces) {
   AnswerReader reader(reading);
   std::vector<AnswerEvent> events;
@@ -49,8 +49,8 @@ struct Sample {
   std::string shown;
 };
 
-// Of every format: calls with text around them, nested JSON, strings that hold markers, escapes,
-// empty arguments, several calls, what is malformed, and what is cut off.
+// Samples of every format: calls with text around them, nested JSON, strings that contain markers,
+// escapes, empty arguments, several calls, malformed ones, and truncated ones.
 std::vector<Sample> Samples();
 
 }  // namespace outrider::testing

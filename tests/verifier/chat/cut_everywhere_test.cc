@@ -1,4 +1,4 @@
-// The events of an answer do not depend on how its text is split: a step of the engine may bring
+// The events of an answer do not depend on how its text is split: a step of the engine may produce
 // one token or ten.
 #include <gtest/gtest.h>
 
@@ -39,10 +39,10 @@ TEST(CutEverywhere, EveryCutAndEveryPairOfCuts) {
   }
 }
 
-// Nothing but markers and names of a call is lost, wherever an answer ends.
+// Only markers and names of calls are removed, wherever an answer ends.
 TEST(CutEverywhere, EveryBeginningOfATextKeepsItsText) {
   for (const Sample& sample : Samples()) {
-    if (sample.text != sample.shown) continue;  // it holds a call, or reasoning
+    if (sample.text != sample.shown) continue;  // contains a call, or reasoning
     for (size_t end = 0; end <= sample.text.size(); ++end) {
       const std::string begin = sample.text.substr(0, end);
       EXPECT_EQ(Read(sample.reading, {begin}), begin);
@@ -50,7 +50,7 @@ TEST(CutEverywhere, EveryBeginningOfATextKeepsItsText) {
   }
 }
 
-// Pieces that end with whole characters give events that do.
+// Pieces that end with whole characters give events that do, too.
 TEST(CutEverywhere, NoEventSplitsACharacter) {
   for (const Sample& sample : Samples()) {
     const std::string_view text = sample.text;

@@ -19,13 +19,13 @@ void AddHermes(std::vector<Sample>& samples) {
   add("<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>\n<tool_call>\n"
       "{\"name\": \"g\", \"arguments\": {\"b\": [1, {\"c\": null}]}}\n</tool_call> Done.",
       R"(f{}|g{"b": [1, {"c": null}]}| Done.)");
-  // Strings that hold what would end a call, or begin one.
+  // Strings that contain the end of a call, or the beginning of one.
   add(R"(<tool_call>{"name": "f", "arguments": {"a": "}</tool_call><tool_call>{"}}</tool_call>x)",
       R"(f{"a": "}</tool_call><tool_call>{"}|x)");
   add(R"(<tool_call>{"name": "f", "arguments": {"a": "\"}\\"}}</tool_call>)", R"(f{"a": "\"}\\"})");
   add(R"(<tool_call>{"name": "\u0066", "arguments": {"a": "\u00e9\ud83d\ude00é😀"}}</tool_call>)",
       R"(f{"a": "\u00e9\ud83d\ude00é😀"})");
-  // Members in another order, more of them, arguments as text, none at all.
+  // Members in another order, additional ones, arguments as text, none at all.
   add(R"(<tool_call>{"arguments": {"a": {"name": "g"}}, "id": 7, "name": "f"}</tool_call>)",
       R"(f{"a": {"name": "g"}})");
   add(R"(<tool_call>{"type": "function", "name": "f", "parameters": {}, "x": [{}]}</tool_call>)",
@@ -35,14 +35,14 @@ void AddHermes(std::vector<Sample>& samples) {
   add(R"(<tool_call>{"name": "f", "arguments": null}</tool_call>)", "f{}");
   add(R"(<tool_call>{"name": "f"}</tool_call>)", "f{}");
   add(R"(<tool_call>{"name": "f", "arguments": ""}</tool_call>)", "f{}");
-  // A tool that the request does not have: the markers say that it is a call.
+  // A tool that the request does not have: the markers make it a call.
   add(R"(<tool_call>{"name": "other.tool", "arguments": {}}</tool_call>)", "other.tool{}");
-  // Ends that are left out.
+  // Missing ends.
   add(R"(<tool_call>{"name": "f", "arguments": {"a": 1}</tool_call>)", R"(f{"a": 1})");
   add(R"(<tool_call>{"name": "f", "arguments": {}} and text)", "f{}| and text");
   add("<tool_call>{\"name\": \"f\", \"arguments\": {}}\n<tool_call>{\"name\": \"g\"}", "f{}|g{}");
   add(R"(<tool_call>{"name": "f", "arguments": {}}</tool_x)", "f{}|</tool_x");
-  // No calls.
+  // Not calls.
   for (const char* text :
        {"a < b << c <tool_ca <tool_cal", "<tool_call>not JSON</tool_call>", "<tool_call>",
         "<tool_call>\n{\"name\": \"f\"", "<tool_call>{\"name\": \"f\", \"argum",
@@ -57,7 +57,7 @@ void AddHermes(std::vector<Sample>& samples) {
   }
   add("<tool_call>x<tool_call><tool_call>{\"name\": \"f\"}</tool_call>",
       "<tool_call>x<tool_call>|f{}");
-  // Cut off within the arguments.
+  // Truncated within the arguments.
   add(R"(<tool_call>{"name": "f", "arguments": {"a": "b)", R"(f{"a": "b)");
   add(R"(<tool_call>{"name": "f", "arguments": {)", "f{");
 }

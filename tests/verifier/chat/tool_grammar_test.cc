@@ -120,7 +120,7 @@ TEST(ToolGrammar, OfANamedToolReadsItAlone) {
   }
 }
 
-// The parser reads what the grammar writes.
+// The parser accepts what the grammar generates.
 TEST(ToolGrammar, WritesWhatTheParserReads) {
   for (const FormatCase& one : Cases()) {
     EXPECT_EQ(Read(Reading(one.format), {one.f}), "f{}");
@@ -129,7 +129,7 @@ TEST(ToolGrammar, WritesWhatTheParserReads) {
   }
 }
 
-// Neither markers nor the beginnings of calls become content, wherever max_tokens cuts them off.
+// Neither markers nor the beginnings of calls become content, wherever max_tokens truncates them.
 TEST(ToolGrammar, CallsCutAnywhereHaveNoContent) {
   for (const FormatCase& one : Cases()) {
     AnswerReading reading = Reading(one.format, ReasoningFormat::kQwen3);
@@ -166,7 +166,7 @@ TEST(ToolGrammar, ReasoningMayComeFirst) {
   EXPECT_TRUE(Accepts(Compiled(options), "a[/THIN[/THINK]\n" + call));
 }
 
-// Text without the marker, and calls: those of the strict tool by its schema.
+// Text without the marker, and calls, of which those of the strict tool follow its schema.
 TEST(ToolGrammar, FreeTextMayComeAroundCalls) {
   std::vector<ToolDescription> tools = kTools;
   tools[1].strict = true;
@@ -214,7 +214,7 @@ TEST(ToolGrammar, FreeTextFollowsReasoning) {
   EXPECT_FALSE(Accepts(open, thought + "</think>" + wrong));
 }
 
-// A text goes on in one way, whatever it is, so that its masks take no more than a string's.
+// Any text has exactly one way to continue, so that its masks cost no more than a string's.
 TEST(ToolGrammar, FreeTextIsReadInOneWay) {
   std::vector<ToolDescription> tools = {kTools[1]};
   tools[0].strict = true;
@@ -261,7 +261,7 @@ TEST(ToolGrammar, KeywordsTakeTheirOwnSchemas) {
   ASSERT_TRUE(many.ok());
   EXPECT_LT(many->bytes(), 20'000u);
   EXPECT_TRUE(Grammar::Compile(*many).ok());
-  // References need what they refer to, each time.
+  // References include their targets, each time.
   const std::string refers = R"(, "$defs": {"a": {"$ref": "#/$defs/b"}})";
   EXPECT_THAT(made(30, refers).status().message(), HasSubstr("f: its parameters are too large"));
   EXPECT_TRUE(made(4, refers).ok());
@@ -280,7 +280,7 @@ TEST(ToolGrammar, RefusesWhatItCannotWrite) {
   EXPECT_THAT(pythonic(R"({"properties": {"a b": {}}})"), HasSubstr("a b"));
   EXPECT_THAT(pythonic(R"({"required": ["a"]})"), HasSubstr("require a"));
   EXPECT_THAT(pythonic("7"), HasSubstr("f"));
-  // What the library refuses names the tool.
+  // Errors of the library name the tool.
   const auto source =
       ToolGrammar(std::vector<ToolDescription>{{"f", R"({"not": {}})"}}, {}).value();
   EXPECT_THAT(Grammar::Compile(source).status().message(), HasSubstr("args-f"));

@@ -92,7 +92,7 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
                             {"metrics", {{"speculative_decoding", kOneStep}}}}));
 }
 
-// As AIPerf reads it: of all choices, and index j counts the steps that accepted j draft tokens.
+// As AIPerf reads it: over all choices, index j counts the steps that accepted j draft tokens.
 TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
   Summary deeper;
@@ -132,7 +132,7 @@ TEST_F(ApiAnswerTest, WholeChat) {
   EXPECT_EQ(body["choices"][0]["finish_reason"], "length");
 }
 
-// By mean log probability, a prompt's own choices each; all that was generated is paid for.
+// By mean log probability, separately for each prompt; usage counts everything that was generated.
 TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
   ApiRequest request{.choices = 3, .kept = 2};
   request.prompts.assign(2, {.prompt = {0, 1, 2}, .logprobs = 0});
@@ -254,7 +254,7 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
 
 class EchoTest : public ApiAnswerTest {
  protected:
-  // Of the prompt "abc", asked for two choices.
+  // For the prompt "abc", with two choices.
   ApiRequest Request(bool stream) const {
     ApiRequest request{.choices = 2, .kept = 2, .logprobs = 1, .stream = stream};
     request.prompts.push_back({.prompt = {0, 1, 2}, .logprobs = 1, .prompt_logprobs = 1});
@@ -278,7 +278,7 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   ApiAnswer answer(Request(/*stream=*/false), model_, 7, 1000);
   answer.Add(0, First());
   answer.Finish(0, Stop());
-  answer.Add(1, AbWithLogprobs());  // which asks for no rows of the prompt
+  answer.Add(1, AbWithLogprobs());  // does not ask for rows of the prompt
   answer.Finish(1, Stop());
   const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   for (const nlohmann::json& choice : body["choices"]) {
@@ -314,7 +314,7 @@ TEST_F(EchoTest, ComesBeforeTheFirstEventOfAChoice) {
   EXPECT_EQ(whole.TakeEcho(0), nullptr);
 }
 
-// No event is large, whatever the prompt is, and together they say what a whole answer says.
+// No event is large, whatever the prompt, and together they contain what a whole answer does.
 TEST_F(EchoTest, OfALongPromptComesInManyEvents) {
   constexpr size_t kTokens = 3000;
   for (const bool has_logprobs : {false, true}) {

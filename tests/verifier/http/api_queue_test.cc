@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using testing::HeldWorkers;
 using ::testing::Pair;
 
-// Runs what is posted when the test says so.
+// Runs posted tasks when the test tells it to.
 class PuppetExchange final : public HttpExchange {
  public:
   void Post(std::function<void()> task) override {
@@ -45,7 +45,7 @@ class PuppetExchange final : public HttpExchange {
   void EndStream() override { has_ended = true; }
   void OnGone(std::function<void()> called) override { gone = std::move(called); }
 
-  // Runs the next task; false: none came within 30 s.
+  // Runs the next task; returns false if none arrived within 30 s.
   bool RunNext() {
     std::function<void()> task;
     {
@@ -60,7 +60,7 @@ class PuppetExchange final : public HttpExchange {
     task();
     return true;
   }
-  // Lets go of those who hold it.
+  // Drops the references to the exchange.
   void Forget() {
     MutexLock lock(mu_);
     tasks_.clear();
@@ -158,7 +158,7 @@ TEST_F(ApiQueueTest, TokensAreMadeOnWorkersToo) {
 }
 
 TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
-  for (int i = 0; i < 2; ++i) Post("/v1/completions", kCompletion);  // half of it, one client
+  for (int i = 0; i < 2; ++i) Post("/v1/completions", kCompletion);  // half of it, from one client
   const auto refused = Post("/v1/completions", kCompletion);
   ASSERT_EQ(refused->replies.size(), 1u);
   EXPECT_EQ(refused->replies[0].code, 429);
@@ -181,11 +181,11 @@ TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {
   waiting->gone();
   EXPECT_EQ(Waiting(), 0);
 
-  // Gone when a worker has read the body: nothing goes to the engine.
+  // The client disconnects after a worker has read the body: nothing reaches the engine.
   const auto read = Post("/v1/completions", kCompletion);
   const auto other = Post("/v1/completions", kCompletion);
   held_.Release();
-  ASSERT_TRUE(other->RunUntilReply());  // the same client's, so `read` has been read before
+  ASSERT_TRUE(other->RunUntilReply());  // from the same client, so `read` has been read before
   read->gone();
   ASSERT_TRUE(read->RunNext());
   std::promise<bool> idle;
@@ -199,7 +199,7 @@ nlohmann::json Scoring(int choices) {
   return {{"prompt", std::string(200, 'a')}, {"max_tokens", 1}, {"n", choices}};
 }
 
-// A connection's thread makes 64 KiB at a time, and has other connections in between.
+// A connection's thread writes 64 KiB at a time, and serves other connections in between.
 TEST_F(ApiQueueTest, LargeAnswersGoOutInParts) {
   held_.Release();
   nlohmann::json body = Scoring(4);

@@ -212,7 +212,7 @@ TEST_F(ApiRequestTest, NullIsAbsentAlsoWhereTheFieldIsUnknown) {
             16);
 }
 
-// What clients send beside what they ask for. Each body is as that program makes it.
+// What clients send in addition to their actual request. Each body is as that program sends it.
 TEST_F(ApiRequestTest, BodiesOfKnownClientsPass) {
   for (const char* body :
        {// langchain-openai, OpenAI
@@ -243,12 +243,12 @@ TEST_F(ApiRequestTest, BodiesOfKnownClientsPass) {
               "tools": [], "modalities": ["text"], "prediction": {"type": "content", "content": "a"},
               "response_format": {"type": "text"}, "verbosity": "medium", "logprobs": false,
               "top_logprobs": 0, "stream": true, "stream_options": {"include_obfuscation": false})",
-        // an answer sent back as it came
+        // an answer sent back unchanged
         R"("messages": [{"role": "user", "content": "a"},
               {"role": "assistant", "content": "b", "refusal": null, "annotations": [],
                "audio": null, "function_call": null, "tool_calls": null},
               {"role": "user", "content": "c"}])",
-        // litellm, with a part that is marked for another provider
+        // litellm, with a part marked for another provider
         R"("model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a",
               "cache_control": {"type": "ephemeral"}}]}], "stream": true, "max_tokens": 8,
               "stream_options": {"include_usage": true}, "tool_choice": "auto")",
@@ -261,7 +261,7 @@ TEST_F(ApiRequestTest, BodiesOfKnownClientsPass) {
         // AIPerf
         R"("model": "m", "messages": [{"role": "user", "name": "", "content": "a"}],
               "stream": true, "max_completion_tokens": 8, "stream_options": {"include_usage": true})",
-        // vLLM's defaults of what is not served
+        // vLLM's defaults for fields that are not supported
         R"("messages": [{"role": "user", "content": "a"}], "add_generation_prompt": true,
               "continue_final_message": false, "add_special_tokens": false, "documents": [],
               "chat_template_kwargs": {}, "bad_words": [], "skip_special_tokens": true,
@@ -308,8 +308,7 @@ TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
   EXPECT_FALSE(Completion(R"("speculation": {"typo": 1})").ok());
 }
 
-// Sizes are refused before what they count is looked at: the entries are not even of the right
-// type.
+// Sizes are rejected before the entries are read, which here do not even have the right type.
 TEST_F(ApiRequestTest, ListsHaveLimits) {
   const auto list = [](int count) {
     std::string items = "[null";
@@ -337,7 +336,7 @@ TEST_F(ApiRequestTest, ListsHaveLimits) {
   expect(ParseCompletion(prompts + "]}", model_), "prompt: 129 prompts, at most 128");
 }
 
-// The value is shown as the client sent it, whatever it becomes here.
+// The error shows the value as the client sent it, whatever it is converted to.
 TEST_F(ApiRequestTest, AnAnswerOfManyLogProbabilitiesHasToBeAStream) {
   model_.limits.max_context = model_.limits.kv_tokens = 4096;
   const std::string fields = R"("max_tokens": 200, "logprobs": 20, "n": )";
@@ -521,7 +520,7 @@ TEST_F(ApiRequestTest, ChatsAreRenderedAndOddMessagesRefused) {
   }
 }
 
-// Chats by a template that writes what it is given, and letters only.
+// Chats with a template that writes its input, and letters only.
 class ChatTemplateFields : public ApiRequestTest {
  protected:
   std::string PromptOf(const std::string& body) {

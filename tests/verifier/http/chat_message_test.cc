@@ -43,7 +43,7 @@ class ChatAnswers : public ::testing::Test {
     answer.Finish(0, {.reason = reason});
     return Json::parse(answer.Body().All())["choices"][0];
   }
-  // The same as openai's client puts it together of a stream.
+  // The same, assembled from a stream as openai's client does.
   Json Streamed(const std::vector<std::string>& pieces) const {
     ApiAnswer answer = Make(/*stream=*/true);
     Json message = {{"role", nullptr}, {"content", ""}, {"reasoning_content", ""}};
@@ -113,7 +113,7 @@ TEST_F(ChatAnswers, OneThatIsCutOffEndsByLength) {
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a");
 }
 
-// However many tokens a step brings.
+// However many tokens a step produces.
 TEST_F(ChatAnswers, StreamsSayTheSameWhereverTheyAreCut) {
   const std::string text = kText;
   const Json whole = Whole(text);
@@ -182,7 +182,7 @@ TEST_F(ChatAnswers, EveryTokensLogProbabilityIsToldOnce) {
   EXPECT_EQ(told, 6u);
 }
 
-// Log probabilities of reasoning that is not wanted are left out, however the text is cut.
+// Log probabilities of omitted reasoning are omitted, however the text is split.
 TEST_F(ChatAnswers, ReasoningThatIsLeftOutTellsNoLogProbabilities) {
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   model_.tokenizer = tokenizer.get();

@@ -90,8 +90,8 @@ TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
   EXPECT_TRUE(has_special(R"(["b", "<x>"])"));
 }
 
-// With log probabilities it is what the tokens after BOS spell, special tokens that were written in
-// the text among them.
+// With log probabilities it is the text of the tokens after BOS, including special tokens that were
+// written in the prompt.
 TEST_F(PromptText, OfAnEchoIsTheTextThatCame) {
   const auto echo = [&](const std::string& prompt, const std::string& fields) {
     const auto parsed =

@@ -1,4 +1,5 @@
-// The tables of fields against the checks of values, which are elsewhere, and against docs/http.md.
+// Compares the tables of fields with the checks of values, which are elsewhere, and with
+// docs/http.md.
 #include "verifier/http/request_fields.h"
 
 #include <gmock/gmock.h>
@@ -43,9 +44,9 @@ class FieldRanges : public ::testing::Test {
                          .max_draft_tokens = 24}};
   }
 
-  // "" if a body with this member passes; else the field that the error names.
+  // "" if a body with this member is accepted; otherwise the field that the error names.
   std::string Refused(FieldsOf kind, const Json& member) const {
-    Json body = {{"prompt", "abc"}, {"echo", true}};  // for which max_tokens may be 0
+    Json body = {{"prompt", "abc"}, {"echo", true}};  // so that max_tokens may be 0
     if (kind == FieldsOf::kChat) {
       body = {{"messages", {{{"role", "user"}, {"content", "abc"}}}}, {"logprobs", true}};
     }
@@ -57,8 +58,8 @@ class FieldRanges : public ::testing::Test {
     return error["param"].is_string() ? error["param"].get<std::string>() : error.dump();
   }
 
-  // Tries both ends of a field's range and what is beyond them. `make`: the body's member with a
-  // value for the field. `path`: how errors name the field, or its items.
+  // Tries both ends of a field's range and the values beyond them. `make`: the body's member with a
+  // value for the field. `path`: the name of the field, or of its items, in errors.
   template <typename Make>
   void ExpectRange(FieldsOf kind, const ServedField& field, const std::string& path, Make make) {
     SCOPED_TRACE(path);
@@ -80,7 +81,7 @@ class FieldRanges : public ::testing::Test {
     const auto [low, high, excludes_low] = field.range;
     ASSERT_TRUE(std::isfinite(low) && std::isfinite(high)) << "a number without a range";
     EXPECT_EQ(refused(low), excludes_low ? path : "");
-    // Beyond what 64 bits hold there is no integer to write.
+    // There are no integers beyond 64 bits.
     if (low > -0x1p63) {
       EXPECT_EQ(refused(low - step(low)), path);
     }
@@ -106,7 +107,7 @@ TEST_F(FieldRanges, AreThoseThatAreChecked) {
     for (const ServedField& field : ServedFields(kind)) {
       if (!IsNumber(field.type) && !IsNumber(field.items)) continue;
       const std::string name(field.name);
-      // Its range is checked by its own name, the context's by that which both have within.
+      // Its range is checked under its own name, the context's under the internal name of both.
       const std::string told = name == "max_completion_tokens" ? "max_tokens" : name;
       ExpectRange(kind, field, told, [&](const Json& value) { return Json{{name, value}}; });
     }
@@ -224,7 +225,7 @@ class DocumentedFields : public ::testing::Test {
       names->insert(prefix + std::string(name));
     }
   }
-  // Of bodies and of their stream_options.
+  // Fields of bodies and of their stream_options.
   static Names OfBodies(FieldUse use) {
     Names names;
     for (const FieldsOf kind : kBodies) Add(kind, use, "", &names);

@@ -45,7 +45,7 @@ TEST(Routes, EveryPathIsItsOwnRoute) {
   }
 }
 
-// Heads alone: what follows a head that passes needs no engine here.
+// Only heads: what follows an accepted head needs no engine here.
 class RoutesOfAnApi : public ::testing::Test {
  protected:
   std::unique_ptr<HttpApi> Make(bool metrics, const std::string& cors = "") {
@@ -101,8 +101,8 @@ TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
   EXPECT_THAT(asked->headers, Contains(Pair("Access-Control-Allow-Headers", "authorization, *")));
 }
 
-// The document is of what is served: its paths are the routes, its properties the fields that the
-// tables serve, and no others.
+// The document describes what is served: its paths are the routes, its properties exactly the
+// fields that the tables serve.
 TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
   const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1.2.3", "m"));
   EXPECT_EQ(document["openapi"], "3.1.0");
@@ -171,7 +171,7 @@ TEST(OpenApi, TellsRangesItemsAndMembers) {
             nlohmann::json::array({"text"}));
 }
 
-// Every reference of the document leads somewhere, and a path's variables are its parameters.
+// Every reference of the document can be resolved, and a path's variables are its parameters.
 TEST(OpenApi, HoldsTogether) {
   const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1", "m"));
   const nlohmann::json flat = document.flatten();

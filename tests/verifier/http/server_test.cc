@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 using testing::HttpClient;
 using testing::HttpResponse;
 
-// Answers /echo with the body, keeps the exchange of /hold, refuses /closed by its head, streams at
-// /stream until its client is gone.
+// Answers /echo with the body, keeps the exchange of /hold, rejects /closed by its head, streams at
+// /stream until its client disconnects.
 class Handler final : public HttpHandler {
  public:
   static constexpr int kParts = 100;
@@ -60,7 +60,7 @@ class Handler final : public HttpHandler {
     exchange.EndStream();
   }
 
-  // Writes 64 KiB, 200 times a task, until `gone`.
+  // Writes 64 KiB per task, 200 times, until `gone`.
   void Pour(const std::shared_ptr<HttpExchange>& exchange) {
     exchange->Write(std::string(65536, 'x'));
     if (--left > 0) exchange->Post([this, exchange] { Pour(exchange); });
@@ -76,7 +76,7 @@ class HttpServerTest : public ::testing::Test {
  protected:
   ~HttpServerTest() override {
     server_.Shutdown(Duration::zero());
-    handler_.held = {};  // no exchange outlives the server
+    handler_.held = {};  // no exchange may outlive the server
   }
 
   void Start(HttpServerOptions options = {}) {
@@ -112,7 +112,7 @@ TEST_F(HttpServerTest, AnswersManyRequestsOnOneConnectionAlsoAheadOfTheirAnswers
   }
 }
 
-// Parts of a source are made as the client reads, so they never wait in memory.
+// Parts of a source are generated as the client reads, so they never wait in memory.
 TEST_F(HttpServerTest, SourcesAreReadWhenTheirTurnComes) {
   Start({.max_waiting_bytes = 100 << 10});
   std::string expected = "begin,";
@@ -170,7 +170,7 @@ TEST_F(HttpServerTest, RefusesWhatIsNoHttpOrTooLarge) {
   EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + long_chunk), 413);
 }
 
-// A body whose end is in doubt is read as the next request by the one or the other side of a proxy.
+// If the end of a body is ambiguous, one side of a proxy takes part of it for the next request.
 TEST_F(HttpServerTest, TransferEncodingOtherThanChunkedIsRefusedAndClosed) {
   Start();
   for (const std::string head :
@@ -188,7 +188,7 @@ TEST_F(HttpServerTest, TransferEncodingOtherThanChunkedIsRefusedAndClosed) {
   EXPECT_EQ(handler_.handled, 0) << "a body was read as a request";
 }
 
-// One extension that never ends, and many that do.
+// One extension that never ends, and many short ones.
 TEST_F(HttpServerTest, ChunkExtensionsHaveALimit) {
   Start();
   std::string many;

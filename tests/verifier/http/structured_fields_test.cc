@@ -1,5 +1,5 @@
-// Structured output in bodies: how it is requested, how it is converted, and what is refused under
-// which name.
+// Structured output in bodies: how it is requested, how it is converted, and which errors name
+// which field.
 #include "verifier/http/structured_fields.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace {
 using Kind = GrammarSource::Kind;
 using ::testing::HasSubstr;
 
-constexpr TokenId kEndToken = 95;  // a line's end, which no text of these tests needs
+constexpr TokenId kEndToken = 95;  // a newline, which no text of these tests needs
 constexpr char kSchema[] = R"({"type":"object","properties":{"a":{"type":"integer"}}})";
 
 class StructuredFieldsTest : public ::testing::Test {
@@ -56,7 +56,7 @@ class StructuredFieldsTest : public ::testing::Test {
     body.update(fields);
     return ParseChat(body.dump(), model_);
   }
-  // What completions and chats with `fields` follow.
+  // Checks the grammar that completions and chats with `fields` follow.
   void ExpectSource(const Json& fields, const GrammarSource& source) const {
     for (const Result<ApiRequest>& parsed : {Completion(fields), Chat(fields)}) {
       ASSERT_TRUE(parsed.ok()) << fields << ": " << parsed.status().ToString();
@@ -111,7 +111,7 @@ TEST_F(StructuredFieldsTest, EachFieldGivesItsSource) {
   ExpectSource({{"guided_grammar", gbnf.text}}, gbnf);
 }
 
-// Members of an object come in the order in which the client wrote them.
+// Members of an object keep the client's order.
 TEST_F(StructuredFieldsTest, SchemaKeepsItsOrder) {
   const char* const text =
       R"({"properties":{"z":{"const":1},"a":{"const":2}},"required":["z","a"]})";
@@ -235,7 +235,7 @@ TEST_F(StructuredFieldsTest, ChoicesShareTheCompiledMasks) {
   EXPECT_EQ(Chat({{"guided_regex", "a+"}})->prompts.at(0).grammar_masks, masks) << "from the cache";
 }
 
-// No marker of a call or of reasoning in its strings takes a structured output apart.
+// Markers of calls or of reasoning within its strings do not split a structured output.
 TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
   model_.chat_template = ChatTemplate::FromText("{{ messages[0].content }}<think>\n");
   const Json tool = {{"type", "function"}, {"function", {{"name", "f"}}}};
@@ -248,7 +248,7 @@ TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
   EXPECT_EQ(reading.format.tools, ToolFormat::kNone);
 }
 
-// There is nothing to compile with.
+// There are no grammars to compile with.
 TEST_F(StructuredFieldsTest, AreCompiledAfterAllElseIsChecked) {
   model_.grammars = nullptr;
   const std::pair<Json, const char*> kFaults[] = {

@@ -32,7 +32,7 @@ std::string InByteAlphabet(std::string_view bytes) {
   return out;
 }
 
-// A tokenizer with a token for every part of a text's bytes, and the special token "<s>".
+// A tokenizer with a token for every substring of a text's bytes, and the special token "<s>".
 class PartsTokenizer {
  public:
   explicit PartsTokenizer(const std::string& text) {
@@ -59,7 +59,7 @@ class PartsTokenizer {
     tokenizer_ = std::move(made).value();
   }
 
-  // The text cut after each byte whose bit is set.
+  // The text split after each byte whose bit is set.
   std::vector<TokenId> Cut(const std::string& text, uint32_t cuts) const {
     std::vector<TokenId> tokens;
     size_t begin = 0;
@@ -80,7 +80,7 @@ class PartsTokenizer {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-// By byte, the character that it is a part of, from one look at the whole text.
+// For each byte, the index of its character, from one pass over the whole text.
 std::vector<int64_t> CharacterOfBytes(std::string_view text) {
   std::vector<int64_t> characters;
   for (int64_t character = 0; !text.empty(); ++character) {
@@ -91,7 +91,7 @@ std::vector<int64_t> CharacterOfBytes(std::string_view text) {
   return characters;
 }
 
-// One- to four-byte characters; bytes that form none, in every place.
+// Characters of one to four bytes; invalid bytes at every position.
 const char* const kTexts[] = {"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z",
                               ("\xe2\x82"
                                "a\xff\xc3\xa9\xf0\x9f\x98"),
@@ -113,8 +113,8 @@ TEST(TextOffsets, AreThoseOfCharactersHoweverBytesAreCut) {
   }
 }
 
-// Offsets of an answer are into the text that it returns, with special tokens in it or not, after
-// a prompt or not.
+// Offsets of an answer refer to the text that it returns, with or without special tokens in it,
+// after a prompt or not.
 TEST(TextOffsets, OfAnAnswerAreIntoItsText) {
   const std::string text = kTexts[0];
   const PartsTokenizer parts(text);

@@ -1,5 +1,5 @@
-// Tools in the bodies of chats: what is read, what the template gets, and what is refused under
-// which name.
+// Tools in the bodies of chats: what is read, what the template gets, and which errors name which
+// field.
 #include "verifier/http/tool_fields.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A chat template that writes all it is given as JSON.
+// A chat template that writes everything that it gets as JSON.
 constexpr char kShowing[] =
     "{{ tools | tojson }}|{% for m in messages %}{{ m | tojson }}{% endfor %}"
     "{% if add_generation_prompt %}{{ end | default('') }}{% endif %}";
@@ -113,17 +113,17 @@ TEST_F(ToolFieldsTest, MessagesOfTheLoopReachTheTemplate) {
                       R"({"id": "c2", "type": "function", "function": {"name": "g", )"
                       R"("arguments": {}}}]})"),
             HasSubstr(R"({"role": "tool", "content": "r", "tool_call_id": "c1"})")));
-  // Without calls, null content is an empty text as before.
+  // Without calls, null content is still an empty text.
   const Json plain = Json::parse(R"([{"role": "assistant", "content": null}])");
   EXPECT_THAT(Prompt({{"messages", plain}}), HasSubstr(R"({"role": "assistant", "content": ""})"));
-  // A template that adds arguments to a string gets their text.
+  // A template that appends arguments to a string gets their text.
   model_.chat_template = ChatTemplate::FromText(
       "{% for m in messages %}{% for c in m.tool_calls or [] %}"
       "{{ '<' + c.function.arguments + '>' }}{% endfor %}{% endfor %}");
   EXPECT_EQ(Prompt({{"messages", messages}}), "<{\"b\": 1, \"a\": {\"c\": [2.5]}}><{}>");
 }
 
-// What a client wrote into a call never becomes a special token.
+// Text that a client writes into a call never becomes a special token.
 TEST_F(ToolFieldsTest, TextsOfToolsNeverBecomeSpecial) {
   const Json messages = Json::parse(R"([
       {"role": "assistant", "reasoning": "<x>", "tool_calls": [{"id": "<x>",
@@ -183,7 +183,7 @@ TEST_F(ToolFieldsTest, WrongChoicesAreRefusedByName) {
               HasSubstr("tool_choice: needs tools"));
 }
 
-// Their grammar is tool_grammar_test.cc's.
+// tool_grammar_test.cc tests their grammar.
 TEST_F(ToolFieldsTest, CallsThatMustComeAreConstrained) {
   const Json named = {{"type", "function"}, {"function", {{"name", "g"}}}};
   for (const Json& choice : {Json("required"), named}) {
@@ -209,7 +209,7 @@ TEST_F(ToolFieldsTest, CallsThatMustComeAreConstrained) {
   EXPECT_TRUE(grammar::Grammar::Compile(ToolGrammar(fields.callable, {}).value()).ok());
 }
 
-// Under auto a strict tool's calls follow its schema, wherever they come in the text.
+// Under auto a strict tool's calls follow its schema, wherever they occur in the text.
 TEST_F(ToolFieldsTest, StrictToolsConstrainTheirCalls) {
   Json strict = Tool("f", {{"properties", {{"a", {{"const", 1}}}}}, {"required", {"a"}}});
   strict["function"]["strict"] = true;
@@ -226,7 +226,7 @@ TEST_F(ToolFieldsTest, StrictToolsConstrainTheirCalls) {
   EXPECT_THAT(Refusal({{"tools", {strict}}, {"ignore_eos", true}}), HasSubstr("ignore_eos"));
   const Result<std::string> tokens = Tokenize(Body({{"tools", {strict}}}).dump(), model_);
   EXPECT_TRUE(tokens.ok()) << tokens.status().ToString();
-  // Nothing is read as a call where the whole answer follows another grammar.
+  // Nothing is parsed as a call if the whole answer follows another grammar.
   const auto object = With({{"tools", {strict}}, {"response_format", {{"type", "json_object"}}}});
   ASSERT_TRUE(object.ok()) << object.status().ToString();
   EXPECT_EQ(object->reading.format.tools, ToolFormat::kNone);
@@ -303,14 +303,14 @@ TEST_F(ToolFieldsTest, CallsOfMessagesHaveLimits) {
   EXPECT_TRUE(With(calls(1, "{}", std::string(kMaxToolCallIdBytes, '1'))).ok());
   EXPECT_THAT(Refusal(calls(1, "{}", std::string(kMaxToolCallIdBytes + 1, '1'))),
               HasSubstr("messages[0].tool_calls[0].id: 257 bytes, at most 256"));
-  // Over all calls, since each may hold what a body may.
+  // Over all calls, since each may be as large as a body.
   std::string list = "{\"a\": [[]";
   for (int i = 0; i < 20000; ++i) list += ",[]";
   EXPECT_TRUE(With(calls(3, list + "]}", "1")).ok());
   EXPECT_THAT(Refusal(calls(4, list + "]}", "1")), HasSubstr("tool_calls[3].function.arguments"));
 }
 
-// The special tokens that mark parts of an answer are text, for the parts to be found.
+// Special tokens that mark parts of an answer are output as text, so that the parts can be found.
 TEST_F(ToolFieldsTest, MarkersThatAreSpecialTokensAreShown) {
   std::string json = testing::SpecialTokenizerJson();
   json.replace(json.find("\"content\":\"<x>\""), 15, "\"content\":\"[TOOL_CALLS]\"");

@@ -1,5 +1,5 @@
-// The worst known bodies, as large as the front accepts: their cost is linear in their size, and
-// none takes more memory than a body may.
+// The worst known bodies, of the maximum size: their cost is linear in their size, and none takes
+// more memory than a body may.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,14 +16,14 @@ namespace outrider {
 namespace {
 
 constexpr size_t kMaxBody = 8 << 20;
-// Beside the body itself. The worst is one number of 8 MiB, of which the JSON library has five
-// copies at a time; values take half of this.
+// In addition to the body itself. The worst case is one number of 8 MiB, of which the JSON library
+// has five copies at a time; values take half of this.
 constexpr int64_t kMaxMemory = 96 << 20;
 
 struct Shape {
   const char* name;
   const char* begin;
-  const char* item;  // as often as there is room; # becomes a number
+  const char* item;  // repeated to fill the body; # becomes a number
   const char* end;
 };
 constexpr Shape kShapes[] = {
@@ -101,7 +101,7 @@ class WorstBodies : public ::testing::Test {
         grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
             .value();
     model_.grammars = grammars_.get();
-    model_.ignore_unknown = true;  // so that nothing is refused before it has been read whole
+    model_.ignore_unknown = true;  // so that nothing is rejected before it has been read completely
   }
 
   void Parse(const std::string& body) const {
@@ -112,7 +112,7 @@ class WorstBodies : public ::testing::Test {
     }
   }
 
-  // CPU seconds of this thread, the least of three.
+  // CPU seconds of this thread, the minimum of three runs.
   double SecondsOf(const std::string& body) const {
     const auto now = [] {
       timespec time{};
@@ -133,7 +133,7 @@ class WorstBodies : public ::testing::Test {
   ApiModel model_;
 };
 
-// A body of 8 times the size may take 8 times as long, and three times that for the caches' sake; a
+// A body of 8 times the size may take 8 times as long, with a factor of three for cache effects; a
 // parser that walks an array at each of its items takes 64 times as long.
 TEST_F(WorstBodies, CostAsMuchForEachByteHoweverManyTheyAre) {
   constexpr size_t kSmall = 64 << 10, kLarge = 8 * kSmall;
@@ -147,7 +147,7 @@ TEST_F(WorstBodies, CostAsMuchForEachByteHoweverManyTheyAre) {
 
 TEST_F(WorstBodies, TakeNoMoreMemoryThanABodyMay) {
   for (const Shape& shape : kShapes) {
-    Parse(BodyOf(shape, 4096));  // what is allocated once and kept
+    Parse(BodyOf(shape, 4096));  // makes allocations that happen once and are kept
     const std::string body = BodyOf(shape, kMaxBody);
     const testing::AllocationWatch watch;
     Parse(body);

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 constexpr int kVocab = 100;
 
-// Against a plain map from session to drafter.
+// Compared with a plain map from session to drafter.
 TEST(Assignments, CountWhatTheyHold) {
   Assignments assignments;
   std::map<uint64_t, uint64_t> holders;
@@ -106,7 +106,7 @@ class EarlyDrafts : public ::testing::Test {
   static DraftPart Early(uint32_t round, RoundEnd end, TokenId token = 5) {
     return {.round = round, .chunk = {.tokens = {token}}, .early = end};
   }
-  // `node` of round 1's draft is accepted, then 7.
+  // `node` of round 1's draft is accepted, then token 7.
   static SessionVerdict Decision(int node, int length = 1) {
     return {
         .round = 1, .node = node, .next = {7}, .plan = {.round = 2, .shape = Sequences(1, length)}};
@@ -148,7 +148,7 @@ TEST_F(EarlyDrafts, AreNoUseForAnotherPlan) {
   ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
   assignment_.BeginRound(Decision(1, /*length=*/2), 1, Time());
   EXPECT_FALSE(assignment_.asked.complete);
-  // Nor those that crossed it, whatever they look like beside it.
+  // Nor with an early draft that crossed the verdict, whatever it looks like.
   ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
   EXPECT_FALSE(assignment_.asked.complete);
 }

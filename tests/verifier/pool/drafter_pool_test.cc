@@ -100,7 +100,7 @@ class Pool : public ::testing::Test {
     return link;
   }
 
-  // One that has drafted in time.
+  // A drafter that has already drafted in time.
   std::shared_ptr<RecordingLink> JoinShown(uint64_t id, const DrafterHello& hello) {
     auto link = Join(id, hello);
     const uint64_t session = 1000 + id;
@@ -186,7 +186,7 @@ class TranslatingPool : public Pool {
     hello.translates = translates;
     return hello;
   }
-  // Of a drafter that was sent the vocabulary.
+  // The status for a drafter that was sent the vocabulary.
   Status Match(uint64_t id, VocabularyMatch match) {
     const auto link = std::make_shared<RecordingLink>();
     EXPECT_TRUE(translating_->Join(id, Other(), link).ok());
@@ -331,7 +331,7 @@ TEST_F(Pool, DeliversAGoodDraft) {
   EXPECT_TRUE(consumer_.complete[1]);
 }
 
-// A draft that was sent for the case that round 1 ends with node 1 and token 9.
+// An early draft for the case that round 1 ends with node 1 and token 9.
 DraftPart EarlyPart(uint64_t session, uint32_t round = 2) {
   return {.session = session,
           .round = round,
@@ -383,7 +383,7 @@ TEST_F(EarlyPool, HandsOnTheDraftThatCrossedTheVerdict) {
 }
 
 TEST_F(EarlyPool, DropsWhatIsForRoundsThatHadNoPlan) {
-  Decide(1, 5);  // plain rounds came between
+  Decide(1, 5);  // plain rounds happened in between
   EXPECT_EQ(pool_.EarlyDraft(1), nullptr);
   pool_.OnDrafts(1, {EarlyPart(1)}, 0);
   EXPECT_TRUE(consumer_.drafts.empty());
@@ -453,14 +453,14 @@ class CountingPool : public Pool {
 
 TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
   for (uint64_t id = 1; id <= 5; ++id) Join(id);
-  counting_.Leave(1);  // as when a read fails, before it is known why
+  counting_.Leave(1);  // as when a read fails, before the reason is known
   counting_.Leave(1);
   EXPECT_EQ(metrics_.drafters_connected.value(), 4);
   counting_.OnStreamEnd(1, StreamEnd::kClosed);
   counting_.OnStreamEnd(2, StreamEnd::kGone);
   counting_.OnStreamEnd(3, StreamEnd::kGone);
   counting_.OnStreamEnd(4, StreamEnd::kOverload);
-  // The pool closes this one: a draft for a round that nobody asked for.
+  // The pool closes this one: it sent a draft for a round that was not requested.
   counting_.Open({.session = 1,
                   .tokens = tokens_,
                   .prompt_tokens = 3,
@@ -504,7 +504,7 @@ TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 1u);
   EXPECT_EQ(metrics_.draft_drafting_seconds.count(), 1u);
   decide(2);
-  decide(3);  // without its draft, which comes now
+  decide(3);  // without its draft, which arrives now
   counting_.OnDrafts(1, {draft(3)}, 100);
   EXPECT_EQ(metrics_.draft_round_trip_seconds.count(), 1u);
   EXPECT_EQ(metrics_.draft_tokens_late_total.value(), 2);
@@ -522,13 +522,13 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
       {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
   pool_.Close(2);
   consumer_.drafts.clear();
-  // What was under way: three of four depths of session 1, and session 2's four.
+  // The outstanding parts: three of four depths of session 1, and session 2's four.
   for (int i = 0; i < 3; ++i) pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
   for (int i = 0; i < 4; ++i) pool_.OnDrafts(1, {{.session = 2, .round = 1, .chunk = part}}, 0);
   pool_.OnDrafts(42, {{.session = 1, .round = 1, .chunk = part}}, 0);
   EXPECT_TRUE(consumer_.drafts.empty());
   EXPECT_TRUE(link->closed_with.ok());
-  // The eighth is nobody's.
+  // The eighth was not requested.
   pool_.OnDrafts(1, {{.session = 2, .round = 1, .chunk = part}}, 0);
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
   EXPECT_THAT(link->closed_with.message(), HasSubstr("nobody asked for"));
@@ -539,8 +539,8 @@ TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
-      {.session = 1, .round = 7, .chunk = chunk},   // a round that was not planned yet
-      {.session = 99, .round = 1, .chunk = {}},     // a refusal of nothing
+      {.session = 1, .round = 7, .chunk = chunk},   // a round that has not been planned yet
+      {.session = 99, .round = 1, .chunk = {}},     // a refusal without a plan
       {.session = 2, .round = 1, .chunk = chunk},   // another drafter's session
   };
   const auto good = Join(1000, Hello("good"));
@@ -620,7 +620,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadDraft{"1 parents for 2",
                  {.tokens = {5, 5}, .parents = {0}, .distributions = {Law({5}, {65536})}}}));
 
-// A rule that counts the draws at a prefix would be bent by one more or less.
+// One token more or less would bias a rule that depends on the number at a prefix.
 TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
   const DraftDistribution law = Law({5, 6}, {32768, 32768});
   const auto bad = Join(1, Hello("bad"));
@@ -631,7 +631,7 @@ TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
 
   const auto good = Join(2, Hello("good"));
   OpenShape(1, {.length = 2, .branching = {2}});
-  // Both sequences begin with 5: one node drawn twice, which must be drawn behind twice.
+  // Both sequences begin with 5: one node sampled twice, which must be continued twice.
   pool_.OnDrafts(
       2,
       {{.session = 1,
@@ -714,7 +714,7 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
   }
-  for (const uint64_t session : {1, 2}) {  // its own, and one that would come there
+  for (const uint64_t session : {1, 2}) {  // its own, and one that would be assigned to it
     const DraftTiming timing = *pool_.Timing(session, 3);
     EXPECT_NEAR(timing.network, 0.018, 1e-3);
     EXPECT_NEAR(timing.depth, 0.006, 1e-4);
@@ -722,7 +722,7 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
   EXPECT_NEAR(pool_.Timing(1, 3)->last, 0.012, 1e-9);
 }
 
-// Rounds of a session that its drafter answers, or does not, after `ms`.
+// Rounds of a session that its drafter answers in time, or not.
 class LateDrafts : public Pool {
  protected:
   void Plan(uint64_t session) {
@@ -739,13 +739,13 @@ class LateDrafts : public Pool {
     const uint32_t round = rounds_[session] + 1 - rounds_ago;
     pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
   }
-  // Whether the session is moved, now that its draft is late.
+  // Whether the session is reassigned, now that its draft is late.
   bool MovesLate(uint64_t session) {
     pool_.MarkLate(session);
     return pool_.ReassignSession(session);
   }
   bool Suspended() { return pool_.Snapshot()[0].silent; }
-  // A session with drafts behind it.
+  // Opens a session that has had drafts.
   void Settle(uint64_t drafter, uint64_t session) {
     Open(session);
     rounds_[session] = 0;
@@ -843,7 +843,7 @@ TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   EXPECT_TRUE(Open(2));
 }
 
-// Each of them would be waited for, or one that comes back again and again.
+// Whether each of them is new, or one of them reconnects again and again.
 TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
   int waits = 0;
   for (uint64_t id = 1; id <= 100; ++id) {
@@ -877,7 +877,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
 
 TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
   JoinShown(1, Hello("a"));
-  Open(1);  // reads a prompt
+  Open(1);  // processes a prompt
   Join(2, Hello("b"));
   clock_.Advance(std::chrono::seconds(1));
   EXPECT_FALSE(MovesLate(1));
@@ -908,7 +908,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
   EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
 }
 
-// A text of some length takes longer to read than a draft that is worth its wait.
+// A long text takes longer to process than a draft is worth waiting for.
 TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
@@ -954,7 +954,7 @@ TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
   EXPECT_NEAR(timing.depth, 0.004, 1e-3);
 }
 
-// It says no when the deadline is near, as often as it is asked.
+// It refuses shortly before the deadline, every time.
 TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
@@ -1041,7 +1041,8 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedWithOneSessionLaterAndLater) {
   EXPECT_LE(tries, 6);
 }
 
-// Two drafters, one fast behind a slow network, one slow next door: shares follow what they show.
+// Two drafters, one fast over a slow network, one slow and nearby: the shares follow their measured
+// times.
 TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
   DrafterHello roomy = Hello("far");
   roomy.max_sessions = 100;
@@ -1055,7 +1056,7 @@ TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
   const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 1; round < 40; ++round) {
-    // 20 ms of network and 1 ms of drafting; 4 ms of drafting.
+    // 20 ms of network and 1 ms of drafting, against 4 ms of drafting.
     clock_.Advance(std::chrono::milliseconds(4));
     pool_.OnDrafts(2, {{.session = 2, .round = round, .chunk = chunk, .seconds = 0.004}}, 0);
     clock_.Advance(std::chrono::milliseconds(17));

@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-constexpr double kPlenty = 1000;  // what a draft is worth
+constexpr double kPlenty = 1000;  // the value of a draft
 constexpr double kUsual = 0.004;
 
 class PunctualityTest : public ::testing::Test {
@@ -94,7 +94,7 @@ TEST_F(PunctualityTest, ResumesWithADraftThatIsWorthItsWait) {
   EXPECT_TRUE(p_.suspended()) << "nobody ever waits that long";
 }
 
-// A draft always just before its deadline: each makes the deadline later.
+// Each draft arrives just before its deadline, and makes the next deadline later.
 TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
   for (const double worth : {0.05, 0.2, kPlenty}) {
     p_ = {};
@@ -118,7 +118,7 @@ TEST_F(PunctualityTest, TriesASuspendedDrafterLaterAndLater) {
   EXPECT_LE(trials, 10);
 }
 
-// Well as soon as nobody waits, late as soon as somebody does: the time lost stays a small share.
+// In time whenever nobody waits, late whenever somebody does: the lost time stays a small share.
 TEST_F(PunctualityTest, HoldsARelapsingDrafterLongerEachTime) {
   InTime(1, 0.9);
   double waited = 0, seconds = 0;
@@ -152,7 +152,7 @@ TEST_F(PunctualityTest, TimeForgives) {
 }
 
 TEST_F(PunctualityTest, GoodWorkIsForgiven) {
-  for (int i = 0; i < 20; ++i) {  // a stall of the machine now and then
+  for (int i = 0; i < 20; ++i) {  // an occasional stall of the machine
     InTime(100);
     Late(3);
     ASSERT_TRUE(p_.suspended());

@@ -69,7 +69,7 @@ TEST(LocalProposer, EndsBehindAnEndToken) {
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 6).tokens, ElementsAre(3, kEnd));
   }
-  // The output itself ended: what a second turn would begin with is no draft of this one.
+  // The output itself ended: the beginning of the next turn is not a draft for this one.
   proposer.Observe(Text{3, kEnd});
   EXPECT_THAT(proposer.Propose(LocalSource::kLookup, 2).tokens, ElementsAre(7, 8));
 }
@@ -104,12 +104,12 @@ TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5, 6));
   EXPECT_EQ(ann.Propose(LocalSource::kSuffix, 3).match_length, 3);
   EXPECT_THAT(bob.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
-  // As likely by its own text: that one is nearer.
+  // Its own text is equally likely, and takes precedence.
   ann.Observe(Text{30, 31, 32, 33, 34, 1, 2, 3});
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(30, 31, 32));
 }
 
-// A match of two tokens promises no less than one of three, here; it knows less.
+// A match of two tokens promises no less than one of three here, but is based on less context.
 TEST(LocalProposer, TakesTheLongerMatchOfEqualScores) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
@@ -151,7 +151,7 @@ TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5));
 }
 
-// Whatever the pieces in which a session was observed, its last tokens are looked up.
+// In whatever pieces a sequence was observed, its last tokens are looked up.
 TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
@@ -163,7 +163,7 @@ TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
     for (size_t at = 0; at + piece <= 600; at += piece) {
       proposer.Observe(std::span(text).subspan(at, piece));
       const size_t observed = at + piece;
-      if (at % 7 != 0 || observed < 2) continue;  // it is asked now and then
+      if (at % 7 != 0 || observed < 2) continue;  // it is used only sometimes
       if (at % 2 == 0) store.Add("ann", Text{1});
       const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 4);
       ASSERT_GE(proposal.match_length,

@@ -35,7 +35,7 @@ TEST(PointDraft, OfNoTokensIsEmpty) {
   }
 }
 
-// The law that stands in the tree and the one that an empty law means are the same.
+// The distribution in the tree and the one that an empty distribution stands for are the same.
 TEST(PointDraft, IsVerifiedAsAPointMassWithAndWithoutItsLaws) {
   const std::vector<TokenId> tokens = {3, 1};
   const DraftTree with = ToDraft(tokens, DraftKind::kSampled);

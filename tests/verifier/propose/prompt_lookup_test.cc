@@ -29,7 +29,7 @@ struct Expected {
   Text continuation;
 };
 
-// By a scan from the end, for each n from the longest down.
+// Scans from the end, for each n from the longest down.
 Expected Scan(std::span<const TokenId> text, const PromptLookupOptions& options, int length) {
   for (int n = options.max_n; n >= options.min_n; --n) {
     for (int end = static_cast<int>(text.size()) - 1; end >= n; --end) {
@@ -122,7 +122,7 @@ TEST(PromptLookup, ForgetsTheOlderHalfWhenFull) {
   }
 }
 
-// A token costs a few slots for each n, however long the text and whatever is in it.
+// A token costs a few slots for each n, however long the text and whatever its contents.
 TEST(PromptLookup, CostsTheSameForEachToken) {
   std::mt19937_64 rng(3);
   const int n = 1 << 16;
@@ -132,7 +132,7 @@ TEST(PromptLookup, CostsTheSameForEachToken) {
     for (const Text& text : texts) {
       PromptLookup lookup({.min_n = 2, .max_n = 4, .max_tokens = max_tokens});
       AppendAll(text, &lookup);
-      // At two thirds full 2 probes on average find a key, 5 an empty slot; growing adds 3.
+      // At two thirds full, 2 probes on average find a key, 5 an empty slot; growing adds 3.
       EXPECT_LT(lookup.probes(), int64_t{n} * 3 * 8 * 2);
     }
   }

@@ -48,7 +48,7 @@ std::map<TokenId, std::pair<int, size_t>> Followers(std::span<const TokenId> tex
   return followers;
 }
 
-// The greedy walk by scans; `score` as SuffixAutomaton::Continue has it.
+// The greedy walk by scanning; `score` as in SuffixAutomaton::Continue.
 Text ScanContinuation(std::span<const TokenId> text, Text context, const ContinuationLimits& limits,
                       double* score) {
   Text out;
@@ -172,7 +172,7 @@ TEST(SuffixAutomaton, HoldsTheLaterHalfOnceItIsFull) {
   EXPECT_EQ(automaton.version(), 400);
 }
 
-// The bounds of Blumer et al. 1985, met by the texts that are known to meet them.
+// The bounds of Blumer et al. 1985, reached by the texts that are known to reach them.
 TEST(SuffixAutomaton, HasTwoStatesAndThreeTransitionsATokenAtMost) {
   const int n = 5000;
   EXPECT_EQ(AutomatonOf(ManyStates(n)).states(), 2 * n - 1);
@@ -185,7 +185,7 @@ TEST(SuffixAutomaton, HasTwoStatesAndThreeTransitionsATokenAtMost) {
   }
 }
 
-// Ten times the text takes ten times the steps, up to how full the hash table happens to be.
+// Ten times the text takes ten times the steps, apart from the load of the hash table.
 TEST(SuffixAutomaton, TakesLinearlyManySteps) {
   for (const int kind : {0, 1, 2, 3, 4}) {
     double per_token[2];
@@ -215,7 +215,7 @@ TEST(SuffixAutomaton, TakesLinearlyManyStepsWhenFull) {
 TEST(SuffixAutomaton, HoldsNoMoreMemoryThanItsBound) {
   std::mt19937_64 rng(9);
   const int max_tokens = 1 << 12;
-  // Room for twice the text, 2n states of 28 bytes and n edges of 16; slots a third full.
+  // Capacity for twice the text, 2n states of 28 bytes and n edges of 16; slots a third full.
   const size_t bound = static_cast<size_t>(max_tokens) * (2 * (4 + 2 * 28 + 16) + 24) + 1024;
   for (const int alphabet : {1, 2, 50, 1 << 20}) {
     SuffixAutomaton automaton(max_tokens);

@@ -12,13 +12,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The match of a session that has just begun with `text`.
+// The match of a sequence that has just started with `text`.
 int MatchOf(SuffixStore* store, const std::string& client, const Text& text) {
   SuffixStore::Cursor cursor;
   return store->Find(client, text, static_cast<int64_t>(text.size()), 1, &cursor).match.length;
 }
 
-// `size` tokens that no other text has.
+// `size` tokens that occur in no other text.
 Text Unique(int size) {
   static TokenId next = 1000;
   Text text;
@@ -111,7 +111,7 @@ TEST(SuffixStore, StaysWithinItsBoundsUnderAnyTraffic) {
   size_t most_bytes = 0;
   int64_t added = 0;
   for (int i = 0; i < 4000; ++i) {
-    // Some clients come once, one comes all the time.
+    // Some clients appear once, one appears all the time.
     const std::string client = rng() % 2 == 0 ? "busy" : std::to_string(rng());
     const Text text = RandomText(rng, static_cast<int>(rng() % 700), 500, true);
     store.Add(client, text);
@@ -124,7 +124,7 @@ TEST(SuffixStore, StaysWithinItsBoundsUnderAnyTraffic) {
   EXPECT_LE(most_bytes, size_t{max_tokens} * 180 + 1024 * 100);
 }
 
-// A cursor that is carried on finds what one that starts anew finds, whatever happens in between.
+// A cursor that is advanced finds the same as a new one, whatever happens in between.
 TEST(SuffixStore, CursorsKeepUpWithTheStore) {
   std::mt19937_64 rng(2);
   for (int i = 0; i < 100; ++i) {
@@ -133,7 +133,7 @@ TEST(SuffixStore, CursorsKeepUpWithTheStore) {
     Text session;
     for (int round = 0; round < 60; ++round) {
       if (rng() % 3 == 0) {
-        // Of one size, every text fills a segment: one takes another's place.
+        // With equal sizes every text fills a segment, so that one replaces another.
         const int size = i % 2 == 0 ? 99 : static_cast<int>(rng() % 60);
         store.Add(rng() % 3 == 0 ? "bob" : "ann", RandomText(rng, size, 3, true));
       }
@@ -149,7 +149,7 @@ TEST(SuffixStore, CursorsKeepUpWithTheStore) {
 TEST(SuffixStore, FindsTheLongestSuffixInAnyOfTheTexts) {
   std::mt19937_64 rng(3);
   for (int i = 0; i < 300; ++i) {
-    SuffixStore store({.max_tokens = 800});  // segments of 100, nothing has to go
+    SuffixStore store({.max_tokens = 800});  // segments of 100, nothing is evicted
     std::vector<Text> texts;
     for (int t = 0; t < 10; ++t) {
       texts.push_back(RandomText(rng, 1 + static_cast<int>(rng() % 60), 3));

@@ -13,7 +13,7 @@ namespace outrider::testing {
 
 using Text = std::vector<TokenId>;
 
-// `size` tokens below `alphabet`; with `copies`, half of it are pieces of what came before.
+// `size` tokens below `alphabet`; with `copies`, half of them are copies of earlier pieces.
 inline Text RandomText(std::mt19937_64& rng, int size, int alphabet, bool copies = false) {
   Text text;
   while (static_cast<int>(text.size()) < size) {
@@ -28,7 +28,8 @@ inline Text RandomText(std::mt19937_64& rng, int size, int alphabet, bool copies
   return text;
 }
 
-// A text whose automaton is as large as they get (Blumer et al. 1985): abbb..b has 2n - 1 states.
+// A text with an automaton of the largest possible size (Blumer et al. 1985): abbb..b has 2n - 1
+// states.
 inline Text ManyStates(int size) {
   Text text(static_cast<size_t>(size), 1);
   if (size > 0) text[0] = 0;
@@ -42,13 +43,13 @@ inline Text ManyTransitions(int size) {
   return text;
 }
 
-// How many tokens at the ends of a and b agree.
+// The length of the common suffix of a and b.
 inline int CommonEnd(std::span<const TokenId> a, std::span<const TokenId> b) {
   const auto from = std::mismatch(a.rbegin(), a.rend(), b.rbegin(), b.rend());
   return static_cast<int>(from.first - a.rbegin());
 }
 
-// The longest suffix of `text` that also ends in front of its end, by comparing with every prefix.
+// The longest suffix of `text` that also occurs earlier, by comparing with every prefix.
 inline int LongestRepeatedSuffix(std::span<const TokenId> text) {
   int longest = 0;
   for (size_t end = 0; end < text.size(); ++end) {

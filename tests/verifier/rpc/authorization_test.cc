@@ -1,4 +1,4 @@
-// Who is admitted, over real connections: metadata and certificates come from a handshake.
+// Authorization over real connections: metadata and certificates come from a handshake.
 #include "verifier/rpc/authorization.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::unique_ptr<TokenFile> Tokens(const std::string& path, const std::string& te
   return std::move(file).value();
 }
 
-// GetModel asks for a client (its name and architecture: the keys), Tokenize for a drafter.
+// GetModel requires a client (its name and architecture are the keys), Tokenize a drafter.
 class Gate final : public v1::Generation::Service {
  public:
   Gate(std::unique_ptr<TokenFile> client_tokens, std::unique_ptr<TokenFile> drafter_tokens,

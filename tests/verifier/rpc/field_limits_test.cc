@@ -32,7 +32,7 @@ constexpr char kOutput[] = "sampling.structured_output";
 v1::StructuredOutput& Output(v1::GenerateRequest& wire) {
   return *wire.mutable_sampling()->mutable_structured_output();
 }
-// Of a grammar of one byte.
+// With a grammar of one byte.
 v1::SchemaRule& Schema(v1::GenerateRequest& wire) {
   Output(wire).set_gbnf("a");
   return *Output(wire).add_schemas();
@@ -45,7 +45,7 @@ void Times(int64_t count, Add add) {
 
 class FieldLimits : public ::testing::Test {
  protected:
-  // A field of a GenerateRequest that `fill` makes `count` long.
+  // The limit of a field of GenerateRequest; `fill` gives the field `count` entries or bytes.
   template <class Fill>
   FieldLimit OfGenerate(int64_t limit, const std::string& named, Fill fill) const {
     return {limit, named, [this, fill](int64_t count) {
@@ -54,11 +54,11 @@ class FieldLimits : public ::testing::Test {
               fill(count, wire);
               OUTRIDER_TRY(CheckSizes(wire, kLimits));
               const Result<GenerationRequest> request = FromWire(wire, *tokenizer_, kLimits);
-              // What comes by HTTP is held to the same limits by Validate alone.
+              // HTTP requests are held to the same limits only by Validate.
               return request.ok() ? Validate(*request, kLimits) : request.status();
             }};
   }
-  // Of the first of a message's drafts.
+  // The same for the first draft of a message.
   template <class Fill>
   static FieldLimit OfDraft(int64_t limit, const std::string& named, Fill fill) {
     return {limit, named, [fill](int64_t count) {

@@ -1,5 +1,5 @@
-// The service over an engine without weights, with all tokenizing workers busy: what is answered
-// needed no worker.
+// The service over an engine without weights, with all tokenizing workers busy: whatever is
+// answered needed no worker.
 #include "verifier/rpc/generation_service.h"
 
 #include <gmock/gmock.h>
@@ -56,7 +56,7 @@ class GenerationServiceTest : public ::testing::Test {
     return TokenFile::Open(dir_ / "tokens").value();
   }
 
-  // Each call on a thread of its own, so that none is waited for.
+  // Makes each call on a separate thread, so that it does not block.
   std::future<Answer> Generate(const v1::GenerateRequest& request, grpc::ClientContext& context) {
     return std::async(std::launch::async, [this, request, &context] {
       const auto reader = stub_->Generate(&context, request);
@@ -83,7 +83,8 @@ class GenerationServiceTest : public ::testing::Test {
     });
   }
 
-  // False: it was not so within 30 s. The workers go on then, so that every call ends.
+  // Returns false if the count is not reached within 30 s. Then releases the workers, so that every
+  // call ends.
   bool AwaitWaiting(int count) {
     const Time until = clock_.Now() + std::chrono::seconds(30);
     while (metrics_.tokenizer_requests_waiting.value() != count) {
@@ -138,14 +139,14 @@ TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   grpc::ClientContext generate_context, tokenize_context;
   auto generated = Generate(Text("abc"), generate_context);
   auto tokenized = Tokenize("abc", tokenize_context);
-  grpc::ClientContext stop_context;  // special tokens are looked for in stop strings
+  grpc::ClientContext stop_context;  // stop strings are searched for special tokens
   v1::GenerateRequest with_stop = Text("");
   with_stop.mutable_token_ids()->add_ids(1);
   with_stop.mutable_stop()->add_stop_strings("z");
   auto stopped = Generate(with_stop, stop_context);
   ASSERT_TRUE(AwaitWaiting(3));
 
-  // What needs no worker is answered meanwhile: ids, and what is refused by its sizes.
+  // Meanwhile, calls that need no worker are answered: ids, and those rejected by their sizes.
   grpc::ClientContext ids_context, long_context, stops_context;
   v1::GenerateRequest ids = Text("");
   ids.mutable_token_ids()->add_ids(1);
@@ -264,7 +265,7 @@ TEST_F(SmallTokenizerQueue, CountsAllThatAMessageHolds) {
 TEST_F(GenerationServiceTest, AMessageIsGoneOnceItsTokensAreMade) {
   if (!testing::AllocationWatch::kCounts) GTEST_SKIP() << "the sanitizer has an operator new";
   const v1::GenerateRequest request = WithUnknownField(Text("abc"));
-  // The generation lives while the engine is held.
+  // The generation stays alive while the engine is blocked.
   std::promise<void> go_on;
   thread_.Post([held = go_on.get_future().share()] { held.wait(); });
   const testing::AllocationWatch watch;

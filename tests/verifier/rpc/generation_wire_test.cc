@@ -120,7 +120,7 @@ TEST(GenerationWire, UnsetSamplingHasTheModelsDefaults) {
   v1::GenerateRequest wire;
   wire.set_text("a");
   EXPECT_EQ(FromWire(wire, *tokenizer, limits)->sampling, limits.defaults.sampling);
-  // What switches a default off is not the same as nothing.
+  // Switching a default off is not the same as leaving the field out.
   wire.mutable_sampling()->set_top_k(0);
   wire.mutable_sampling()->set_min_p(0);
   wire.mutable_sampling()->set_temperature(1);

@@ -22,7 +22,8 @@ TEST(Padding, MakesEverySizeAMultipleAndLeavesTheRest) {
       Pad(multiple, &response);
       const size_t padded = response.SerializeAsString().size();
       ASSERT_EQ(padded % unit, 0u) << multiple << " " << length;
-      // What is missing may be no field's size: below three bytes, and where the length grows.
+      // Some amounts cannot be padded with a field: those below three bytes, and those where the
+      // length prefix grows.
       ASSERT_LE(padded, plain + 2 * unit + 2) << multiple << " " << length;
       response.clear_padding();
       ASSERT_EQ(response.SerializeAsString(), Text(length).SerializeAsString());

@@ -1,5 +1,5 @@
-// The worst known messages, as large as the port accepts: none takes more memory per byte than the
-// worst body of the HTTP front may.
+// The worst known messages, of the maximum size: none takes more memory per byte than the worst
+// body of the HTTP front may.
 #include <gmock/gmock.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -22,9 +22,9 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Twelve as for a body (96 MiB for 8), one for the message itself, one for what is rounded up. The
-// worst is a packed array of small numbers: four bytes each, in an array of twice the room, beside
-// the one of half that size which it outgrew.
+// Twelve as for a body (96 MiB for 8), one for the message itself, one for rounding up. The worst
+// case is a packed array of small numbers: four bytes each, in an array of twice the capacity, next
+// to the one of half that size which it outgrew.
 constexpr int64_t kBytesPerByte = 12 + 1 + 1;
 
 std::string Varint(uint64_t value) {
@@ -32,7 +32,7 @@ std::string Varint(uint64_t value) {
   for (; value > 0x7f; value >>= 7) bytes += static_cast<char>(value | 0x80);
   return bytes + static_cast<char>(value);
 }
-// A field of bytes, a string, a message or a packed array.
+// A bytes, string, message or packed array field.
 std::string FieldBytes(uint32_t number, const std::string& content) {
   return Varint(number << 3 | 2) + Varint(content.size()) + content;
 }
@@ -42,13 +42,13 @@ std::string Repeated(size_t count, const std::string& item) {
   for (size_t i = 0; i < count; ++i) all += item;
   return all;
 }
-// As many as fill a message, but for what is around them.
+// As many as fit into a message with its other parts.
 std::string Many(const MessageLimits& limits, const std::string& item) {
   return Repeated((limits.bytes - 64) / item.size(), item);
 }
 
 const std::string kNoBytes(1, '\0');
-// Of a number that no message has: a varint, a string, and a group within a group.
+// Fields with numbers that no message has: a varint, a string, and a group within a group.
 const std::string kUnknownNumber = "\x78\x01", kUnknownString = "\x7a" + kNoBytes;
 const std::string kUnknownGroups = "\x7b\x7b\x7c\x7c";
 
@@ -63,7 +63,7 @@ Status Parse(const std::string& bytes, const MessageLimits& limits) {
 template <class Message>
 void ExpectBounded(const std::string& name, const std::string& bytes, const MessageLimits& limits) {
   SCOPED_TRACE(name);
-  (void)Parse<Message>(std::string(), limits);  // what is allocated once and kept
+  (void)Parse<Message>(std::string(), limits);  // makes allocations that happen once and are kept
   const testing::AllocationWatch watch;
   {
     const Status status = Parse<Message>(bytes, limits);
@@ -116,7 +116,7 @@ TEST(WorstMessages, OfDraftersTakeNoMoreMemoryThanTheyMay) {
          FieldBytes(2, many(FieldBytes(1, FieldBytes(3, Repeated(1000, "\x01"))))));
 }
 
-// With how many entries a message just parses.
+// The smallest limit of entries with which a message parses.
 template <class Message>
 int EntriesOf(const std::string& bytes) {
   for (int entries = 0; entries < 100; ++entries) {
@@ -149,7 +149,7 @@ TEST(WorstMessages, EntriesAreStringsMessagesAndUnknownFields) {
             "outrider.v1.GenerateRequest: 11 bytes, at most 10");
 }
 
-// A request with all that it may have is far from both limits.
+// A request that uses everything allowed is far from both limits.
 TEST(WorstMessages, TheLargestRequestParses) {
   v1::GenerateRequest request;
   request.mutable_token_ids()->mutable_ids()->Resize(1 << 20, 1 << 20);

@@ -22,7 +22,7 @@ TEST(WriteThread, RunsEverythingInOrderOnAThreadOfItsOwn) {
         seen.push_back(i);
       });
     }
-  }  // ends behind what was posted
+  }  // ends after the posted tasks
   EXPECT_EQ(seen, expected);
   EXPECT_NE(writer, std::this_thread::get_id());
 }

@@ -18,7 +18,7 @@ StatusHistory Make() {
                        kStart);
 }
 
-// `i` seconds behind the start, at 100 tokens and 10 rounds of arm "a" a second.
+// `i` seconds after the start, at 100 tokens and 10 rounds of arm "a" per second.
 StatusSample At(int i) {
   StatusSample sample{.at = kStart + seconds(i),
                       .running = 2,
@@ -81,10 +81,11 @@ TEST(StatusHistory, CountersBecomeRatesAndShares) {
   EXPECT_EQ(json["arms"][0]["tokens_per_second"], 0);
 }
 
-// One session, then 24 at a time, each slower, and no draft: the speedup is 1 and certain of it.
+// One sequence, then 24 at a time, each slower, and no draft: the speedup is 1, with no
+// uncertainty.
 TEST(StatusHistory, SpeedupOfPlainRoundsIsOne) {
   StatusHistory history = Make();
-  double tokens = 0, spent = 12345.678;  // in rounds since the start; there were drafts once
+  double tokens = 0, spent = 12345.678;  // in rounds since the start; there were drafts earlier
   for (int i = 0; i <= 100; ++i) {
     StatusSample sample = At(i);
     tokens += i < 90 ? 100 : 24 * 20;

@@ -29,7 +29,7 @@ TEST(StatusPage, HasOneScriptAndNothingThatMakesMarkupOfText) {
 }
 
 TEST(StatusPage, PolicyNamesTheDigestsOfScriptAndStyle) {
-  // Of "alert(1)" and "b{}", as openssl dgst -sha256 -binary | base64 has them.
+  // Of "alert(1)" and "b{}", as computed by openssl dgst -sha256 -binary | base64.
   const std::string policy = ContentSecurityPolicy("<style>b{}</style><script>alert(1)</script>");
   EXPECT_THAT(policy,
               HasSubstr("script-src 'sha256-bhHHL3z2vDgxUt0W3dWQOrprscmda2Y5pLsLg4GF+pI='"));

@@ -63,7 +63,7 @@ TEST_F(CommandTest, InterruptedBenchReportsWhatItMeasured) {
     const auto bench =
         Run("bench", {"--prompts", SourcePath("tests/bench/prompts.jsonl"), "--requests", "100000",
                       "--concurrency", "2", "--max-tokens", "40", "--ignore-eos", "--json"});
-    // Two at a time: when a seventh is there, at least five have ended.
+    // Two at a time: when a seventh has started, at least five have ended.
     TestClient client(verifier_.address());
     std::set<uint64_t> seen;
     ASSERT_TRUE(Await([&] {

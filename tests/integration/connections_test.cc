@@ -1,4 +1,4 @@
-// Probes and metrics while many connections are silent or never finish.
+// Probes and metrics while many connections are silent or never complete a request.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -26,9 +26,9 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::VerifierProcess;
 
-constexpr size_t kConnections = 1000;  // of each port
+constexpr size_t kConnections = 1000;  // on each port
 
-// Open until the end of the test: a port that answers only when it has let go of them, by its own
+// Kept open until the end of the test: a port that answers only after closing them, by its own
 // timeouts and a few at a time, takes minutes.
 std::vector<std::unique_ptr<HttpClient>> IdleAndHalfSent(int port, const std::string& half) {
   std::vector<std::unique_ptr<HttpClient>> all;
@@ -43,8 +43,8 @@ TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   if (files.rlim_max < 4 * kConnections) GTEST_SKIP() << "only " << files.rlim_max << " open files";
-  // What most systems begin with: the verifier raises it by itself. gRPC's listener would end for
-  // good where no file is left.
+  // The default of most systems, which the verifier raises by itself. gRPC's listener would stop
+  // for good without free file descriptors.
   files.rlim_cur = 1024;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   TempDir dir;
@@ -61,7 +61,7 @@ TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
   const auto metrics = IdleAndHalfSent(verifier.metrics_port, "GET /metrics HTTP/1.1\r\nX-A: ");
   const auto grpc = IdleAndHalfSent(verifier.port, "PRI * HTTP/2.0\r\n");
   const auto http = IdleAndHalfSent(http_port, "GET /health HTTP/1.1\r\nX-A: ");
-  // A few times: the connection that is answered must not be the one lucky worker's.
+  // Several times, so that success does not depend on a single free worker.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/metrics").code, 200);
     EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/status").code, 200);
@@ -70,7 +70,7 @@ TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
   }
 }
 
-// gRPC's own listener would end for good.
+// gRPC's own listener would stop for good.
 TEST(Connections, ATimeWithoutFilesEndsNoListener) {
   TempDir dir;
   const std::string model = dir / "model";
@@ -91,7 +91,7 @@ TEST(Connections, ATimeWithoutFilesEndsNoListener) {
   ASSERT_EQ(prlimit(verifier.process->pid(), RLIMIT_NOFILE, &few, nullptr), 0);
   std::vector<std::unique_ptr<HttpClient>> all;
   for (int i = 0; i < 100; ++i) all.push_back(std::make_unique<HttpClient>(verifier.port));
-  // All that it can accept is accepted, and the next has failed.
+  // It has accepted all that it can, and the next accept has failed.
   for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
        count() < open + 20 && std::chrono::steady_clock::now() < deadline;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

@@ -19,14 +19,14 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 
-constexpr uint32_t kDrafted = 4;  // tokens a round
+constexpr uint32_t kDrafted = 4;  // tokens per round
 
 struct Prompt {
   std::string domain;
   v1::GenerateRequest request;
 };
 
-// Held out from training, `count` of each domain.
+// Held out from training, `count` from each domain.
 std::vector<Prompt> Prompts(int count) {
   std::vector<Prompt> prompts;
   std::map<std::string, int> taken;
@@ -48,7 +48,7 @@ std::vector<Prompt> Prompts(int count) {
 // The drafter was distilled from the target: in every domain it is right more often than not.
 TEST(DefaultPair, DraftsAreTakenInEveryDomainAndGreedyTextStays) {
   TempDir dir;
-  // The adaptive policy would draft only where that is faster on this machine.
+  // The adaptive policy would draft only if that is faster on this machine.
   const auto verifier = StartVerifier(SourcePath("models/default/target"), dir / "verifier.log",
                                       {"--policy", "fixed", "--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);

@@ -1,5 +1,5 @@
-// A verifier's default policy, where drafts are sure to pay: many tests fix the plan, so nothing
-// else would notice a controller that never drafts.
+// A verifier's default policy, where drafts certainly pay: many tests fix the plan, so nothing else
+// would notice a controller that never drafts.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ using testing::TempDir;
 using testing::TestClient;
 
 // A step of this target costs about thirty of the drafter's, whatever else the machine does, and
-// some three of four draft tokens are accepted.
+// about three of four draft tokens are accepted.
 constexpr int kLayers = 60;
 
 TEST(DefaultPolicy, DraftsMostRoundsOfASlowTarget) {
@@ -35,8 +35,8 @@ TEST(DefaultPolicy, DraftsMostRoundsOfASlowTarget) {
   request.mutable_sampling()->set_temperature(0);
   request.mutable_stop()->set_max_tokens(128);
   request.mutable_stop()->set_ignore_eos(true);
-  // The controller learns from the first requests, and a drafter that a busy machine has stopped
-  // for a while rests: one request is enough, however late it comes.
+  // The controller learns from the first requests, and a drafter that a busy machine has slowed
+  // down is suspended for a while: one request is enough, however late it comes.
   uint32_t drafted = 0, rounds = 0;
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(3);
   do {

@@ -1,4 +1,4 @@
-// Programs that are told to stop, at any moment, end with the right exit code.
+// Programs that are told to stop at any moment end with the right exit code.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -34,7 +34,7 @@ class Exit : public ::testing::Test {
     ASSERT_TRUE(MakeCheckpoint(model_, {.vocab_size = 300, .tokenizer = true}).ok());
   }
 
-  // How often `run`, called `times` on four threads with a folder's path, returned what.
+  // Calls `run` with a folder's path `times` times on four threads, and counts the exit codes.
   template <class Run>
   std::map<int, int> CodesOf(int times, const Run& run) {
     Mutex mu;
@@ -159,7 +159,7 @@ TEST_F(Exit, ClientsWithAStreamStopAtAnyMoment) {
     Pause(random, 30);
     client->Signal(SIGINT);
     const int code = client->Wait();
-    // 0: its text was complete before the signal came.
+    // 0: its text was complete before the signal arrived.
     if (code != 128 + SIGINT && code != 0) ADD_FAILURE() << code << ": " << client->Log();
     return code;
   });

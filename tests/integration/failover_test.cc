@@ -1,4 +1,4 @@
-// A drafter may die at any time: that may cost speed, never a request.
+// A drafter may die at any time: that may cost speed, but never a request.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -24,10 +24,10 @@ using testing::VerifierProcess;
 
 constexpr int kRequests = 32;
 constexpr uint32_t kLongAnswer = 440;
-// A draft in every round that can have one: the adaptive policy drafts only where that is faster.
+// A draft in every round that can have one: the adaptive policy drafts only if that is faster.
 const std::vector<std::string> kDrafting = {"--no-prefix-cache", "--policy", "fixed"};
 
-// 32 requests that note, chunk by chunk, whether it had a draft.
+// 32 requests that record, chunk by chunk, whether it had a draft.
 class Load {
  public:
   explicit Load(TestClient* client) {
@@ -42,7 +42,7 @@ class Load {
       if (t.joinable()) t.join();
     }
   }
-  // Rounds so far, of all requests.
+  // Rounds so far, over all requests.
   int drafted() const { return drafted_; }
   int plain() const { return plain_; }
   int failed() const { return failed_; }
@@ -109,7 +109,7 @@ TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
   EXPECT_EQ(load.finished() + load.failed(), 0) << "the load was too short to see the return";
   EXPECT_TRUE(Await([&] { return load.drafted() > drafted || load.finished() == kRequests; }));
   EXPECT_GT(load.drafted(), drafted) << "speculation resumes for running sessions";
-  // For people; a test does not judge times.
+  // For information; a test does not check times.
   std::printf("speculation was back %.0f ms after the drafter's start\n",
               1e3 * Seconds(std::chrono::steady_clock::now() - restarted));
 

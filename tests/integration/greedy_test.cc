@@ -60,7 +60,8 @@ Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::
   TestClient client(verifier.address());
   EXPECT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
-  // Plain runs one by one, drafted ones eight at a time: batch mates must not show either.
+  // Plain runs go one by one, drafted ones eight at a time: the rest of the batch must not matter
+  // either.
   const auto run = [&](size_t i, bool plain) {
     v1::GenerateRequest request;
     request.set_text(prompts[i]);
@@ -106,7 +107,7 @@ TEST(Greedy, HundredPromptsEqualPlainDecodingTokenForToken) {
                          });
 }
 
-// Plans at random: a drafter, the text itself and earlier texts in turn.
+// Random plans: a drafter, the text itself and earlier texts in turn.
 TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(40);
@@ -118,7 +119,7 @@ TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
   EXPECT_TRUE(comparison.arms.contains("draft-head-8")) << "the drafter has a head";
 }
 
-// Whether or not drafts pay on this machine: a drafter that nobody knows is tried.
+// Whether or not drafts pay on this machine: an unknown drafter is tried.
 TEST(Greedy, TheControllerTriesADrafterAndChangesNoText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(10);
@@ -127,7 +128,7 @@ TEST(Greedy, TheControllerTriesADrafterAndChangesNoText) {
   EXPECT_TRUE(comparison.arms.contains("draft-1x1"));
 }
 
-// What is stored in few bits is the target: drafts change none of its text.
+// The quantized model is the target: drafts do not change its text.
 TEST(Greedy, QuantizedTargetsKeepTheirText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(16);
@@ -162,7 +163,7 @@ TEST(Greedy, Fp8CachesKeepTheirText) {
                          {.target = dir / "target", .drafter = dir / "drafter", .kv_cache = "fp8"});
 }
 
-// A target that is a GGUF file beside a drafter that is a folder: both have the same tokenizer.
+// A GGUF target with a drafter in HF format: both have the same tokenizer.
 TEST(Greedy, GgufTargetsKeepTheirText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(16);
@@ -184,8 +185,8 @@ TEST(Greedy, GgufTargetsKeepTheirText) {
   }
 }
 
-// The rows of a draft meet experts that a row alone does not, beside rows of other requests: no
-// text shows it. The drafter is a mixture, too.
+// The rows of a draft use experts that a single row does not, next to rows of other requests,
+// without any effect on the text. The drafter is a mixture, too.
 TEST(Greedy, MixturesOfExpertsKeepTheirText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(12);

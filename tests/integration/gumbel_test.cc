@@ -81,9 +81,9 @@ TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
   const Texts plain = Generate(client, {.speculate = false});
   EXPECT_EQ(Generate(client, {.speculate = false, .at_once = 16}).texts, plain.texts);
 
-  // The small model drafts often wrong, the target's own copy always right.
+  // The small model's drafts are often wrong, those of the target's copy always right.
   for (const char* model : {"drafter", "target"}) {
-    ASSERT_TRUE(client.AwaitDrafters(0));  // the one before is gone
+    ASSERT_TRUE(client.AwaitDrafters(0));  // the previous one is gone
     const auto drafter =
         StartDrafter(SmallPair(model), verifier.address(), dir / (std::string(model) + ".log"));
     ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();

@@ -55,7 +55,7 @@ TEST_F(Handshake, DrafterThatSharesTooFewTokensIsRefusedWithTheShare) {
 }
 
 // The drafter is the default one with other ids, some other tokens, and without one of the special
-// tokens, which is in the prompt. A target as small as that would not wait for its drafts.
+// tokens, which is in the prompt. A target as small as the drafter would not wait for its drafts.
 TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
   const std::string drafter_model = dir_ / "drafter";
   ASSERT_TRUE(WriteOtherVocabulary(SourcePath("models/default/drafter"), drafter_model).ok());
@@ -111,7 +111,7 @@ TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
 
 TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {
   const std::string target = Make("target", {.vocab_size = kVocabulary});
-  // The same model with more rows of logits than tokens, as Qwen's 151936 and 152064 are.
+  // The same model with more logits than tokens, like Qwen's 151936 and 152064.
   CheckpointOptions padded{.vocab_size = kVocabulary + 52};
   padded.tokenizer_tokens = kVocabulary;
   const std::string drafter_model = Make("drafter", padded);

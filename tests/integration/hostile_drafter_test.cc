@@ -32,9 +32,9 @@ using testing::VerifierProcess;
 
 struct Nonsense {
   const char* name;
-  const char* words;  // of the reason
+  const char* words;  // in the reason
   grpc::StatusCode code;
-  v1::DraftKind kind;  // of the session that is abused
+  v1::DraftKind kind;  // of the attacked session
   std::function<void(const Asked&, v1::FromDrafter*)> make;
 };
 
@@ -84,7 +84,7 @@ const Nonsense kNonsense[] = {
      }},
 };
 
-// Requests without end, half of them greedy with a text that is known.
+// Endless requests, half of them greedy with a known text.
 class Load {
  public:
   explicit Load(const std::string& address) : address_(address) {
@@ -135,7 +135,7 @@ class Load {
 class HostileStream : public ::testing::Test {
  protected:
   void SetUp() override {
-    // The controller would hardly ask a drafter on this pair.
+    // The controller would hardly use a drafter with this pair.
     verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", {"--policy", "fixed"});
     ASSERT_NE(verifier_.port, 0);
     healthy_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log",
@@ -147,7 +147,7 @@ class HostileStream : public ::testing::Test {
     tokenizer_ = (*tokenizer)->fingerprint();
   }
 
-  // The healthy one alone is attached, on its first stream, and its drafts are accepted.
+  // Only the healthy one is attached, on its first stream, and its drafts are accepted.
   void ExpectHealthyUndisturbed() {
     EXPECT_TRUE(client_->AwaitDrafters(1));
     const v1::GetStatusResponse status = client_->Status();
@@ -181,7 +181,7 @@ TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
 TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
   {
     const Load load(verifier_.address());
-    // Drafts for sessions that it does not have, a MiB a message, as fast as they go.
+    // Drafts for sessions that it does not have, a MiB per message, as fast as possible.
     RawDrafter drafts(verifier_.address(), tokenizer_);
     v1::FromDrafter message;
     const Asked nothing = {.session = uint64_t{1} << 40, .round = 1, .length = 0};
@@ -194,7 +194,7 @@ TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
     EXPECT_LT(sent, 1000) << "the stream was ended";
     EXPECT_THAT(drafts.End().error_message(), HasSubstr("nobody asked for"));
 
-    // Well-formed messages that mean nothing are read as fast as the engine has time for them.
+    // Well-formed but meaningless messages are read only as fast as the engine has time for them.
     RawDrafter loads(verifier_.address(), tokenizer_);
     v1::FromDrafter load_message;
     load_message.mutable_load()->set_sessions(1);
@@ -222,14 +222,14 @@ TEST_F(HostileStream, OneThatDoesNotSayHelloIsSentAway) {
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// What is said last, with the end of the stream, is judged before the stream ends.
+// The last message, sent together with the end of the stream, is checked before the stream ends.
 TEST_F(HostileStream, RefusalOutlivesTheDraftersHalf) {
   const auto stub = v1::Drafting::NewStub(MakeChannel(verifier_.address(), {}));
   for (int i = 0; i < 50; ++i) {
     grpc::ClientContext context;
     const auto stream = stub->Attach(&context);
     v1::FromDrafter message;
-    message.mutable_hello();  // of protocol version 0
+    message.mutable_hello();  // with protocol version 0
     stream->WriteLast(message, grpc::WriteOptions());
     v1::FromVerifier answer;
     while (stream->Read(&answer)) {

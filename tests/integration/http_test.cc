@@ -119,7 +119,7 @@ TEST_F(Http, StreamedWholeAndGrpcTextsAreOneAndDraftsCount) {
   const TestClient::Outcome outcome = client_->Generate(request);
   EXPECT_EQ(outcome.text, text);
 
-  // The log probabilities are the same on both ways, and the greedy token is the likeliest.
+  // The log probabilities are the same in both APIs, and the greedy token is the most likely.
   body = Story(100);
   body["logprobs"] = 2;
   const Json logprobs = Complete(body)["choices"][0]["logprobs"];
@@ -375,7 +375,7 @@ TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
 }
 
 TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
-  StartWithDrafter({"--policy", "fixed"});  // that drafts
+  StartWithDrafter({"--policy", "fixed"});  // which drafts
   Json body = Story(60);
   const std::string free = Complete(body)["choices"][0]["text"];
   ASSERT_THAT(free, AllOf(HasSubstr(" to "), HasSubstr(" her ")));
@@ -399,8 +399,8 @@ TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
   EXPECT_EQ(Complete(few)["choices"][0]["text"], letters["choices"][0]["text"]);
 }
 
-// As lm-eval's loglikelihood requests read it: what greedy decoding told of its tokens is what the
-// echo of the same tokens tells.
+// As lm-eval's loglikelihood requests use it: the log probabilities from greedy decoding equal
+// those in an echo of the same tokens.
 TEST_F(Http, EchoScoresATextAsDecodingDid) {
   StartWithDrafter();
   v1::GenerateRequest request;
@@ -461,7 +461,7 @@ TEST_F(Http, EchoScoresATextAsDecodingDid) {
   EXPECT_GE(listed[1].size(), 3u);
 }
 
-// The first prompt is in a round while rows of the second one's are read.
+// The first prompt is in a round while rows of the second one are read.
 TEST_F(Http, PromptLogprobsComeBesideRounds) {
   Start();
   const Json second = {1, 2, 3, 4};
@@ -512,7 +512,7 @@ TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
   EXPECT_THAT(text, Not(HasSubstr(".")));
   stops["include_stop_str_in_output"] = true;
   EXPECT_EQ(Complete(stops)["choices"][0]["text"], text + ".");
-  // The model's end of sequence, as the only token that may come.
+  // The model's end of sequence, as the only allowed token.
   Json end = Story(4);
   end["ignore_eos"] = true;
   end["allowed_token_ids"] = {4095};

@@ -40,12 +40,12 @@ using testing::TokenizerJsonOf;
 constexpr int kVocab = 8;
 constexpr int kPositions = 3;
 constexpr uint32_t kLawTokens = 5;
-// Of grammars: ends their texts. The tokens before it are letters.
+// Ends the texts of grammars. The tokens before it are letters.
 constexpr TokenId kEnd = kVocab - 1;
 constexpr size_t kMaxLetters = 5;
 const std::vector<TokenId> kPrompt = {2, 5, 3, 1};
 
-// One rule under one set of transforms.
+// One rule with one set of sampling parameters.
 struct Case {
   Rule rule;
   SamplingParams sampling;
@@ -80,8 +80,8 @@ std::vector<Case> Cases() {
   };
 }
 
-// What may follow differs between the positions of a text, and between the nodes of a draft. In
-// kNarrow many letters leave one token to follow, so that the verifier drafts too.
+// The allowed tokens differ between the positions of a text, and between the nodes of a draft. In
+// kNarrow many letters have only one possible successor, so that the verifier drafts, too.
 constexpr char kWide[] = "[a-c]{2,3}d?|e(f|g)";
 constexpr char kNarrow[] = "(ab|b|ca|fg){1,2}d?";
 
@@ -122,7 +122,7 @@ CheckpointOptions TinyModel() {
 
 using Tokens = std::vector<TokenId>;
 
-// The texts of a regular expression, of at most kMaxLetters letters.
+// The texts of a regular expression, with at most kMaxLetters letters.
 class Language {
  public:
   explicit Language(const std::string& regex) {
@@ -137,7 +137,7 @@ class Language {
     }
   }
 
-  // Whether a text goes on after `output` with `token`.
+  // Whether a text can continue after `output` with `token`.
   bool Allows(const Tokens& output, TokenId token) const {
     std::string text;
     for (const TokenId t : output) text += Letter(t);
@@ -153,8 +153,8 @@ class Language {
   std::set<std::string> texts_;
 };
 
-// Pr(first kPositions tokens) under plain decoding, or that of whole texts where they follow a
-// grammar, by enumeration.
+// Pr(first kPositions tokens) under plain decoding, or Pr(text) if texts follow a grammar, by
+// enumeration.
 class ExactLaw {
  public:
   ExactLaw(Model* model, const SamplingParams& sampling) : model_(model), sampling_(sampling) {
@@ -228,7 +228,7 @@ v1::GenerateRequest RequestOf(const Case& c) {
   return request;
 }
 
-// The cell of ExactLaw that a text is of; no value: the generation failed.
+// A text's cell of ExactLaw; no value: the generation failed.
 std::optional<Tokens> CellOf(const Case& c, const TestClient::Outcome& outcome) {
   if (!outcome.status.ok()) return std::nullopt;
   Tokens cell(outcome.tokens.begin(), outcome.tokens.end());
@@ -238,7 +238,7 @@ std::optional<Tokens> CellOf(const Case& c, const TestClient::Outcome& outcome) 
   return cell;
 }
 
-// What many clients at once got.
+// The results of many concurrent clients.
 struct Observed {
   std::map<Tokens, int64_t> cells;
   int failed = 0;
@@ -279,7 +279,7 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
   return all;
 }
 
-// A verifier and a drafter of a tiny model, which is here too.
+// A verifier and a drafter of a tiny model, which is loaded here, too.
 class Law : public ::testing::Test {
  protected:
   void Start(CheckpointOptions options, const std::string& draft_tokenizer) {
@@ -290,7 +290,7 @@ class Law : public ::testing::Test {
     std::ofstream(dir_ / "target/tokenizer.json") << TinyTokenizerJson(kVocab);
     std::ofstream(dir_ / "drafter/tokenizer.json") << draft_tokenizer;
     model_ = LoadModel(dir_ / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
-    // However busy the machine is, drafts are scored.
+    // Drafts are scored, however busy the machine is.
     verifier_ = StartVerifier(dir_ / "target", dir_ / "verifier.log", {"--min-draft-wait", "30"});
     ASSERT_NE(verifier_.port, 0);
     drafter_ = StartDrafter(dir_ / "drafter", verifier_.address(), dir_ / "drafter.log");
@@ -298,8 +298,8 @@ class Law : public ::testing::Test {
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
 
-  // Both ways of the rule must have been taken, so often for each generation. `false_alarm`: how
-  // often this fails though nothing is wrong.
+  // Both outcomes of the rule must have occurred, `taken` times per generation. `false_alarm` is
+  // the probability that this fails although nothing is wrong.
   void Start(const CheckpointOptions& options) { Start(options, TinyTokenizerJson(kVocab)); }
   void ExpectLawOfPlainDecoding(const Case& c, double taken, double false_alarm) {
     SCOPED_TRACE(RequestOf(c).ShortDebugString());
@@ -335,8 +335,8 @@ TEST_F(Law, OfEveryRuleThroughTwoProcessesIsPlainDecodings) {
   for (const Case& c : Cases()) ExpectLawOfPlainDecoding(c, 0.5, testing::kFalseAlarm);
 }
 
-// The drafter's letters are another model's, so to say: it has other ids for them, and none for
-// "h", so that a fifth of what the target says is never drafted.
+// The drafter assigns other ids to the letters, so to it they are another model's, and has no "h",
+// so that a fifth of the target's output is never drafted.
 TEST_F(Law, OfADrafterOfAnotherVocabularyIsPlainDecodings) {
   Start(TinyModel(), TokenizerJsonOf({"c", "a", "b", "f", "X", "d", "g", "e"}));
   for (Case c : Cases()) {
@@ -351,8 +351,8 @@ TEST_F(Law, OfADrafterOfAnotherVocabularyIsPlainDecodings) {
   }
 }
 
-// Both processes mask by the grammar, each node of a draft by its own mask. kFalseAlarm is that of
-// all cases together.
+// Both processes apply the grammar's masks, with one mask per node of a draft. kFalseAlarm is that
+// of all cases together.
 TEST_F(Law, OfGrammarsThroughTwoProcessesIsPlainDecodings) {
   CheckpointOptions options = TinyModel();
   options.eos_token_ids = {kEnd};

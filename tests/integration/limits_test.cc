@@ -1,20 +1,20 @@
 // Walks the tables of docs/security.md, "Limits": every row is tried at its limit and above it
-// against a running verifier, which must answer with the row's error; above it alone, or by another
-// test, where that is all that can be done.
+// against a running verifier, which must answer with the row's error; if that is all that can be
+// done, only above it, or by another test.
 //
 // A row without a case fails the test, and so does a case without a row. To add a row:
-//  1. Write it into the table of its port (a heading of the third level below "## Limits"). The
-//     first column names the input and is the row's key, together with the heading. The column
-//     "Limit" begins with the number where there is one (`8 KiB`, `10 s`, `256`, `2^20`). The
-//     column "Error" has what the peer sees in backticks, or is it; empty, it is INVALID_ARGUMENT.
-//     The file of "Enforced in" and the flags of "Flag" must exist.
-//  2. Add a case with that key to the cases of its port below. A `Try` gets the limit as the table
-//     states it (in bytes, milliseconds or pieces), makes an input of that size and returns what
-//     the peer saw: "OK", a gRPC code's name, an HTTP code, "closed" .. It is called twice: with
-//     the limit, which must not be answered with the row's error, and with the limit + 1, which
-//     must be. Where the size cannot be exact, or the limit is no number, it is an `Only`: called
-//     once, with the limit + 1. A limit that takes too much to reach from outside names the test
-//     that holds it (`HeldBy`).
+//  1. Write it into the table of its port (a third-level heading below "## Limits"). The first
+//     column names the input and is the row's key, together with the heading. The column "Limit"
+//     begins with the number, if there is one (`8 KiB`, `10 s`, `256`, `2^20`). The column "Error"
+//     has what the peer sees in backticks, or is just that; if empty, it is INVALID_ARGUMENT. The
+//     file in "Enforced in" and the flags in "Flag" must exist.
+//  2. Add a case with that key to the cases of its port below. A `Try` gets the limit as stated in
+//     the table (in bytes, milliseconds or pieces), makes an input of that size and returns what
+//     the peer saw: "OK", the name of a gRPC code, an HTTP code, "closed" ... It is called twice:
+//     with the limit, which must not be answered with the row's error, and with the limit + 1,
+//     which must be. If the size cannot be exact, or the limit is not a number, use an `Only`: it
+//     is called once, with the limit + 1. For a limit that takes too long to reach from outside,
+//     name the test that checks it (`HeldBy`).
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/grpcpp.h>
@@ -89,7 +89,7 @@ std::vector<std::string> Quoted(const std::string& cell) {
   return all;
 }
 
-// The number that a cell begins with, and its unit.
+// The number at the beginning of a cell, and its unit.
 std::optional<int64_t> NumberOf(const std::string& cell) {
   if (cell.starts_with("2^")) return int64_t{1} << std::stoi(cell.substr(2));
   static const std::regex number("^([0-9][0-9,]*)( (KiB|MiB|GiB|s)\\b)?.*");
@@ -132,9 +132,9 @@ std::vector<Row> ReadRows() {
 }
 
 // ---------------------------------------------------------------------------------------------
-// What cases work with.
+// Helpers for the cases.
 
-// What the test runs against, and how cases ask it.
+// The processes under test, and helpers to call them.
 struct Target {
   std::string model;
   VerifierProcess verifier;  // logs JSON
@@ -169,7 +169,7 @@ std::string CodeText(const std::optional<HttpResponse>& response) {
 // ---------------------------------------------------------------------------------------------
 // Metrics and status.
 
-// Beast counts the fields without the request's line, so that a little more than the limit passes.
+// Beast counts the fields without the request line, so slightly more than the limit passes.
 std::string HeadAbove(int port, const std::string& path, int64_t above) {
   const auto ask = [&](int64_t size) {
     const std::string before = "GET " + path + " HTTP/1.1\r\nHost: a\r\nX-Fill: ";
@@ -192,7 +192,7 @@ std::string MetricsConnections(Target& target, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
     clients.push_back(std::make_unique<HttpClient>(target.verifier.metrics_port));
   }
-  // They are accepted in order: when the last is answered, all others have been.
+  // They are accepted in order: when the last is answered, all others have been accepted.
   clients.back()->Send("GET", "/metrics");
   EXPECT_EQ(CodeText(clients.back()->Receive()), "200");
   clients.front()->Send("GET", "/metrics");
@@ -217,7 +217,7 @@ const Cases kMetricsCases = {
 constexpr char kGenerate[] = "/outrider.v1.Generation/Generate";
 constexpr char kTokenize[] = "/outrider.v1.Generation/Tokenize";
 
-// `count` pings on a connection without a call, by HTTP/2's frames.
+// Sends `count` pings on a connection without a call, as HTTP/2 frames.
 std::string Pings(Target& target, int64_t count) {
   HttpClient client(target.verifier.port);
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -227,7 +227,7 @@ std::string Pings(Target& target, int64_t count) {
   std::string all;
   for (std::string some = client.ReceiveSome(); !some.empty(); some = client.ReceiveSome()) {
     all += some;
-    const size_t at = all.find("too_many_pings");  // a GOAWAY's words, behind its code
+    const size_t at = all.find("too_many_pings");  // the message of a GOAWAY, after its code
     if (at != all.npos && at >= 4) return all[at - 1] == 0xb ? "ENHANCE_YOUR_CALM" : "GOAWAY";
   }
   return "closed";
@@ -247,7 +247,7 @@ std::string WithoutToken(Target& target, int64_t) {
 }
 
 std::string Message(Target& target, int64_t size) {
-  // A field of bytes that no message has, with its tag and length: parsed and ignored.
+  // A bytes field that no message has, with its tag and length: parsed and ignored.
   std::string request = "\xfa\x7f";
   const auto content = static_cast<uint64_t>(size) - 2 - 4;
   for (uint64_t left = content; left > 0; left >>= 7) {
@@ -257,7 +257,7 @@ std::string Message(Target& target, int64_t size) {
   return target.CodeOf(kTokenize, request);
 }
 
-// Every method of both services, with bytes that do not parse.
+// Calls every method of both services with bytes that do not parse.
 std::string Malformed(Target& target, int64_t) {
   const std::vector<const google::protobuf::ServiceDescriptor*> services = {
       v1::GenerateRequest::descriptor()->file()->FindServiceByName("Generation"),
@@ -304,7 +304,7 @@ const Cases kConnectionCases = {
     {"caller", Only{WithoutToken}},
     {"compressed message", Only{Compressed}},
     {"strings, messages and unknown fields of a client's message", Try{[](Target& t, int64_t size) {
-       // Of them all, one is the message that holds the others.
+       // One of them is the message that contains the others.
        v1::GenerateRequest request;
        for (int64_t i = 1; i < size; ++i) request.mutable_stop()->add_stop_strings("");
        const grpc::Status status =
@@ -327,7 +327,7 @@ const Cases kConnectionCases = {
 
 constexpr char kRefused[] = "drafter refused";
 
-// A drafter of another vocabulary, whose name would clear a terminal and begin a line.
+// A drafter with another vocabulary, whose name would clear a terminal and start a new line.
 void BeRefused(Target& target) {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
@@ -352,8 +352,8 @@ int64_t LinesWith(const std::string& log, const std::string& text) {
   return count;
 }
 
-// At the limit as many lines as it allows; above it ten times as many, which would take minutes to
-// be let through.
+// At the limit, as many lines as it allows; above it, ten times as many, which would take minutes
+// to be logged.
 std::string RepeatedLines(Target& target, int64_t size) {
   static constexpr int64_t kBurst = 20;
   const int64_t before = LinesWith(target.verifier.process->Log(), kRefused);
@@ -392,8 +392,8 @@ constexpr char kCompletion[] = R"({"model":"model","prompt":"abc","max_tokens":1
 
 using Json = nlohmann::json;
 
-// A case that completes with the fields that `fields` makes of a size. `says`: a part of the
-// refusal's words, where another mistake could be answered alike.
+// A case that sends a completion with the fields that `fields` makes for a size. `says`: a part of
+// the error message, if another mistake could have the same code.
 template <class Fields>
 Ask Completing(Fields fields, const std::string& says = "") {
   return [fields, says](Target& target, int64_t size) {
@@ -630,7 +630,7 @@ constexpr char kLinkMessageTest[] = "tests/drafter/rpc/link_message_test.cc";
 constexpr char kDrafterLimits[] = "EveryFieldOfAVerifiersMessageHasALimit";
 constexpr char kWorkersTest[] = "tests/verifier/engine/text_workers_test.cc";
 
-// What Generate answers to a request that `fill` has completed.
+// The answer of Generate to a request completed by `fill`.
 template <class Fill>
 Ask Generating(Fill fill) {
   return [fill](Target& target, int64_t size) {
@@ -669,7 +669,7 @@ v1::FromDrafter HelloOf(const std::string& model) {
   return message;
 }
 
-// What becomes of a drafter that fits and then sends `message`.
+// The outcome for a drafter that matches and then sends `message`.
 std::string Attached(Target& target, const v1::FromDrafter& message) {
   const auto stub = v1::Drafting::NewStub(
       grpc::CreateChannel(target.verifier.address(), grpc::InsecureChannelCredentials()));
@@ -876,7 +876,8 @@ TEST(Limits, EveryRowOfTheTablesHolds) {
   }
   for (const auto& [key, one] : cases) ADD_FAILURE() << "no row for the case '" << key << "'";
 
-  // Whatever came in, the log is JSON: no line is a library's own or half a peer's name.
+  // Whatever the input, the log is JSON: no line comes from a library or contains part of a peer's
+  // name.
   std::istringstream log(target.verifier.process->Log());
   for (std::string line; std::getline(log, line);) {
     EXPECT_TRUE(nlohmann::json::accept(line)) << line;

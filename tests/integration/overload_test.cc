@@ -1,4 +1,4 @@
-// With more requests than capacity, the excess is refused at once with a message and a time to
+// With more requests than capacity, the excess is rejected at once with a message and a time to
 // retry, shares are fair, and accepted requests are served.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -21,10 +21,10 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 
-// Seconds of decoding.
+// Takes seconds of decoding.
 constexpr int kContext = 16384;
 
-// A request that stays until it is cancelled.
+// A request that runs until it is cancelled.
 class LongRequest {
  public:
   LongRequest(TestClient& client, const std::string& key) {
@@ -43,7 +43,7 @@ class LongRequest {
     v1::GenerateResponse response;
     return reader_->Read(&response);
   }
-  // For a request that is refused.
+  // For a request that is rejected.
   grpc::Status Finish() {
     finished_ = true;
     v1::GenerateResponse response;

@@ -1,5 +1,5 @@
-// Pods of both services are replaced one by one under load, by a test that plays the kubelet
-// (tests/support/kubelet.h): no request fails, everybody ends by himself and in time.
+// Pods of both services are replaced one by one under load, by a test that acts as the kubelet
+// (tests/support/kubelet.h): no request fails, and every process ends by itself and in time.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ using testing::TestClient;
 
 constexpr uint32_t kStreamTokens = 300;
 
-// Requests one behind the other on each of some threads, until it is stopped.
+// Requests one after another on each of several threads, until it is stopped.
 class Load {
  public:
   Load(const std::string& address, int threads)
@@ -52,7 +52,7 @@ class Load {
     MutexLock lock(mu_);
     return failure_;
   }
-  // Waits until so many more have finished.
+  // Waits until this many more have finished.
   bool AwaitFinished(int more) {
     const int until = finished_ + more;
     const auto deadline = std::chrono::steady_clock::now() + kLimit;
@@ -62,7 +62,7 @@ class Load {
     }
     return true;
   }
-  // Waits until the verifier has had drafts of `drafter`.
+  // Waits until the verifier has had drafts from `drafter`.
   bool AwaitDraftsOf(const std::string& drafter) {
     const auto deadline = std::chrono::steady_clock::now() + kLimit;
     while (std::chrono::steady_clock::now() < deadline) {
@@ -129,7 +129,7 @@ class RollingRestart : public ::testing::Test {
     return pod;
   }
 
-  // Its readiness needs a verifier, so it is not awaited here.
+  // Its readiness requires a verifier, so it is not awaited here.
   std::unique_ptr<Pod> StartDrafter(const std::string& name) {
     return std::make_unique<Pod>(
         PodSpec{.name = name,
@@ -173,7 +173,7 @@ TEST_F(RollingRestart, OfDraftersFailsNoRequest) {
   }
   Load load("ipv4:" + verifier->address(), 4);
   ASSERT_TRUE(load.AwaitFinished(4)) << load.failure();
-  // As a Deployment does: one more first, then one away.
+  // Like a Deployment: first one more, then one less.
   for (auto& drafter : drafters) {
     const std::string name = "next-" + std::to_string(&drafter - drafters.data());
     auto next = StartDrafter(name);
@@ -194,10 +194,10 @@ TEST_F(RollingRestart, OfTwoVerifiersBehindOneClientFailsNoRequest) {
   }
   const auto drafter = StartDrafter("drafter");
   ASSERT_TRUE(drafter->AwaitReady()) << drafter->Log();
-  // The client's list never changes: harder than a cluster, where names are looked up again.
+  // The client's list never changes: harder than in a cluster, where names are looked up again.
   Load load("ipv4:" + pods[0]->address() + "," + pods[1]->address(), 4);
   ASSERT_TRUE(load.AwaitFinished(8)) << load.failure();
-  // As a StatefulSet does: one away, then the same one again.
+  // Like a StatefulSet: first one less, then the same one again.
   for (const size_t i : {1u, 0u}) {
     const std::string name = "verifier-" + std::to_string(i);
     const std::string address = pods[i]->address();
@@ -206,7 +206,7 @@ TEST_F(RollingRestart, OfTwoVerifiersBehindOneClientFailsNoRequest) {
     ASSERT_TRUE(load.AwaitFinished(4)) << load.failure() << ": the other one serves";
     pods[i] = StartVerifier(name, address);
     ASSERT_EQ(pods[i]->address(), address);
-    // The drafter hears of it, and the client's requests come to it again.
+    // The drafter reconnects to it, and the client's requests reach it again.
     TestClient back(address);
     ASSERT_TRUE(back.AwaitDrafters(1)) << drafter->Log();
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);

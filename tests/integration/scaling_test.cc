@@ -1,5 +1,5 @@
 // Several verifiers and a changing number of drafters: every drafter serves all verifiers, traffic
-// spreads over them as they come, and no verifier starves.
+// spreads over new ones, and no verifier starves.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,8 @@ class Scaling : public ::testing::Test {
     ASSERT_EQ(rename((list_ + ".next").c_str(), list_.c_str()), 0);
   }
 
-  // Requests on a verifier, so many at a time, none of which may fail. Whether drafts helped one.
+  // Sends requests to a verifier, `concurrency` at a time, none of which may fail. Returns whether
+  // one of them had drafts.
   static bool Ask(TestClient& client, int concurrency) {
     std::vector<std::thread> threads;
     std::atomic<int> with_drafts = 0;
@@ -109,8 +110,8 @@ TEST_F(Scaling, ThreeVerifiersAndUpToFiveDraftersShareTheWorkAsTheirNumberChange
     addresses.push_back(verifiers.back().process.address());
   }
   WriteList(addresses);
-  // One verifier has far more to do than the others. Until each had drafts: requests may be over
-  // before the first draft of a drafter that nobody waits for, as nobody does for one that a busy
+  // One verifier has far more to do than the others. Repeats until each had drafts: requests may
+  // end before the first draft arrives from a drafter that is not waited for, like one that a busy
   // machine has made late.
   const auto ask_all = [&](const std::function<bool()>& drafts_for_all) {
     std::vector<char> had_drafts(verifiers.size(), 0);
@@ -170,7 +171,7 @@ TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
   grpc::ClientContext context;
   v1::GenerateRequest request;
   request.set_text("a long story");
-  request.mutable_stop()->set_max_tokens(kContext - 100);  // longer than the news takes
+  request.mutable_stop()->set_max_tokens(kContext - 100);  // longer than the update takes
   request.mutable_stop()->set_ignore_eos(true);
   const auto reader = one.client->stub().Generate(&context, request);
   v1::GenerateResponse response;
@@ -206,7 +207,7 @@ TEST_F(Scaling, BehindANameTheCertificateMustCarryTheName) {
                          {"--tls-cert", own.cert, "--tls-key", own.key});
   };
   const auto port_of = [](const VerifierProcess& v) { return std::to_string(v.port); };
-  // What is dialled is 127.0.0.1; what the certificate must say is what was asked for.
+  // The connection goes to 127.0.0.1; the certificate must have the name that was requested.
   const auto named = start("named", "DNS:localhost");
   const auto numbered = start("numbered", "IP:127.0.0.1");
   ASSERT_NE(named.port, 0);
@@ -218,7 +219,7 @@ TEST_F(Scaling, BehindANameTheCertificateMustCarryTheName) {
                                 {"--tls-ca", ca.cert()});
   EXPECT_NE(bad->AwaitLine("not attached to the verifier"), "") << bad->Log();
   EXPECT_EQ(bad->Log().find("INFO attached "), std::string::npos);
-  // --tls-server-name goes before the name.
+  // --tls-server-name takes precedence over the name.
   const auto told =
       StartDrafter(drafter_, "dns:///localhost:" + port_of(numbered), dir_ / "told.log",
                    {"--tls-ca", ca.cert(), "--tls-server-name", "127.0.0.1"});

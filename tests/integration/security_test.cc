@@ -1,5 +1,5 @@
 // TLS, tokens, drafters' authorization and padding in the programs: who is admitted, and with which
-// code and message others are refused.
+// code and message others are rejected.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 
@@ -46,7 +46,7 @@ class Security : public ::testing::Test {
     return {"--tls-cert", own.cert, "--tls-key", own.key, "--tls-ca", ca};
   }
 
-  // The exit code of a program that ends by itself; its output in `log`.
+  // The exit code of a program that ends by itself; its output goes to `log`.
   int Run(const Flags& argv, std::string* log) {
     const auto process = Process::Start(argv, dir_ / "run.log");
     const int code = process->Wait();
@@ -152,7 +152,7 @@ TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
   ASSERT_NE(service, nullptr);
   for (int i = 0; i < service->method_count(); ++i) {
     const std::string name = service->method(i)->name();
-    // Bytes that do not parse: the token is looked at before them.
+    // Bytes that do not parse: the token is checked before them.
     const grpc::Status status = call("/outrider.v1.Generation/" + name, "\xff");
     EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << name;
     EXPECT_THAT(status.error_message(), HasSubstr("authorization: Bearer <token>")) << name;
@@ -179,7 +179,7 @@ TEST_F(Security, CertificatesAreReplacedUnderARunningPair) {
                                     {"--tls-ca", trusted, "--log-level", "debug"});
   ASSERT_NE(drafter->AwaitLine(" attached "), "") << drafter->Log();
 
-  // Of another authority: the drafter's dial fails until its own file follows.
+  // From another authority: the drafter cannot connect until its own file is replaced, too.
   next_ca.Issue("verifier");
   const auto files = TlsFiles::Open({.ca = next_ca.cert()});
   ASSERT_TRUE(files.ok());

@@ -1,4 +1,4 @@
-// One verifier process and one drafter process on the default pair, as a client meets them.
+// One verifier process and one drafter process on the default pair, as seen by a client.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How a verifier ends, at once or by draining, and what its clients and drafters see of it.
+// How a verifier ends, at once or by draining, and what its clients and drafters see.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
       Process::Start({ProgramPath("outrider"), "generate", "--verifier", address, "--prompt",
                       "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"},
                      dir / "generate.log");
-  // Some text has come.
+  // Some text has arrived.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (generate->Log().empty() && generate->running() &&
          std::chrono::steady_clock::now() < until) {

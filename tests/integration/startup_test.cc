@@ -36,7 +36,7 @@ class Startup : public ::testing::Test {
     EXPECT_EQ(process->Wait(), code) << ::testing::PrintToString(argv);
     return process->Log();
   }
-  // Copies the default target, to be changed.
+  // Copies the default target, so that it can be changed.
   std::string CopyModel() {
     const std::string copy = dir_ / "model";
     std::filesystem::copy(SmallPair("target"), copy);
@@ -89,7 +89,7 @@ TEST_F(Startup, SaysWhatIsNoModel) {
               HasSubstr("hf download"));
   EXPECT_THAT(Run({"outrider", "train-head", "--drafter", "org/name", "--data", dir_ / "x"}, 1),
               HasSubstr("hf download"));
-  // The architecture, not the tokenizer, is what is told of.
+  // The architecture, not the tokenizer, is reported.
   const std::string model = CopyModel();
   nlohmann::json config = nlohmann::json::parse(std::ifstream(model + "/config.json"));
   config["architectures"] = {"MambaForCausalLM"};
@@ -117,8 +117,8 @@ TEST_F(Startup, NeverWaitsForAFifo) {
       HasSubstr("is a FIFO"));
 }
 
-// What a row of docs/quantization.md's table of memory says that a model takes with keys and values
-// in bf16: the sum of its numbers, but for FP8's in the last column.
+// The memory of a model with a bf16 cache according to a row of docs/quantization.md's table: the
+// sum of its numbers, without that for FP8 in the last column.
 std::string MemoryInDocs(const std::string& model, const std::string& stored_as) {
   std::ifstream page(OUTRIDER_SOURCE_DIR "/docs/quantization.md");
   for (std::string row; std::getline(page, row);) {
@@ -147,13 +147,13 @@ TEST_F(Startup, HelpSaysWhatModelsTake) {
   EXPECT_THAT(help, ContainsRegex("8B +in INT4 +" + small + " .--weights int4: " + made));
 }
 
-// generation_config.json reaches requests by gRPC; what the log says of the model.
+// generation_config.json applies to gRPC requests, too; and what the log says about the model.
 TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
   const std::string model = dir_ / "made";
   ASSERT_TRUE(
       MakeCheckpoint(model, {.vocab_size = 300, .dtype = Dtype::kF32, .tokenizer = true}).ok());
   std::ofstream(model + "/generation_config.json") << R"({"temperature": 0, "max_new_tokens": 5})";
-  std::ofstream(model + "/chat_template.jinja") << "\n{% new %}";  // refuses chats, not the start
+  std::ofstream(model + "/chat_template.jinja") << "\n{% new %}";  // prevents chats, not the start
   v1::GenerateRequest request;
   request.set_text("abc");
   request.mutable_stop()->set_ignore_eos(true);

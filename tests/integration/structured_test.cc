@@ -52,12 +52,12 @@ bool FollowsSchema(const std::string& text) {
   for (const Json& pet : pets) {
     if (pet != "dog" && pet != "cat") return false;
   }
-  // Bytes, of at most 8 characters.
+  // In bytes, for at most 8 characters.
   return note.is_string() && note.get<std::string>().size() <= 4 * 8;
 }
 
 bool FollowsGbnf(const std::string& text) {
-  // Brackets apart, which a regular expression cannot pair.
+  // Brackets separately, since a regular expression cannot pair them.
   int open = 0;
   std::string words;
   for (const char c : text) {
@@ -71,8 +71,8 @@ bool FollowsGbnf(const std::string& text) {
 // Texts of all of them end within kMaxTokens.
 struct Source {
   const char* name;
-  std::map<std::string, float> bias;  // of tokens, by what they say: without it not all would end
-  Json fields;                        // of a body of HTTP
+  std::map<std::string, float> bias;  // by token text; without it not all would end
+  Json fields;                        // of an HTTP body
   std::function<void(v1::StructuredOutput&)> set;
   std::function<bool(const std::string& text)> follows;
 };
@@ -156,7 +156,7 @@ class Structured : public ::testing::Test {
     return tokens[0];
   }
 
-  // The body of a completion, for the tests to add to.
+  // The body of a completion, which the tests extend.
   Json BodyOf(const Source& source, float temperature, int seed) {
     Json body = {{"prompt", kPrompt},
                  {"max_tokens", kMaxTokens},
@@ -169,7 +169,7 @@ class Structured : public ::testing::Test {
     return body;
   }
 
-  // Of a completion, streamed or whole.
+  // The text of a completion, streamed or whole.
   Text Complete(const Source& source, float temperature, bool stream, bool speculate = true) {
     Json body = BodyOf(source, temperature, /*seed=*/7);
     body["stream"] = stream;
@@ -235,7 +235,7 @@ TEST_F(Structured, TextsFollowTheirSource) {
   EXPECT_GT(accepted_, 0u) << "the drafter's drafts follow grammars too";
 }
 
-// A seed would choose gumbel where the request names no rule.
+// With a seed and no rule in the request, gumbel would be used.
 TEST_F(Structured, EveryRuleKeepsToTheSource) {
   for (const RuleCase& rule : kRules) {
     SCOPED_TRACE(rule.name);
@@ -268,7 +268,7 @@ TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {
 }
 
 // What openai.pydantic_function_tool sends. The model writes text, which is decoded as without the
-// grammar: it says no "<tool_call>".
+// grammar, since it contains no "<tool_call>".
 TEST_F(Structured, StrictToolsLeaveTextAsItIs) {
   Json tool = {
       {"type", "function"},

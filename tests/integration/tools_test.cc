@@ -1,7 +1,7 @@
 // Tools and reasoning through a verifier process, over a client's whole loop: question, call, the
-// tool's result, final text. The model copies: the chat template writes down what it is to answer,
-// and ends the prompt with the words before it. Drafts come from the text itself, so that a step
-// brings many tokens.
+// tool's result, final text. The model copies: the chat template contains the answer, and ends the
+// prompt with the words before it. Drafts come from the text itself, so that a step produces many
+// tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::VerifierProcess;
 
-// `call` and `final` are what the model is to say, before a tool has answered and after that.
+// `call` and `final` are the model's answers, before and after a tool has answered.
 constexpr char kTemplate[] =
     "{#- calls are written as <tool_call>, thoughts as <think> .. </think> -#}"
     "{%- set ask = 'When someone asks, the model says this:\n' -%}"
@@ -85,7 +85,7 @@ class Tools : public ::testing::Test {
   HttpResponse Post(const nlohmann::ordered_json& body) {
     return Fetch(port_, "POST", "/v1/chat/completions", body.dump());
   }
-  // The one choice, as a client puts it together.
+  // The single choice, as assembled by a client.
   nlohmann::ordered_json Ask(const nlohmann::ordered_json& body) {
     const HttpResponse response = Post(body);
     EXPECT_EQ(response.code, 200) << response.body;
@@ -162,12 +162,12 @@ TEST_F(Tools, RequestsChooseWhatIsRead) {
   nlohmann::ordered_json message = Ask(body)["message"];
   EXPECT_EQ(message["tool_calls"].size(), 1u);
   EXPECT_FALSE(message.contains("reasoning_content"));
-  // Without tools, what looks like a call is content.
+  // Without tools, text that looks like a call is content.
   body["tool_choice"] = "none";
   const nlohmann::ordered_json plain = Ask(body);
   EXPECT_EQ(plain["finish_reason"], "stop");
   EXPECT_THAT(plain["message"]["content"].get<std::string>(), HasSubstr("<tool_call>"));
-  // Of a named tool the call comes, with the arguments that its schema has.
+  // With a named tool the call follows, with the arguments of its schema.
   body["tools"][1]["function"]["strict"] = true;
   body["tools"][1]["function"]["parameters"] = nlohmann::ordered_json::parse(
       R"({"properties": {"zone": {"enum": ["UTC"]}}, "required": ["zone"]})");

@@ -1,4 +1,4 @@
-// Traces through real processes: what a client's traceparent becomes in the files of a verifier and
+// Traces through real processes: how a client's traceparent appears in the files of a verifier and
 // of a drafter.
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
@@ -50,7 +50,7 @@ struct ReadSpan {
   uint64_t start() const { return std::stoull(json["startTimeUnixNano"].get<std::string>()); }
   uint64_t end() const { return std::stoull(json["endTimeUnixNano"].get<std::string>()); }
   bool error() const { return json["status"].value("code", 0) == 2; }
-  // Its one value, as text; "": there is no such attribute.
+  // The attribute's value as text; "": there is no such attribute.
   std::string attribute(const std::string& key) const {
     for (const Json& attribute : json["attributes"]) {
       if (attribute["key"] != key) continue;
@@ -87,7 +87,7 @@ class Traces : public ::testing::Test {
     request.mutable_stop()->set_ignore_eos(true);
     return request;
   }
-  // The text; `traceparent` "": none.
+  // Returns the text; `traceparent` "": none.
   std::string Generate(const v1::GenerateRequest& request, const std::string& traceparent,
                        const std::string& tracestate = "", grpc::Status* status = nullptr) {
     grpc::ClientContext context;
@@ -108,7 +108,7 @@ class Traces : public ::testing::Test {
     return Fetch(http_port_, "POST", "/v1/completions", body.dump(), headers);
   }
 
-  // Ends both services, which write what they hold, and reads their files.
+  // Stops both services, which flush their spans, and reads their files.
   std::vector<ReadSpan> StopAndRead() {
     if (drafter_ != nullptr) {
       drafter_->Signal(SIGTERM);
@@ -132,8 +132,8 @@ class Traces : public ::testing::Test {
     return spans;
   }
 
-  // Every span but the topmost has its parent among them, lies within its times, and is of the
-  // same trace; each id is there once. The topmost one.
+  // Every span except the topmost has its parent among them, is within its times, and belongs to
+  // the same trace; ids are unique. Returns the topmost span.
   static ReadSpan ExpectOneTree(const std::vector<ReadSpan>& spans) {
     std::map<std::string, ReadSpan> by_id;
     for (const ReadSpan& span : spans) {
@@ -163,7 +163,7 @@ class Traces : public ::testing::Test {
     }
     return children;
   }
-  // Queue, prefill, decode with rounds, and the drafter's: whichever way the request came.
+  // Expects spans for queue, prefill, decode with rounds, and the drafter, through either API.
   static void ExpectWholeRequest(const std::vector<ReadSpan>& spans, const ReadSpan& request) {
     EXPECT_EQ(request.trace(), kTrace);
     EXPECT_EQ(request.parent(), kClientSpan);
@@ -272,7 +272,7 @@ TEST_F(Traces, FailedRequestsAreMarked) {
   Generate(bad, kSampled, "", &status);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(Post({{"prompt", "Once"}, {"model", "target"}, {"top_p", 7}}, "").code, 400);
-  {  // A client that goes away.
+  {  // A client that disconnects.
     grpc::ClientContext context;
     const auto reader = client_->stub().Generate(&context, Story(400));
     v1::GenerateResponse response;
@@ -318,9 +318,9 @@ TEST_F(Traces, TheClientsFlagDecidesAndWithoutOneTheRatio) {
   Start({"--trace-sample-ratio", "0", "--policy", "fixed"});
   StartTheDrafter();
   v1::GenerateRequest story = Story(30);
-  // Late drafts change no text.
+  // Late drafts do not change the text.
   story.mutable_speculation()->set_rule(v1::SpeculationOptions::RULE_GUMBEL);
-  // First: a drafter that nobody knows is tried, one that was late may be suspended.
+  // First, because an unknown drafter is tried, but one that was late may be suspended.
   const std::string sampled = Generate(story, kSampled);
   Generate(Story(3), "");
   EXPECT_EQ(Generate(story, kUnsampled), sampled) << "a trace has no part in the text";

@@ -78,7 +78,7 @@ class TrainHead : public ::testing::Test {
 TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
   StartCollecting();
   std::vector<std::string> flags = Collecting("16000");
-  // Few epochs: with more, so few texts are learned by heart.
+  // Few epochs, since with more of them so few texts would be memorised.
   flags.insert(flags.end(),
                {"--learning-rate", "0.003", "--rejection-weight", "1", "--epochs", "3"});
   const auto train = Train("head", flags);
@@ -89,11 +89,11 @@ TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
   EXPECT_GE(report["examples"].get<int>() + report["held_out_examples"].get<int>(), 16000);
   EXPECT_GT(report["held_out_examples"].get<int>(), 800);
   EXPECT_GT(report["auc"].get<double>(), 0.55) << log;
-  // Texts are other ones each time: some 0.04 below, give or take 0.01.
+  // Texts differ each time: the loss is about 0.04 lower, give or take 0.01.
   EXPECT_LT(report["loss"].get<double>(), report["loss_of_mean"].get<double>()) << log;
   EXPECT_FALSE(std::filesystem::exists(dir_ / "head.state"));
 
-  // A drafter without the flag, with the head.
+  // A drafter without the collecting flag, with the head.
   drafter_.reset();
   drafter_ = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(),
                           dir_ / "again.log", {"--acceptance-head", dir_ / "head"});
@@ -132,7 +132,7 @@ TEST_F(TrainHead, AKilledTrainingGoesOnAndEndsAtTheSameHead) {
   killed->Signal(SIGKILL);
   ASSERT_EQ(killed->Wait(), 128 + SIGKILL) << killed->Log();
   ASSERT_FALSE(std::filesystem::exists(dir_ / "killed"));
-  // Meanwhile the file has grown: the training is still that of the examples that it began with.
+  // Meanwhile the file has grown: the training still uses the examples with which it began.
   const auto more = Train("more", Collecting("2500"));
   ASSERT_EQ(more->Wait(std::chrono::seconds(240)), 0) << more->Log();
   const auto resumed = Train("killed", training);
@@ -156,7 +156,7 @@ TEST_F(TrainHead, NothingElseIsGoneOnWith) {
   interrupt();
   flags.insert(flags.end(), {"--rejection-weight", "3"});  // other options
   interrupt();
-  // Other examples in a file of the same name.
+  // Other examples in a file with the same name.
   drafter_.reset();
   std::filesystem::remove(dir_ / "data");
   StartCollecting({"--name", "again"});
@@ -179,7 +179,7 @@ TEST_F(TrainHead, SaysWhatIsMissing) {
   EXPECT_THAT(error({}), HasSubstr("no example has come yet"));
   std::ofstream(dir_ / "data") << "something else";
   EXPECT_THAT(error({}), HasSubstr("no file of head data"));
-  // Neither does a drafter write into such a file.
+  // A drafter does not write to such a file either.
   const auto refused = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(),
                                     dir_ / "refused.log", {"--collect-head-data", dir_ / "data"});
   EXPECT_EQ(refused->Wait(), 1);

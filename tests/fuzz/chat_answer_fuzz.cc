@@ -1,6 +1,6 @@
-// Answers of chats (the first two bytes: how they are read; the next two: where the text is cut).
-// Whatever a model writes, pieces say what the whole says, every call has a name, and where nothing
-// was read out of the text, the text is the content.
+// Answers of chats (the first two bytes: how they are parsed; the next two: where the text is
+// split). Whatever a model writes, pieces give the same events as the whole, every call has a name,
+// and if nothing was parsed out of the text, the text is the content.
 
 #include <algorithm>
 #include <string>
@@ -23,7 +23,7 @@ AnswerReading ReadingOf(Input& in) {
   return reading;
 }
 
-// Events as one text; a byte in front of each says its kind.
+// Events as one text; the byte before each is its kind.
 std::string Read(const AnswerReading& reading, const std::vector<std::string_view>& pieces,
                  std::string* content) {
   AnswerReader reader(reading);

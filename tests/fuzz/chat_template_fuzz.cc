@@ -1,5 +1,5 @@
-// Any chat template is refused with its line, or renders within its limits. The text is well-formed
-// UTF-8, and what comes from the request is marked as such.
+// Any chat template is rejected with its line, or renders within its limits. The text is
+// well-formed UTF-8, and what comes from the request is marked as such.
 
 #include <string>
 #include <string_view>
@@ -37,9 +37,9 @@ jinja::Dict Variables() {
   return out;
 }
 
-// Whether every kForeign lies in marked bytes.
+// Whether every kForeign is within marked bytes.
 bool IsMarked(const jinja::MarkedText& text) {
-  std::string marked;  // a copy in which what is not marked is blank
+  std::string marked;  // a copy in which unmarked bytes are blank
   text.ForEachPart([&](std::string_view part, bool from_request) {
     marked += from_request ? std::string(part) : std::string(part.size(), ' ');
   });

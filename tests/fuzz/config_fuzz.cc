@@ -1,5 +1,5 @@
-// For any config.json and generation_config.json (the input, cut at its first zero byte):
-// LoadModelConfig refuses it, or the sizes are valid for a model.
+// For any config.json and generation_config.json (the input, split at its first zero byte):
+// LoadModelConfig rejects it, or the sizes are valid for a model.
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// Any scenario is refused, or simulated with every policy and consistent figures.
+// Any scenario is rejected, or simulated with every policy and consistent figures.
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Require(scenario.status().code() == outrider::Code::kInvalidArgument);
     return 0;
   }
-  // What takes seconds finds no more than what takes none.
+  // Slow scenarios find no more than fast ones.
   if (static_cast<double>(scenario->tokens) * scenario->requests *
           static_cast<double>(scenario->arms.size() + 1) >
       2000) {

@@ -18,7 +18,7 @@ class DraftMaker {
   DraftMaker(DraftShape shape, DraftKind kind, int vocab)
       : shape_(std::move(shape)), kind_(kind), vocab_(vocab) {}
 
-  // Everything has been drafted, or nothing was asked for.
+  // Whether everything has been drafted, or nothing was requested.
   bool done() const { return depth_ >= shape_.length || live_.empty(); }
 
   // The next part: some whole depths. REQUIRES: !done().
@@ -31,7 +31,7 @@ class DraftMaker {
 
  private:
   void Grow(Input& in, DraftChunk* chunk) {
-    std::vector<int> nodes;  // that draw, distinct
+    std::vector<int> nodes;  // distinct nodes that are continued
     for (const int node : live_) {
       if (std::find(nodes.begin(), nodes.end(), node) == nodes.end()) nodes.push_back(node);
     }
@@ -75,7 +75,7 @@ class DraftMaker {
   int vocab_;
   int depth_ = 0;
   DraftTree tree_;
-  std::vector<int> live_ = {DraftTree::kRoot};  // a node for each draw of the last depth
+  std::vector<int> live_ = {DraftTree::kRoot};  // a node for each token of the last depth
 };
 
 }  // namespace outrider::fuzz

@@ -1,6 +1,6 @@
-// What clients send, through the engine on a model without weights, with drafts that come, come in
-// parts, come late or never. Whatever passes Validate runs to its end, each sink hears of exactly
-// one end, and every sequence and page is back.
+// Messages of clients, through the engine on a model without weights, with drafts that arrive
+// whole, in parts, late or never. Whatever passes Validate runs to its end, each sink is told of
+// exactly one end, and every sequence and page is freed.
 
 #include <iterator>
 #include <limits>
@@ -28,14 +28,14 @@ namespace {
 constexpr int kVocab = 20;
 constexpr int kContext = 40;
 
-// Drafters that the input plays.
+// Drafters controlled by the input.
 class Drafts final : public DraftSource {
  public:
   struct Held {
     DraftKind kind;
     uint32_t round;
     DraftMaker maker;
-    DraftTree draft;  // what has been sent
+    DraftTree draft;  // the part that has been sent
     bool late = false;
     bool is_early = false;
   };
@@ -45,7 +45,8 @@ class Drafts final : public DraftSource {
     Require(accepts);
     Require(!s.tokens.empty() && static_cast<size_t>(s.prompt_tokens) <= s.tokens.size());
     Require(s.plan.shape.length > 0);
-    // The engine opens only what no drafter holds, and decides and closes only what one does.
+    // The engine opens only sessions without a drafter, and sends verdicts and closes only for
+    // those with one.
     Require(!held.contains(s.session));
     held.emplace(s.session,
                  Held{s.kind, s.plan.round, DraftMaker(s.plan.shape, s.kind, kVocab), DraftTree()});
@@ -58,7 +59,7 @@ class Drafts final : public DraftSource {
     h.maker = DraftMaker(d.plan.shape, h.kind, kVocab);
     h.draft = {};
     h.is_early = false;
-    // Some drafts are there before their plans.
+    // Some drafts are made before their plans.
     if (in == nullptr || d.session % 3 != 0) return;
     while (!h.maker.done()) Require(h.draft.Append(h.maker.Next(*in)).ok());
     h.is_early = !h.draft.empty();
@@ -110,7 +111,7 @@ class Sink final : public GenerationSink {
     ended_ = true;
   }
   void Fail(const Status& status) override {
-    // The model refuses only what the engine must not ask for.
+    // The model only rejects what the engine must not request.
     Require(!ended_ && status.message().find("forward pass") == std::string::npos);
     ended_ = true;
   }
@@ -140,7 +141,7 @@ float Extreme(Input& in) {
   return kValues[in.Below(static_cast<int>(std::size(kValues)))];
 }
 
-// Of the letters that there are tokens of: "a" to "t", "d" ends texts.
+// With letters that have tokens: "a" to "t"; "d" ends texts.
 void AddGrammar(Input& in, v1::StructuredOutput* out) {
   const char* kRegexes[] = {"a*",          "abc", "(ab|ba){3}", "[a-t]{2,5}",
                             "aaaaaaaaaaa", "z?b", "a*a*a*"};
@@ -207,14 +208,14 @@ class Verifier {
                 .max_position_embeddings = kContext,
                 .eos_token_ids = {3}}),
         engine_(std::in_place, Options(in), &model_, &Tokens(), &drafts_, nullptr, &clock_) {
-    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
+    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // no log
   }
 
   void Run(Input& in) {
     drafts_.in = &in;
     for (int i = 0; i < 100 && !in.empty(); ++i) Do(in);
     drafts_.in = nullptr;
-    // Drafts no longer come; everything that was accepted ends by itself.
+    // Drafts no longer arrive; everything that was accepted ends by itself.
     for (int i = 0; i < 4000 && !engine_->idle(); ++i) {
       if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));
     }
@@ -276,7 +277,8 @@ class Verifier {
     if (!CheckSizes(wire, engine_->limits()).ok()) return;
     Result<GenerationRequest> request = FromWire(wire, Tokens(), engine_->limits());
     if (!request.ok()) return;
-    // The engine draws a seed where one matters and none is given; here an input must say it all.
+    // The engine chooses a seed if one is needed and none is given; here the input must determine
+    // everything.
     if (!request->sampling.greedy() && !request->seed.has_value()) request->seed = last_id_;
     request->client = std::string(1, static_cast<char>('a' + in.Below(2)));
     const Status valid = Validate(*request, engine_->limits());

@@ -1,5 +1,5 @@
-// What a drafter sends, against the verifier's pool: honest drafts, modified ones, and arbitrary
-// bytes. Every rule can verify what is accepted; what is not closes only that drafter's stream, and
+// Messages of a drafter to the verifier's pool: honest drafts, modified ones, and arbitrary bytes.
+// Every rule can verify what is accepted; what is rejected closes only that drafter's stream, and
 // another drafter's sessions are not affected.
 
 #include <map>
@@ -94,7 +94,7 @@ void CheckVerdict(Rule rule, const DraftTree& tree) {
   Require(verdict.node >= 0 && verdict.node <= tree.size());
   Require(verdict.accepted == tree.depth(verdict.node));
   Require(verdict.next >= 0 && verdict.next < kVocab);
-  // What stands is what the target could have said.
+  // Accepted tokens have positive target probability.
   for (int node = verdict.node; node != DraftTree::kRoot; node = tree.parent(node)) {
     Require(rows[static_cast<size_t>(tree.parent(node))][static_cast<size_t>(tree.token(node))] >
             0);
@@ -120,12 +120,12 @@ const std::vector<Plan>& Plans() {
 class Verifier final : public DraftConsumer {
  public:
   Verifier() {
-    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
+    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // no log
     pool_.set_consumer(this);
     DrafterHello hello = FromWire(HelloMessage().hello()).value();
     hello.max_sessions = 2;
     Require(pool_.Join(kHonest, hello, std::make_shared<Link>()).ok());
-    // It has shown that it drafts, so that it takes two sessions.
+    // It has shown that it drafts, so that it gets two sessions.
     Open(0);
     pool_.OnDrafts(kHonest,
                    {{.session = 0,
@@ -145,7 +145,7 @@ class Verifier final : public DraftConsumer {
       Arrive(HelloMessage());
     }
     for (int i = 0; i < 60 && !in.empty() && !over_; ++i) Do(in);
-    // The honest drafter's sessions are where they were.
+    // The honest drafter still has its sessions.
     for (const uint64_t session : {uint64_t{1}, uint64_t{2}}) {
       Require(pool_.DrafterName(session) == "d");
     }
@@ -215,7 +215,7 @@ class Verifier final : public DraftConsumer {
                      .maker = DraftMaker(Plans()[plan].shape, Plans()[plan].kind, kVocab)};
   }
 
-  // As a drafter of another vocabulary.
+  // Like a drafter with another vocabulary.
   void GreetTranslating(Input& in) {
     v1::FromDrafter message = HelloMessage();
     message.mutable_hello()->mutable_tokenizer()->set_vocabulary(77);
@@ -262,7 +262,7 @@ class Verifier final : public DraftConsumer {
     Arrive(DraftsMessage(id, found->second, in));
   }
 
-  // The session's next part, changed if the input says so.
+  // The session's next part, modified if the input says so.
   static v1::FromDrafter DraftsMessage(uint64_t id, Session& session, Input& in) {
     v1::FromDrafter message;
     v1::Draft* draft = message.mutable_drafts()->add_drafts();
@@ -294,7 +294,7 @@ class Verifier final : public DraftConsumer {
     return message;
   }
 
-  // As the service handles a message of the hostile drafter's stream.
+  // Handles a message of the hostile drafter's stream, like the service.
   void Arrive(const v1::FromDrafter& message) {
     if (over_) return;
     switch (message.message_case()) {

@@ -1,6 +1,6 @@
-// What a verifier sends, against the drafting loop on a model without weights: honest messages and
+// Messages of a verifier to the drafting loop on a model without weights: honest messages and
 // arbitrary bytes. Every plan is answered by a valid draft or a refusal, a draft that has begun is
-// never given up, and at the stream's end every sequence and page is back.
+// always completed, and at the stream's end every sequence and page is freed.
 
 #include <iterator>
 #include <map>
@@ -25,7 +25,7 @@ constexpr uint64_t kConnection = 7;
 constexpr int kVocab = 20;
 constexpr TokenId kEnd = 5;  // of the draft model
 
-// What one session was last asked for, and what has come of it.
+// The last plan of a session, and its answer so far.
 struct Asked {
   uint32_t round = 0;
   DraftShape shape;
@@ -49,7 +49,7 @@ class Link final : public VerifierLink {
 
  private:
   void Arrive(DraftPart draft) {
-    // As it goes over the wire.
+    // As sent over the wire.
     v1::FromDrafter message = ToWire(std::vector<DraftPart>{draft});
     const Result<DraftPart> sent = FromWire(message.drafts().drafts(0));
     Require(sent.ok() && sent->chunk.tokens == draft.chunk.tokens);
@@ -102,11 +102,11 @@ class Drafter {
                                    .prefix_cache = keeps_prefixes,
                                    .max_chunk_tokens = 8},
                   &clock_, nullptr);
-    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // nothing
+    SetLogLevel(static_cast<LogLevel>(static_cast<int>(LogLevel::kError) + 1));  // no log
   }
 
-  // The verifier's tokens are the first letters or what the input makes of them, the drafter's the
-  // same in falling order, with one more in place of "a".
+  // The verifier's tokens are the first letters or determined by the input; the drafter's are the
+  // same in reverse order, with one more instead of "a".
   void Offer(Input& in) {
     v1::FromVerifier message;
     v1::Vocabulary* vocabulary = message.mutable_vocabulary();
@@ -147,7 +147,7 @@ class Drafter {
       Arrive(message);
     }
     for (int i = 0; i < 80 && !in.empty() && !over_; ++i) Do(in);
-    // It comes to rest with every complete plan answered.
+    // The loop comes to rest with every complete plan answered.
     for (int i = 0; i < 2000 && loop_->Step(); ++i) {
     }
     Require(!loop_->Step());
@@ -206,7 +206,7 @@ class Drafter {
     FillPlan(in, in.Byte(), open->mutable_plan());
   }
 
-  // Mostly on a round that is under way.
+  // Mostly on a current round.
   void FillVerdict(Input& in, v1::Verdict* verdict) const {
     verdict->set_session(static_cast<uint64_t>(in.Below(6)));
     const auto found = link_ == nullptr ? std::map<uint64_t, Asked>::const_iterator()
@@ -225,7 +225,7 @@ class Drafter {
     FillPlan(in, in.Below(8) == 0 ? in.Byte() : round + 1, verdict->mutable_plan());
   }
 
-  // As the attached stream handles a message.
+  // Handles a message like the attached stream.
   void Arrive(const v1::FromVerifier& wire) {
     Result<std::optional<LinkMessage>> parsed = ToLinkMessage(wire);
     if (!parsed.ok()) {
@@ -257,7 +257,7 @@ class Drafter {
       link_->asked.erase(close->session);
     }
     Require(loop_->Push({kConnection, std::move(message)}));
-    // Handled at once, so that `asked` and the loop agree on what a part answers.
+    // Handled at once, so that `asked` and the loop agree on which plan a part answers.
     loop_->Step();
   }
 

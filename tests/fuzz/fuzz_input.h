@@ -1,5 +1,5 @@
 // The bytes of one fuzz input, read piece by piece. Reads beyond the end give zeros, so that every
-// input is a whole program of a target's small language.
+// input is a complete program in a target's small language.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace outrider::fuzz {
 
-// What must hold whatever the input is; the fuzzer reports the abort with the input that led to it.
+// What must hold whatever the input; the fuzzer reports the abort with the input that caused it.
 inline void Require(bool condition) {
   if (!condition) std::abort();
 }
@@ -25,9 +25,10 @@ class Input {
     --size_;
     return *data_++;
   }
-  // In [0, bound). REQUIRES: 0 < bound <= 256.
+  // A number in [0, bound). REQUIRES: 0 < bound <= 256.
   int Below(int bound) { return Byte() % bound; }
-  // A length in a byte (255: in two more, low byte first), then as many bytes (or what is left).
+  // A length in one byte (255: in two more, low byte first), then as many bytes (or those that are
+  // left).
   std::string_view Block() {
     size_t length = Byte();
     if (length == 255) {

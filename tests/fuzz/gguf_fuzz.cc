@@ -1,5 +1,5 @@
-// Whatever the bytes: GgufFile refuses them, or every tensor lies within them, its values can be
-// widened, and the config, the tokenizer and the chat template are refused or read.
+// For any bytes: GgufFile rejects them, or every tensor is within them, its values can be widened,
+// and the config, the tokenizer and the chat template are rejected or read.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ void CheckModel(const GgufFile& file) {
   if (!entries.ok()) return;
   for (const GgufEntry& entry : *entries) {
     if (!CheckRows(entry).ok()) continue;
-    // At most 8 bytes for each of the file's: a value of 4 bits becomes a float.
+    // At most 8 bytes for each byte of the file: a 4-bit value becomes a float.
     Require(Widen(entry, Dtype::kF32).bytes.size() <= 8 * entry.tensor.bytes.size());
     QuantizedMatrix matrix;
     if (HasCodes(entry)) (void)AppendCodes(entry, &matrix);

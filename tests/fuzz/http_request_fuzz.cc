@@ -1,5 +1,5 @@
-// Bodies of HTTP requests (the first byte: completion or chat, and the chat's template). What
-// passes is valid for the engine, and every refusal names why in JSON.
+// Bodies of HTTP requests (the first byte: completion or chat, and the chat's template). Accepted
+// bodies are valid for the engine, and every rejection states its reason in JSON.
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ outrider::grammar::GrammarCache& Grammars() {
   return *grammars;
 }
 
-// Shows everything that a request can hand to a template.
+// Outputs everything that a request can pass to a template.
 outrider::ChatTemplate VariablesTemplate() {
   return outrider::ChatTemplate::FromText(
       "{% for m in messages %}{{ m | tojson }}{% for part in m.content %}{{ part }}{% endfor %}"

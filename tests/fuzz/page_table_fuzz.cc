@@ -1,5 +1,5 @@
-// Page tables under any sequence of operations, against plain lists of tokens: the memory that the
-// slots name holds exactly each table's tokens, shared pages are never written, and no page is
+// Page tables under any sequence of operations, compared with plain lists of tokens: the memory at
+// the slots contains exactly each table's tokens, shared pages are never written, and no page is
 // lost.
 
 #include <deque>
@@ -64,7 +64,7 @@ class Pages {
   struct Held {
     PageTable table;
     std::vector<int> tokens;
-    // Of the last append, as long as KeepPath may follow it: 0 tokens means it may not.
+    // For the last append, as long as KeepPath may follow it; 0 tokens means it may not.
     int appended = 0;
     std::vector<int32_t> parents;
   };
@@ -138,7 +138,7 @@ class Pages {
       return;
     }
     Carry(copies);
-    // deque: references to the others stay.
+    // A deque, so that references to the others stay valid.
     tables_.push_back(
         {std::move(fork).value(), {held.tokens.begin(), held.tokens.begin() + length}, 0});
   }
@@ -147,7 +147,7 @@ class Pages {
   int page_tokens_;
   std::vector<int> memory_;  // by slot
   int last_token_ = 0;
-  std::deque<Held> tables_;  // die before the pool
+  std::deque<Held> tables_;  // must be destroyed before the pool
 };
 
 }  // namespace

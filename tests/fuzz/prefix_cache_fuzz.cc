@@ -1,6 +1,6 @@
-// The prefix cache under any sequence of forks, inserts and evictions: a fork holds exactly the
-// longest whole-page prefix of the asked tokens that was inserted and not evicted, at least what
-// the cache's own entries imply, and every sequence and page comes back.
+// The prefix cache under any sequence of forks, inserts and evictions: a fork has exactly the
+// longest whole-page prefix of the requested tokens that was inserted and not evicted, at least
+// what the cache's own entries imply, and every sequence and page is freed.
 
 #include <optional>
 #include <span>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kPageTokens = 2;
 
-// Two letters and few lengths: prefixes meet often.
+// Two letters and few lengths, so that prefixes often coincide.
 std::vector<TokenId> Tokens(Input& in) {
   std::vector<TokenId> tokens(static_cast<size_t>(1 + in.Below(12)));
   const int bits = in.Byte() + 256 * in.Byte();
@@ -48,7 +48,7 @@ class Cache {
       }
       default: Serve(in, /*keep=*/true); break;
     }
-    // Between requests, nobody but the cache holds anything.
+    // Between requests, only the cache has sequences.
     Require(model_.sequences() == cache_->entries());
   }
 

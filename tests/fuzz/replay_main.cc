@@ -1,7 +1,7 @@
-// Drives a fuzz target where libFuzzer is not: runs every file of the given directories, then
-// mutants of them from a fixed seed. Takes libFuzzer's words for both, ignores its others:
+// Drives a fuzz target without libFuzzer: runs every file of the given directories, then mutants of
+// them from a fixed seed. Takes libFuzzer's options for both, and ignores its others:
 //   config_fuzz [-runs=N] [-seed=N] [-max_len=N] directory-or-file...
-// An input that breaks the target is left in crash-input, to be run again by its name.
+// An input that breaks the target is saved as crash-input, which can be passed to run it again.
 
 #include <algorithm>
 #include <csignal>
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
     number("-max_len=", &max_size);
     if (argv[i][0] != '-') paths.emplace_back(argv[i]);
   }
-  // Sanitizers end a process by SIGABRT when they are told to: abort_on_error=1.
+  // With abort_on_error=1, sanitizers end a process by SIGABRT.
   for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGBUS}) {
     std::signal(signal, SaveAndDie);
   }

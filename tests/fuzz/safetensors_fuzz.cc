@@ -1,4 +1,4 @@
-// Whatever the bytes: ParseSafetensors refuses them, or every tensor lies within them.
+// For any bytes: ParseSafetensors rejects them, or every tensor is within them.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t covered = 0;
   for (const outrider::SafetensorsEntry& entry : *parsed) {
     covered += entry.bytes.size();
-    // AddressSanitizer sees a read outside of the input.
+    // AddressSanitizer detects reads outside the input.
     for (const std::byte& b : entry.bytes) {
       if (&b < file.data() || &b >= file.data() + size) std::abort();
     }

@@ -1,5 +1,5 @@
-// Whatever a tokenizer.model holds: it is refused, or its tokens and scores are sound, and its
-// table of replacements keeps any text well-formed.
+// Any tokenizer.model is rejected, or its tokens and scores are sound, and its table of
+// replacements keeps any text well-formed.
 
 #include <cstddef>
 #include <cstdint>

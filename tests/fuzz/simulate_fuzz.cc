@@ -1,4 +1,4 @@
-// For any pair (the input after some bytes of options): Simulate refuses it, or its answer is JSON
+// For any pair (the input after some bytes of options): Simulate rejects it, or its answer is JSON
 // whose distributions are valid.
 
 #include <cmath>
@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr const char* kAlgorithms[] = {"token",      "block",           "greedy-block", "spectr",
                                          "multiround", "multipath-block", "gumbel",       ""};
   options.algorithm = kAlgorithms[in.Below(8)];
-  // Cells grow with vocab ^ length: what takes seconds finds no more than what takes none.
+  // The number of cells grows with vocab ^ length: slow inputs find no more than fast ones.
   const int length = in.Below(size > 600 ? 3 : 4) - (in.Below(32) == 31 ? 3 : 0);
   options.drafts = in.Below(4);
   options.rounds = in.Below(16);

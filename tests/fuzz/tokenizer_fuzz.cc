@@ -1,7 +1,7 @@
-// Whatever a tokenizer.json holds (the input up to its first zero byte; "b" and "s" alone stand for
-// the two tokenizers below): it is refused, or it encodes any text to ids of its vocabulary and
-// decodes any ids to well-formed text, streamed and at once alike. No text is longer than the bound
-// for its number of tokens.
+// Any tokenizer.json (the input up to its first zero byte; "b" and "s" alone mean the two
+// tokenizers below) is rejected, or it encodes any text to ids of its vocabulary and decodes any
+// ids to well-formed text, with the same result streamed and at once. No text is longer than the
+// bound for its number of tokens.
 
 #include <memory>
 #include <string>
@@ -56,7 +56,7 @@ void CheckDecode(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, bo
   Require(streamed + detokenizer.Finish() == text);
 }
 
-// What a stop matcher lets through does not depend on how the text is cut.
+// The output of a stop matcher does not depend on how the text is split.
 void CheckStops(std::string_view stop, std::string_view text) {
   StopMatcher whole({std::string(stop), "ab"});
   StopMatcher bytes({std::string(stop), "ab"});
@@ -71,7 +71,7 @@ void CheckStops(std::string_view stop, std::string_view text) {
 void Check(const Tokenizer& tokenizer, Input& in, bool restores) {
   const bool parse_special = in.Below(2) == 1;
   const std::string_view rest = in.Rest();
-  // The bytes as ids, a few outside of the vocabulary among them.
+  // The bytes as ids, including a few outside the vocabulary.
   std::vector<TokenId> any;
   for (const char c : rest) any.push_back(static_cast<uint8_t>(c) * 2 - 3);
   CheckDecode(tokenizer, any, parse_special);
@@ -83,7 +83,7 @@ void Check(const Tokenizer& tokenizer, Input& in, bool restores) {
   Require(rest.size() <= tokenizer.MostBytes(static_cast<int>(ids->size())));
   for (const TokenId id : *ids) Require(id >= 0 && id < tokenizer.vocab_size());
   CheckDecode(tokenizer, *ids, /*skip_special=*/false);
-  // A SentencePiece tokenizer cannot tell this character from a space.
+  // A SentencePiece tokenizer cannot distinguish this character from a space.
   if (restores && rest.find("▁") == std::string_view::npos) {
     Require(tokenizer.Decode(*ids, /*skip_special=*/false) == rest);
   }

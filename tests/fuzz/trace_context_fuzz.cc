@@ -1,5 +1,5 @@
-// The headers traceparent and tracestate, a line each: the first is the parent, the others are
-// state. What is taken reads back as the same, and what is passed on is bounded.
+// The headers traceparent and tracestate, one per line: the first is the parent, the others are
+// state. Accepted values are written back unchanged, and what is passed on is bounded.
 
 #include <cstdint>
 #include <string_view>

@@ -25,7 +25,7 @@ std::unique_ptr<Buffer> MakeBuffer(Backend* backend, size_t bytes, int fill) {
   return std::move(buffer).value();
 }
 
-// What the cache keeps of a value.
+// A value as the cache stores it.
 double Stored(float value, KvType type, float scale) {
   switch (type) {
     case KvType::kF32: break;
@@ -36,7 +36,7 @@ double Stored(float value, KvType type, float scale) {
   return value;
 }
 
-// The first `dims` values of a head.
+// Rotates the first `dims` values of a head.
 void Rotate(const std::vector<float>& table, int position, int dims, double* x) {
   const float* cos = table.data() + position * dims;
   const float* sin = cos + dims / 2;

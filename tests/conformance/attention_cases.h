@@ -1,4 +1,4 @@
-// A small paged cache around a backend for the attention tests, and the same computation in double.
+// A small paged cache on a backend for the attention tests, and the same computation in double.
 #pragma once
 
 #include <memory>
@@ -17,18 +17,18 @@ struct NewRows {
   std::vector<int32_t> parents;
 };
 
-// Sequences with their page tables in one layer's cache. Unwritten slots hold NaN.
+// Sequences with their page tables in one layer's cache. Unwritten slots contain NaN.
 class PagedCache {
  public:
-  // The shape's sinks are in host memory, here and in ReferenceCache. Room for `tokens` tokens of
-  // up to four sequences. Pages are dealt out in an order drawn with `page_seed`.
+  // The shape's sinks are in host memory, here and in ReferenceCache. Has room for `tokens` tokens
+  // of up to four sequences. Pages are assigned in a random order determined by `page_seed`.
   PagedCache(Backend* backend, const AttentionShape& shape, KvType type, int tokens,
              unsigned page_seed);
 
-  // One call of RopeAndWriteKv and one of PagedAttention over all of `batch`, appended to their
+  // Calls RopeAndWriteKv and PagedAttention once each for all of `batch`, appended to their
   // sequences. Returns each sequence's rows of the output.
   std::vector<std::vector<float>> Append(const std::vector<NewRows>& batch);
-  // Keeps of the last `appended` tokens those of `path` (ascending), by CopyKvSlots.
+  // Of the last `appended` tokens, keeps those of `path` (ascending), using CopyKvSlots.
   void KeepPath(int sequence, int appended, const std::vector<int>& path);
   int length(int sequence) const { return lengths_[sequence]; }
 
@@ -52,13 +52,13 @@ class ReferenceCache {
  public:
   ReferenceCache(const AttentionShape& shape, KvType type) : shape_(shape), type_(type) {}
 
-  // [rows, num_heads * head_dim] of one sequence's new rows.
+  // The output [rows, num_heads * head_dim] for one sequence's new rows.
   std::vector<double> Append(const NewRows& rows);
 
  private:
   struct Token {
     std::vector<double> key;    // [kv_heads * head_dim]
-    std::vector<double> value;  // the same
+    std::vector<double> value;  // the same shape
   };
 
   AttentionShape shape_;
@@ -66,18 +66,18 @@ class ReferenceCache {
   std::vector<std::vector<Token>> sequences_;
 };
 
-// Scales of caches in FP8: some keys are beyond the largest code, some values subnormal.
+// Scales of FP8 caches, so that some keys exceed the largest code and some values are subnormal.
 constexpr float kFp8KeyScale = 0.006f;
 constexpr float kFp8ValueScale = 0.3f;
 
 constexpr int kMaxPositions = 1024;
-// [kMaxPositions, dims] of angles that differ for every position and index. For a cache in FP8
-// quarter turns, which are exact in any arithmetic: a key that is rounded the other way, as a key
-// that is off by 2^-24 may be, would be off by 2^-3.
+// [kMaxPositions, dims] of angles that differ for every position and index. For an FP8 cache they
+// are quarter turns, which are exact in any arithmetic: a key with an error of 2^-24 may be rounded
+// to another code, which would be an error of 2^-3.
 const std::vector<float>& CosSinTable(int dims, KvType type);
 
 NewRows RandomRows(const AttentionShape& shape, int sequence, int rows, std::mt19937& random);
-// parents[i] < i, drawn at random; the first row is a root, others may be too.
+// Random parents[i] < i; the first row is a root, others may be, too.
 std::vector<int32_t> RandomTree(int rows, std::mt19937& random);
 // The rows from a root to `node`.
 std::vector<int> PathTo(const std::vector<int32_t>& parents, int node);

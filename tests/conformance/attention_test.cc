@@ -1,5 +1,5 @@
-// RopeAndWriteKv, PagedAttention and CopyKvSlots together: what stands in the cache shows only
-// through attention, so that a backend may lay out a page as it likes.
+// Tests RopeAndWriteKv, PagedAttention and CopyKvSlots together: the cache is only observed through
+// attention, so that a backend may choose the layout of a page.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTokens = 512;  // more than any case needs
 
-// Of up to eight heads: below, among and above the scores.
+// For up to eight heads: below, among and above the scores.
 constexpr float kSinks[] = {0.5f, -4.f, 3.f, 9.f, -1.f, 1.5f, 0.f, -90.f};
 
 struct Case {
@@ -63,7 +63,7 @@ const Case kAllCases[] = {
     {{2, 1, 256, 32, 0}, KvType::kFp8, {40, 300}, {3, 2}},
 };
 
-// A cache in f16 goes with weights in f16.
+// An f16 cache requires f16 weights.
 class AttentionTest : public ConformanceTest {
  protected:
   static std::vector<Case> Cases() {
@@ -87,9 +87,9 @@ std::string Describe(const Case& c) {
 void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, KvType type,
                 const std::string& what) {
   ASSERT_EQ(got.size(), want.size());
-  // f32: scores of about 6 with a few 2^-24 each, through exp into values of about 4. FP8: the
-  // same, as CosSinTable leaves no doubt about a code. bf16: a key whose rotation rounds the other
-  // way is off by 2^-8 of itself, and hardly any does. f16: 2^-11.
+  // f32: scores of about 6 with errors of a few 2^-24 each, through exp into values of about 4.
+  // FP8: the same, since CosSinTable makes all codes unambiguous. bf16: a key whose rotation is
+  // rounded the other way has a relative error of 2^-8, but that is rare. f16: 2^-11.
   const double tolerance = type == KvType::kF16 ? 3e-3 : type == KvType::kBf16 ? 2e-2 : 2e-5;
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_NEAR(got[i], want[i], tolerance) << what << " at " << i;
@@ -138,7 +138,7 @@ TEST_P(AttentionTest, TreesEqualDouble) {
   }
 }
 
-// Prompt in one call or token by token, alone or beside other sequences: the same bits.
+// A prompt in one call or token by token, alone or with other sequences: the same bits.
 TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
   std::mt19937 random(3);
   for (const Case& c : Cases()) {
@@ -174,7 +174,7 @@ TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
     const NewRows prefix = RandomRows(c.shape, 0, context + 1, random);
     NewRows tree = RandomRows(c.shape, 0, rows, random);
     tree.parents = RandomTree(rows, random);
-    // A chain beside the tree takes the layout of trees.
+    // A chain next to the tree uses the layout of trees.
     const NewRows beside = RandomRows(c.shape, 1, 3, random);
     PagedCache cache(backend_.get(), c.shape, c.type, kTokens, 5);
     cache.Append({prefix});
@@ -234,7 +234,7 @@ TEST_P(AttentionTest, ThePagesDoNotShowInTheBits) {
   }
 }
 
-// A token that sees itself alone returns its value. NaN stays NaN.
+// A token that sees only itself returns its value. NaN stays NaN.
 TEST_P(AttentionTest, EveryFp8CodeComesBack) {
   AttentionShape shape{1, 1, 256, 16, 0};
   shape.unrotated = shape.head_dim;

@@ -21,7 +21,7 @@ std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false) {
       CreateCpuBackend({.threads = threads, .cores = {}, .bf16_activations = bf16_activations}));
 }
 
-// As on a machine that has no better instruction set than `target`.
+// Simulates a machine whose best instruction set is `target`.
 std::unique_ptr<Backend> CpuWithTarget(int64_t target) {
   if ((hwy::SupportedTargets() & target) == 0) return nullptr;
   hwy::SetSupportedTargetsForTest(target);
@@ -30,7 +30,7 @@ std::unique_ptr<Backend> CpuWithTarget(int64_t target) {
   return backend;
 }
 
-// Under the thread sanitizer, which makes fibers many times slower, cuda_backend_test alone looks
+// Under the thread sanitizer, which makes fibers many times slower, only cuda_backend_test looks
 // for races in the kernels.
 std::unique_ptr<Backend> CudaEmulated() {
 #if defined(__SANITIZE_THREAD__)

@@ -1,5 +1,5 @@
-// The backends that every conformance test runs on, and what the tests need to talk to one: a new
-// backend is one more entry of AllBackends().
+// The backends on which every conformance test runs, and helpers to use them: a new backend is one
+// more entry of AllBackends().
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ namespace outrider {
 
 struct BackendEntry {
   std::string name;
-  // Null when this machine cannot run it: the test is skipped.
+  // Returns null when this machine cannot run the backend, and the test is skipped.
   std::function<std::unique_ptr<Backend>()> create;
   // Relative error with which a product with bf16 weights may read its activations.
   double bf16_activation_error = 0;
   std::vector<WeightType> weights = {WeightType::kBf16, WeightType::kF32, WeightType::kW8A16,
                                      WeightType::kW8A8, WeightType::kW4A16};
-  // False where products of many rows are a library's, which promises no bits.
+  // False if products of many rows are a library's, which does not guarantee equal bits.
   bool batch_invariant_products = true;
 };
 
@@ -30,14 +30,14 @@ inline void PrintTo(const BackendEntry& entry, std::ostream* out) { *out << entr
 
 std::vector<BackendEntry> AllBackends();
 
-// A fixture parameterised by backend.
+// A test fixture with the backend as its parameter.
 class ConformanceTest : public ::testing::TestWithParam<BackendEntry> {
  protected:
   void SetUp() override;
 
-  // Device memory that holds `values`.
+  // Device memory initialised with `values`.
   float* Upload(const std::vector<float>& values);
-  // `count` floats of device memory, all NaN: an op that leaves or reads one shows.
+  // `count` floats of device memory, all NaN, which shows if an op leaves or reads one.
   float* Poisoned(size_t count);
   std::vector<float> Download(const float* device, size_t count);
 
@@ -49,7 +49,7 @@ class ConformanceTest : public ::testing::TestWithParam<BackendEntry> {
 
 std::string BackendName(const ::testing::TestParamInfo<BackendEntry>& info);
 
-// Normal values, one in sixteen of them ten times larger: outliers show a loss of precision.
+// Normal values, one in sixteen of them ten times larger: outliers reveal a loss of precision.
 std::vector<float> RandomValues(size_t count, std::mt19937& random);
 
 #define OUTRIDER_FOR_ALL_BACKENDS(suite) \

@@ -25,7 +25,7 @@ constexpr MixtureCase kMixtureCases[] = {
     {33, {60, 4, false}}, {9, {128, 8}}, {5, {kMaxExperts, 3, false}},
 };
 
-// A routing as the host sees it.
+// A routing, copied to the host.
 struct HostRouting {
   std::vector<int32_t> chosen, place_of, row_of_place, expert_begin;
   std::vector<float> weights;
@@ -59,7 +59,7 @@ class ExpertsTest : public ConformanceTest {
             DownloadOf(routing.weights, pairs)};
   }
 
-  // `experts` random matrices; their values, one after another, are added to `values`.
+  // `experts` random matrices; their values are appended to `values`, one matrix after another.
   std::unique_ptr<ExpertMatrices> Experts(int experts, int out, int in, WeightType type,
                                           std::mt19937& random, std::vector<float>* values) {
     std::vector<std::unique_ptr<PackedMatrix>> matrices;
@@ -137,7 +137,7 @@ TEST_P(ExpertsTest, OrdersPairsByExpertAndRow) {
   }
 }
 
-// Whatever the logits are, places are within bounds; what is not a number shows in the weights.
+// Whatever the logits are, places are within bounds; NaN and infinity show in the weights.
 TEST_P(ExpertsTest, NanAndInfinityStayWithinTheirRow) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
@@ -191,7 +191,7 @@ TEST_P(ExpertsTest, ProductsEqualDouble) {
   }
 }
 
-// Every format that a product takes, beside the product of one expert alone.
+// Every format that a product supports, compared with the product of one expert alone.
 TEST_P(ExpertsTest, EveryFormatEqualsItsOwnProduct) {
   std::mt19937 random(4);
   const int out = 40, in = 130, rows = 11;
@@ -211,7 +211,7 @@ TEST_P(ExpertsTest, EveryFormatEqualsItsOwnProduct) {
       backend_->MatMul((*experts)[host.chosen[r]], on_device + r * in, 1, nullptr, false, alone);
       const std::vector<float> want = Download(alone, out);
       for (int o = 0; o < out; ++o) {
-        // A device rounds activations for the one and not for the other.
+        // A device rounds activations for one of them and not for the other.
         double magnitude = 0;
         for (int i = 0; i < in; ++i) {
           magnitude += std::fabs(double{w[(host.chosen[r] * out + o) * in + i]} * x[r * in + i]);
@@ -237,7 +237,7 @@ QuantizedMatrix Reordered(int out, int in, std::mt19937& random) {
   return matrix;
 }
 
-// Experts may have orders of their inputs of their own.
+// Experts may have different orders of their inputs.
 TEST_P(ExpertsTest, CodesKeepTheirOrder) {
   std::mt19937 random(5);
   const int out = 33, in = 96, rows = 7;

@@ -13,8 +13,8 @@ struct MatMulCase {
   int in;
 };
 
-// Ones, odd sizes, one less and one more than powers of two: every tail of a panel, of a vector and
-// of a block of rows.
+// Ones, odd sizes, one less and one more than powers of two: every remainder of a panel, of a
+// vector and of a block of rows.
 constexpr MatMulCase kCases[] = {
     {1, 1, 1},    {1, 32, 1},   {2, 31, 2},    {3, 33, 3},    {4, 64, 64},   {5, 65, 127},
     {7, 100, 5},  {8, 96, 256}, {8, 7, 129},   {9, 40, 63},   {16, 33, 70},  {17, 128, 31},
@@ -33,7 +33,7 @@ const char* Name(WeightType type) {
   return "";
 }
 
-// A weight as a 16-bit type keeps it; others as they are.
+// A weight as a 16-bit type stores it; other types are exact.
 double Kept(WeightType type, float value) {
   if (type == WeightType::kBf16) return Bf16ToFloat(FloatToBf16(value));
   if (type == WeightType::kF16) return F16ToFloat(FloatToF16(value));
@@ -51,7 +51,7 @@ struct Reference {
   double tolerance;
 };
 
-// The product of one row and one output in double, of the weights as `type` keeps them.
+// The product of one row and one output in double, with the weights as `type` stores them.
 Reference Product(WeightType type, const float* w, const float* x, int n, double bf16_error = 0) {
   double sum = 0, magnitude = 0, sum_x = 0, sum_w = 0;
   for (int i = 0; i < n; ++i) {
@@ -61,18 +61,18 @@ Reference Product(WeightType type, const float* w, const float* x, int n, double
     sum_x += std::fabs(x[i]);
     sum_w += std::fabs(w[i]);
   }
-  // n roundings of the sum and the products, each of relative 2^-24 (Higham, section 3.1).
+  // n roundings of the sum and the products, each with relative error 2^-24 (Higham, section 3.1).
   double tolerance = (n + 4) * std::ldexp(magnitude, -24) + 1e-30;
   if (type == WeightType::kBf16) tolerance += bf16_error * magnitude;
   // f16 has three bits more, but none below 2^-24.
   if (type == WeightType::kF16) tolerance += bf16_error / 8 * magnitude + std::ldexp(sum_w, -24);
   if (type == WeightType::kW8A16 || type == WeightType::kW8A8 || type == WeightType::kW4A16) {
-    // Half a step of what is rounded, and the product of both errors. Steps are max / 127, of 4
+    // Half a step of each rounded value, and the product of both errors. Steps are max / 127, for 4
     // bits max / 7.
     const double step_w = MaxAbs(w, n) / (type == WeightType::kW4A16 ? 7 : 127) * 0.501;
     const double step_x = type == WeightType::kW8A8 ? MaxAbs(x, n) / 127 * 0.501 : 0;
     tolerance += step_w * sum_x + step_x * sum_w + n * step_w * step_x;
-    // Where they are widened to bf16 for the product, both sides are rounded.
+    // If they are widened to bf16 for the product, both sides are rounded.
     tolerance += 2 * bf16_error * (magnitude + step_w * sum_x);
   }
   return {sum, tolerance};
@@ -133,7 +133,7 @@ TEST_P(MatMulTest, AddsTheBiasAndAccumulates) {
           const int r = i / out, o = i % out;
           const Reference want = Product(WeightType::kF32, &w[o * in], &x[r * in], in);
           const double extra = (with_bias ? bias[o] : 0.) + (accumulate ? before[i] : 0.);
-          // Two more additions, of terms up to 40 or so.
+          // Two more additions, of terms up to about 40.
           ASSERT_NEAR(got[i], want.value + extra, want.tolerance + 1e-5) << "row " << r;
         }
       }
@@ -250,7 +250,7 @@ WeightType TypeOf(CodeType type) {
   return WeightType::kF32;
 }
 
-// Codes that are given: no rounding but that of floats.
+// Codes are given, so only floats are rounded.
 TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
   std::mt19937 random(5);
   constexpr int kRows = 11;
@@ -269,7 +269,7 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
     float* y = Poisoned(kRows * c.out);
     backend_->MatMul(**packed, on_device, kRows, nullptr, false, y);
     const std::vector<float> got = Download(y, kRows * c.out);
-    // An offset and a code may cancel: an error counts against what they are without it.
+    // An offset and a code may cancel: the error is relative to their magnitudes.
     const auto most_code = static_cast<double>(c.type == CodeType::kFp8E4M3 ? 448 : 128);
     for (int i = 0; i < kRows * c.out; ++i) {
       const float* const of_row = &x[i / c.out * c.in];
@@ -288,7 +288,8 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
   }
 }
 
-// With activations in 8 bits the same integers, so half a step of the activations is all.
+// With 8-bit activations the integers are the same, so the only error is half a step of the
+// activations.
 TEST_P(MatMulTest, KeepsIntegersBesideRoundedActivations) {
   std::mt19937 random(6);
   constexpr int kRows = 9;

@@ -1,4 +1,4 @@
-// The ops that work on one row at a time: RmsNorm, Glu, Scale and SoftCap.
+// The ops that process one row at a time: RmsNorm, Glu, Scale and SoftCap.
 #include <algorithm>
 #include <cmath>
 
@@ -107,7 +107,7 @@ double Activate(Activation activation, double x) {
   return NAN;
 }
 
-// What the activated gate is multiplied with.
+// The factor of the activated gate.
 double UpOf(Activation activation, double up) {
   return activation == Activation::kClampedSwiglu ? std::clamp(up, -7., 7.) + 1 : up;
 }
@@ -123,14 +123,14 @@ TEST_P(RowsTest, GluEqualsDouble) {
   for (const auto& [activation, n] : cases) {
     const int rows = 2;
     std::vector<float> x = RandomValues(rows * 2 * n, random);
-    // Far out on both sides: exp must neither overflow to NaN nor lose its small end.
+    // Extreme values on both sides: exp must neither overflow to NaN nor lose its small end.
     const float edges[] = {-1000.f, -100.f, -88.f, -30.f, 0.f, 30.f, 100.f, 1000.f};
     for (int i = 0; i < std::min(n, 8); ++i) x[i] = edges[i];
     float* out = Poisoned(rows * n);
     backend_->Glu(activation, Upload(x), rows, n, out, Readers::kAny);
     const std::vector<float> got = Download(out, rows * n);
-    // Far below 0 a backend may stop at its smallest exp; GELU is as good as 0 there, and has what
-    // its exponent is rounded by.
+    // Far below 0 a backend may clamp to its smallest exp; GELU is practically 0 there, and has the
+    // rounding error of its exponent.
     const double least = activation == Activation::kSilu ? 1e-30 : 1e-7;
     for (int r = 0; r < rows; ++r) {
       for (int i = 0; i < n; ++i) {

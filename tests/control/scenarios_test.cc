@@ -1,5 +1,5 @@
 // Requirements on the controller, in the scenarios of tests/control/scenarios: production policies,
-// fixed seeds. ucbspec and exp3spec run beside it for comparison (printed, not checked).
+// fixed seeds. ucbspec and exp3spec run for comparison (printed, not checked).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace outrider {
 namespace {
 
-// Requests, over all seeds: of fewer the luck of the first rounds is most of what is seen.
+// Requests over all seeds: with fewer, the luck of the first rounds dominates.
 constexpr int kRequests = 60;
 
 nlohmann::json Play(const std::string& scenario, int tokens, const std::string& policy) {
@@ -35,18 +35,18 @@ nlohmann::json Play(const std::string& scenario, int tokens, const std::string& 
   return report.ok() ? nlohmann::json::parse(*report) : nlohmann::json();
 }
 
-// Where a scenario is only held to plain decoding: docs/control.md says what is not reached.
+// Where a scenario is only compared with plain decoding: docs/control.md says what is not reached.
 enum Hard { kNowhere = 0, kAt128 = 1, kAt512 = 2 };
 
 struct Case {
   const char* scenario;
   bool changes;         // the best arm does, within 512 tokens
-  int hard = kNowhere;  // of Hard
+  int hard = kNowhere;  // a mask of Hard
 };
 
 class Scenarios : public ::testing::TestWithParam<Case> {
  protected:
-  // What the bounds of the controller's promise say.
+  // Checks the bounds that the controller promises.
   static void Check(int tokens, double most_of_best) {
     const std::string name = GetParam().scenario;
     const auto adaptive = Play(name, tokens, "adaptive");
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"hard_far_alone", false, kAt128}, Case{"hard_eight_alone", false, kAt128},
         Case{"hard_close_alone", false, kAt512}, Case{"hard_many_alone", false, kAt128 | kAt512}),
     [](const auto& scenario) {
-      // Test names take no underscores.
+      // Test names may not contain underscores.
       std::string name;
       bool upper = true;
       for (const char c : std::string(scenario.param.scenario)) {

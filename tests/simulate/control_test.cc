@@ -28,7 +28,7 @@ nlohmann::json Play(const std::string& scenario, const std::string& policy, int 
 
 TEST(SimulateControl, RoundsCostAndYieldWhatTheScenarioSays) {
   const auto sure = Play(kScenario, "fixed:sure");
-  EXPECT_DOUBLE_EQ(sure["mean_ms"], 16 * (3 * 4 + 3 + 20 + 4 * 0.5));  // four tokens a round
+  EXPECT_DOUBLE_EQ(sure["mean_ms"], 16 * (3 * 4 + 3 + 20 + 4 * 0.5));  // four tokens per round
   EXPECT_EQ(sure["pulls"]["sure"], 16 * 5 * 4);
   EXPECT_EQ(sure["pulls"]["none"], 0);
   EXPECT_DOUBLE_EQ(sure["plain_ms"], 64 * 20.5);
@@ -86,7 +86,7 @@ TEST(SimulateControl, AdaptiveMayDecodePlainlyWithoutSuchAnArm) {
   EXPECT_LE(adaptive["ratio_to_plain"], 1.03);
   EXPECT_GT(adaptive["pulls"]["none"], 0);
   EXPECT_EQ(adaptive["best_fixed_arm"], "never");
-  // The published policies play the arms that they are given.
+  // The published policies only play the given arms.
   EXPECT_EQ(Play(json.dump(), "ucbspec")["pulls"], (nlohmann::json{{"never", 64 * 5 * 4}}));
 }
 

@@ -19,7 +19,7 @@ using testing::ThreeTokens;
 using testing::TwoTokens;
 
 constexpr double kTolerance = 1e-9;
-// Of figures that are written down to nine decimals.
+// For figures that are given to nine decimals.
 constexpr double kPrinted = 0.5001e-9;
 
 Json Exact(const Json& pair, const std::string& algorithm, int draft_length, int drafts = 1) {
@@ -48,8 +48,8 @@ TEST(TwoTokenFigures, OfTwoDraftTokens) {
   ExpectRow(greedy["accepted_law"], {1.0 / 3, 0, 2.0 / 3}, kTolerance, "greedy-block");
 }
 
-// Means of every draft length from 1 to 10; Pr(at least l tokens stand) is the same at every length
-// of at least l.
+// Means for every draft length from 1 to 10; Pr(at least l tokens are accepted) is the same for
+// every length of at least l.
 TEST(TwoTokenFigures, OfEveryDraftLength) {
   const double block[] = {2.0 / 3,       11.0 / 9,        5.0 / 3,     166.0 / 81,
                           64.0 / 27,     1933.0 / 729,    703.0 / 243, 20384.0 / 6561,
@@ -69,7 +69,7 @@ TEST(TwoTokenFigures, OfEveryDraftLength) {
     const Json accepted = Exact(TwoTokens(), "block", g);
     EXPECT_NEAR(accepted["mean_accepted"].get<double>(), block[at], kTolerance) << g;
     EXPECT_NEAR(accepted["accepted_law"].back().get<double>(), block_ccdf[at], kTolerance) << g;
-    // sum over sequences of min(target, draft), by the number of tokens A.
+    // The sum over sequences of min(target, draft), by the number of tokens A.
     double overlap = 0, ways = 1;
     for (int a = 0; a <= g; ++a) {
       overlap += ways * std::pow(2.0, std::min(a, g - a)) / std::pow(3.0, g);
@@ -89,7 +89,7 @@ TEST(TwoTokenFigures, OfChainedRounds) {
         TwoTokens(),
         {.algorithm = algorithm, .draft_length = g, .chain = chain, .exact = true})["mean_tokens"];
   };
-  // Greedy block verification takes in advance what later rounds lack: token's 19/9 a round.
+  // Greedy block verification gains in advance what later rounds lose: token's 19/9 per round.
   ExpectRow(tokens("greedy-block", 2, 5), {7.0 / 3, 40.0 / 9, 59.0 / 9, 78.0 / 9, 97.0 / 9},
             kTolerance, "greedy-block, 2");
   ExpectRow(tokens("greedy-block", 3, 3), {77.0 / 27, 437.0 / 81, 635.0 / 81}, kTolerance,
@@ -283,7 +283,7 @@ TEST(ThreeTokenFigures, OfTrees) {
   EXPECT_NEAR(tokens({3, 1}), 2.397892929, kPrinted);
 }
 
-// The plan of each row of the chain, put at its start.
+// The plan for each row of the chain, used as its initial row.
 TEST(ThreeTokenFigures, OfTheKSeqPlans) {
   const struct {
     int row, k;  // row -1: the start

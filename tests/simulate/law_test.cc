@@ -1,4 +1,4 @@
-// Every rule through `outrider simulate`: its output has the target's distribution, and sampling
+// Every rule through `outrider simulate`: its output has the target distribution, and sampling
 // agrees with enumeration.
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ struct Drafting {
   }
 };
 
-// Each rule with one draft, and with several and with a tree where it takes them.
+// Each rule with one draft, and with several and with a tree if it supports them.
 std::vector<Drafting> EveryRule() {
   std::vector<Drafting> all;
   for (const std::string& name : AlgorithmNames()) {
@@ -106,7 +106,7 @@ TEST(SimulateLaw, IsTheTargetsWhereRowsHaveZeros) {
   }
 }
 
-// Rounds of one token with that many draws are computed in closed form.
+// Rounds of one token with that many candidates are computed in closed form.
 TEST(SimulateLaw, OfManyDraftsOfOneTokenIsTheTargets) {
   const Json pair = IidPair({0.2, 0.3, 0.5}, {0.5, 0.3, 0.2});
   for (const char* algorithm : {"spectr", "multiround", "multipath-block"}) {
@@ -124,8 +124,8 @@ TEST(SimulateLaw, OfManyDraftsOfOneTokenIsTheTargets) {
   }
 }
 
-// Which of two tokens stands does not depend on what is drafted behind it, for a rule that walks
-// down: with a second depth the same draws are enumerated.
+// For a rule that walks down the tree, which of two tokens is accepted does not depend on what is
+// drafted after it: with a second depth the same candidates are enumerated.
 TEST(SimulateLaw, InClosedFormIsWhatIsEnumerated) {
   const Json pair = IidPair({0.25, 0.75}, {0.875, 0.125});
   for (const char* algorithm : {"spectr", "multiround"}) {
@@ -156,7 +156,7 @@ TEST(SimulateLaw, OfOneDraftIsTheSameForBlockAndMultiPathBlock) {
     Json sampled = ReportOf(FourTokens(), options);
     options.algorithm = "block";
     sampled["algorithm"] = "block";
-    EXPECT_EQ(sampled, ReportOf(FourTokens(), options));  // coin by coin
+    EXPECT_EQ(sampled, ReportOf(FourTokens(), options));  // equal for each random number
   }
 }
 
@@ -235,7 +235,7 @@ TEST(SimulateLaw, OfManyDraftsIsSampledAsItIsInClosedForm) {
   }
 }
 
-// Rounding moves a row by 2^-17 an entry, and a token below half a unit is never drafted.
+// Rounding changes a row by 2^-17 per entry, and a token below half a unit is never drafted.
 TEST(SimulateLaw, OfIntegersIsAnotherButClose) {
   const auto accepted = [](bool integer_law) {
     return ReportOf(ThreeTokens(),

@@ -26,7 +26,8 @@ TEST(RaceMatchLaw, OfOneCandidateIsTheClosedForm) {
   EXPECT_NEAR(match[2], 1 / (2.5 + 1.5 + 1), 1e-15);
 }
 
-// Two tokens: by Daliri et al. 2024, at least (1 - d) / (1 + d); equal laws always agree.
+// Two tokens: according to Daliri et al. 2024, at least (1 - d) / (1 + d); equal distributions
+// always agree.
 TEST(RaceMatchLaw, HasThePublishedBounds) {
   for (const double p : {0.1, 0.4, 0.9}) {
     for (const double q : {0.2, 0.4, 0.5}) {
@@ -39,7 +40,7 @@ TEST(RaceMatchLaw, HasThePublishedBounds) {
   EXPECT_NEAR(Sum(RaceMatchLaw(Law{0.2, 0.8}, Law{0.2, 0.8}, 1)), 1, 1e-15);
 }
 
-// All candidates hold the winner, as long as the draft can give it.
+// All candidates include the winner, if the draft can contain it.
 TEST(RaceMatchLaw, OfAllCandidatesIsTheTarget) {
   const Law p = {0.1, 0.2, 0.3, 0.4}, q = {0.4, 0.3, 0.3, 0};
   for (const int count : {3, 4, 16}) {
@@ -60,11 +61,11 @@ TEST(RaceMatchLaw, HoldsForExtremeRows) {
   }
 }
 
-// Against the same integral by Simpson's rule, over the number of tokens that arrive before x.
+// The same integral by Simpson's rule, over the number of tokens that arrive before x.
 double ByQuadrature(const Law& p, const Law& q, size_t x, size_t count) {
   const int kSteps = 20000;
   const auto at = [&](double e) {
-    Law before(count + 1, 0.0);  // Pr(this many, x still the target's winner)
+    Law before(count + 1, 0.0);  // Pr(this many, and x still wins the target's race)
     before[0] = std::exp(-e);
     for (size_t y = 0; y < p.size(); ++y) {
       if (y == x) continue;

@@ -14,7 +14,7 @@ namespace outrider::testing {
 using Json = nlohmann::json;
 using Row = std::vector<double>;
 
-// Models whose row does not depend on the tokens before.
+// Models whose row does not depend on the previous tokens.
 inline Json IidPair(const Row& target, const Row& draft) {
   const std::vector<Row> targets(target.size(), target), drafts(draft.size(), draft);
   return {{"vocab", target.size()},
@@ -25,7 +25,7 @@ inline Json IidPair(const Row& target, const Row& draft) {
 // Section 2 of Sun et al. 2025.
 inline Json TwoTokens() { return IidPair({1.0 / 3, 2.0 / 3}, {2.0 / 3, 1.0 / 3}); }
 
-// A first-order chain on which the usual mistakes show.
+// A first-order chain that reveals the usual mistakes.
 inline Json FourTokens() {
   const std::vector<Row> target = {{1.0 / 6, 1.0 / 3, 1.0 / 3, 1.0 / 6},
                                    {0.5, 0.3, 0.1, 0.1},

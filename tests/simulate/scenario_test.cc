@@ -55,7 +55,7 @@ TEST(ControlScenario, ArmsWithTheSameAcceptanceAndCostAreOneDrafters) {
 TEST(ControlScenario, RefusesByTheNameOfTheMember) {
   struct Wrong {
     const char* path;
-    const char* value;  // empty: the member is left out
+    const char* value;  // empty: the member is omitted
     const char* says;
   };
   const Wrong wrongs[] = {

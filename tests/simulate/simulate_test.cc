@@ -118,14 +118,14 @@ TEST(Simulate, RefusesWhatIsTooMuchToEnumerate) {
   EXPECT_THAT(
       Refusal(forty, {.algorithm = "gumbel", .draft_length = 1, .drafts = 8, .exact = true}),
       HasSubstr("sample instead"));
-  // What greedy-block carries makes more rounds than there are tokens.
+  // With its carry, greedy-block has more rounds to enumerate than there are tokens.
   EXPECT_THAT(
       Refusal(four, {.algorithm = "greedy-block", .draft_length = 5, .chain = 64, .exact = true}),
       HasSubstr("sample instead"));
 }
 
 TEST(Simulate, RefusesPairsByFieldAndRow) {
-  // `at`: where in the two-token pair; `value`: what stands there instead.
+  // `at`: a position in the two-token pair; `value`: its replacement.
   const auto refusal = [](const char* at, const Json& value) {
     Json pair = TwoTokens();
     pair[Json::json_pointer(at)] = value;

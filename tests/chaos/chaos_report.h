@@ -11,9 +11,9 @@ namespace outrider::testing {
 
 struct FaultEvent {
   Fault fault;
-  bool everywhere;  // every drafter at once, else one of them
+  bool everywhere;  // all drafters at once, otherwise one of them
   Time begin;
-  Time end;  // the next fault has not begun
+  Time end;  // before the next fault
   double fewest_connected;
   double timeouts;  // outrider_draft_timeouts_total, and so on, between begin and end
   double plain_rounds;
@@ -21,10 +21,10 @@ struct FaultEvent {
   int failed;  // requests
 };
 
-// The q-quantile (0 to 1) of the waits, in seconds; 0 without any.
+// The q-quantile (0 to 1) of the waits, in seconds; 0 if there are none.
 double Quantile(const std::vector<Wait>& waits, double q);
 
-// One line for each kind of fault that occurred.
+// One line per kind of fault that occurred.
 std::string FaultTable(const std::vector<FaultEvent>& events, const std::vector<Wait>& waits);
 
 }  // namespace outrider::testing

@@ -1,11 +1,10 @@
 // A verifier and three drafters under load, while drafters are killed, stopped, delayed, cut off,
-// or replaced by late ones at random. Costs speed, never a request or its text, and speculation is
-// back afterwards.
-//   OUTRIDER_CHAOS_SECONDS  how long faults go on (20)
-//   OUTRIDER_CHAOS_SEED     of their schedule (1)
-//   OUTRIDER_CHAOS_MAX_WAIT_MS  bound on the 99th percentile of the waits between chunks; none:
-//   told
-//                           only, since a test that runs everywhere does not judge times
+// or replaced by late ones at random. Faults may cost speed, but never a request or its text, and
+// speculation resumes afterwards.
+//   OUTRIDER_CHAOS_SECONDS  duration of the faults (20)
+//   OUTRIDER_CHAOS_SEED     seed of their schedule (1)
+//   OUTRIDER_CHAOS_MAX_WAIT_MS  bound on the 99th percentile of the waits between chunks; none: it
+//     is only printed, since a test that runs everywhere does not check times
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,10 +25,11 @@ namespace outrider::testing {
 namespace {
 
 constexpr int kDrafters = 3;
-// Draft tokens that are verified after the faults, and the least part of them that is accepted. The
-// pair's greedy text fixes it: a draft of which only the beginning came in time fares better.
+// The number of draft tokens verified after the faults, and the smallest fraction of them to be
+// accepted. It is determined by the pair's greedy text; if only the beginning of a draft arrives in
+// time, the fraction is higher.
 constexpr uint32_t kDraftTokens = 400;
-constexpr double kLeastAccepted = 0.5;  // 46 of 61 where nothing is late
+constexpr double kLeastAccepted = 0.5;  // 46 of 61 if nothing is late
 
 double FromEnvironment(const char* name, double otherwise) {
   const char* value = std::getenv(name);
@@ -76,7 +76,7 @@ class Chaos : public ::testing::Test {
     events_.push_back(event);
   }
 
-  // Lets `ms` pass.
+  // Watches the metrics for `ms`.
   void Watch(int ms, FaultEvent* event) {
     const Time until = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
     do {
@@ -94,8 +94,8 @@ class Chaos : public ::testing::Test {
     request.mutable_stop()->set_max_tokens(64);
     request.mutable_stop()->set_ignore_eos(true);
     request.mutable_speculation()->set_draft_length(4);  // whether it pays or not
-    // A drafter that was late rests, and a busy machine makes it late again: drafts are counted
-    // until there are enough, and the time is no part of the verdict.
+    // A drafter that was late is suspended, and a busy machine makes it late again: drafts are
+    // counted until there are enough, whatever time that takes.
     uint32_t drafted = 0, accepted = 0;
     const Time until = std::chrono::steady_clock::now() + std::chrono::minutes(3);
     while (drafted < kDraftTokens && std::chrono::steady_clock::now() < until) {
@@ -110,7 +110,7 @@ class Chaos : public ::testing::Test {
 
   const double seconds_ = FromEnvironment("OUTRIDER_CHAOS_SECONDS", 20);
   const uint64_t seed_ = static_cast<uint64_t>(FromEnvironment("OUTRIDER_CHAOS_SEED", 1));
-  // Every kind of fault fits into a short run; a long one also meets keepalive's end.
+  // Every kind of fault fits into a short run; a long one also reaches keepalive timeouts.
   const int longest_ms_ = seconds_ > 60 ? 6000 : 1500;
   std::mt19937_64 random_{seed_};
   TempDir dir_;

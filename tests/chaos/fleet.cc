@@ -83,7 +83,7 @@ void Fleet::End(Fault fault, int i) {
     case Fault::kDelayed: m.proxy->SetRtt({}); break;
     case Fault::kLossy: m.proxy->SetLoss(0); break;
     case Fault::kPartitioned: m.proxy->Heal(); break;
-    case Fault::kCut: break;  // it dials again
+    case Fault::kCut: break;  // it reconnects
     case Fault::kUnfinished:
     case Fault::kDawdling:
       m.late.reset();

@@ -1,4 +1,4 @@
-// Drafter processes, each with a proxy of its own, and the faults that can be injected.
+// Drafter processes, each with its own proxy, and the faults that can be injected.
 #pragma once
 
 #include <memory>
@@ -19,8 +19,8 @@ enum class Fault {
   kLossy,
   kPartitioned,
   kCut,
-  kUnfinished,  // another drafter in its place sends parts of drafts and never their ends
-  kDawdling,    // another one sends each draft just before its deadline
+  kUnfinished,  // replaced by a drafter that sends parts of drafts and never their ends
+  kDawdling,    // replaced by one that sends each draft just before its deadline
 };
 inline constexpr Fault kFaults[] = {Fault::kKilled,     Fault::kStopped,     Fault::kDelayed,
                                     Fault::kLossy,      Fault::kPartitioned, Fault::kCut,
@@ -29,13 +29,13 @@ const char* Name(Fault fault);
 
 class Fleet {
  public:
-  // Logs go to files under `directory`.
+  // Logs go to files in `directory`.
   Fleet(std::string verifier, std::string directory, int drafters);
 
   int size() const { return static_cast<int>(members_.size()); }
   Process& drafter(int i) { return *members_[static_cast<size_t>(i)].process; }
 
-  // A fault of a well drafter, and its end: the drafter is well again, or will be by itself.
+  // Begins and ends a fault of a healthy drafter: afterwards it is healthy again, or will recover.
   void Begin(Fault fault, int i, std::mt19937_64& random);
   void End(Fault fault, int i);
 
@@ -43,7 +43,7 @@ class Fleet {
   struct Member {
     std::unique_ptr<DelayProxy> proxy;
     std::unique_ptr<Process> process;
-    std::unique_ptr<LateDrafter> late;  // in the place of `process`
+    std::unique_ptr<LateDrafter> late;  // replaces `process`
     int starts = 0;
   };
   void Start(int i);

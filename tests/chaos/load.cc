@@ -12,7 +12,7 @@ namespace {
 using Speculation = v1::SpeculationOptions;
 
 constexpr uint64_t kSeed = 17;
-// A request that takes longer hangs.
+// A request that takes longer counts as hanging.
 constexpr auto kHangs = std::chrono::seconds(120);
 
 constexpr const char* kPrompts[] = {
@@ -111,7 +111,7 @@ Load::Job Load::Draw(std::mt19937_64& random) const {
 std::string Load::RunOne(TestClient& client, const Job& job, std::mt19937_64& random,
                          LoadReport* report) const {
   const bool cancels = std::bernoulli_distribution(options_.cancel)(random);
-  // Some way before the end, even when drafts are accepted whole.
+  // Well before the end, even when drafts are accepted as a whole.
   uint64_t chunks_left = 1 + random() % (options_.max_tokens / 5);
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kHangs);

@@ -19,7 +19,7 @@ namespace outrider::testing {
 struct LoadOptions {
   int threads = 6;
   uint32_t max_tokens = 96;
-  double cancel = 0;  // share of the requests that are cancelled at a random chunk
+  double cancel = 0;  // fraction of the requests that are cancelled at a random chunk
   uint64_t seed = 1;
 };
 
@@ -33,25 +33,25 @@ struct LoadReport {
   int finished = 0;
   int cancelled = 0;
   std::vector<std::string> failures;  // status, or what was wrong with the text
-  std::vector<Wait> waits;            // in the order of their ends, by thread
+  std::vector<Wait> waits;            // ordered by their ends, per thread
 };
 
 class Load {
  public:
-  // Takes the texts of plain decoding, one request after the other: the verifier must be up.
+  // Generates the texts of plain decoding, one request after another: the verifier must be running.
   Load(const std::string& address, const LoadOptions& options);
-  ~Load();  // as Stop
+  ~Load();  // calls Stop
 
   void Start();
-  // Lets running requests end.
+  // Lets running requests finish.
   void Stop();
   int finished() const { return finished_; }
   int failed() const { return failed_; }
-  // After Stop.
+  // Only after Stop.
   LoadReport Report();
 
  private:
-  // What is asked for, and the text if it is known.
+  // A request, and its text if that is known.
   struct Job {
     v1::GenerateRequest request;
     const std::string* text = nullptr;
@@ -59,13 +59,14 @@ class Load {
 
   void Run(int thread);
   Job Draw(std::mt19937_64& random) const;
-  // Empty: as it should be.
+  // Returns an empty string if everything is right.
   std::string RunOne(TestClient& client, const Job& job, std::mt19937_64& random,
                      LoadReport* report) const;
 
   const std::string address_;
   const LoadOptions options_;
-  // By prompt: greedy text, and the text of rule GUMBEL under kSeed, which no draft may change.
+  // By prompt: the greedy text, and the text of rule GUMBEL with kSeed, neither of which may depend
+  // on drafts.
   std::vector<std::string> greedy_;
   std::vector<std::string> raced_;
   std::atomic<bool> stop_{false};

@@ -1,8 +1,8 @@
-// One verifier and two drafters under mixed load for a long time, about a third of the requests
-// cancelled at a random chunk: memory of every process and KV pages stay flat. scripts/soak.sh runs
-// it; too long for ctest.
-//   OUTRIDER_SOAK_SECONDS  how long (600)
-//   OUTRIDER_SOAK_SEED     of the load (1)
+// One verifier and two drafters under mixed load for a long time, with about a third of the
+// requests cancelled at a random chunk: every process's memory and KV pages stay flat.
+// scripts/soak.sh runs it; it is too long for ctest.
+//   OUTRIDER_SOAK_SECONDS  duration (600)
+//   OUTRIDER_SOAK_SEED     seed of the load (1)
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,11 +22,11 @@ namespace outrider::testing {
 namespace {
 
 constexpr int kSamples = 120;
-// The median of the last quarter of the samples against that of the second one: the first quarter
-// fills caches. Memory: allocators keep some of what they once needed.
+// Compares the median of the last quarter of the samples with that of the second one, because
+// caches fill in the first quarter. Memory: allocators keep some of what they once needed.
 constexpr double kMemoryGrowth = 1.05;
 constexpr double kMemorySlackMiB = 8;
-// Pages: the small cache below is full by then, and stays full but for what requests need.
+// Pages: the small cache below is full by then, and stays full except for what requests need.
 constexpr double kPageGrowth = 1.1;
 
 int FromEnvironment(const char* name, int otherwise) {
@@ -47,7 +47,7 @@ struct Series {
   double slack;
   std::vector<double> values;
 
-  // Of the given quarter, 0 to 3.
+  // The median of the given quarter, 0 to 3.
   double Median(size_t quarter) const {
     const auto part = static_cast<std::ptrdiff_t>(values.size() / 4);
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(quarter) * part;

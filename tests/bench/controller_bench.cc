@@ -1,9 +1,9 @@
-// The controller's share of a step: microseconds for Choose and Observe of one session and round,
-// 32 sessions taking turns, in requests of 512 tokens.
-//   four, unrelated_32   so many arms, plain decoding among them, each a proposer of its own
+// The controller's part of a step: microseconds for Choose and Observe of one session and round,
+// with 32 sessions in turn, in requests of 512 tokens.
+//   four, unrelated_32   that many arms, including plain decoding, each with its own proposer
 //   lengths_33           four drafters at eight lengths, and plain decoding
 //   served               the arms of a verifier (ServedArms), all allowed, one drafter
-// Each arm's drafts stand by a geometric law with a chance of its own.
+// Accepted lengths of each arm have a geometric distribution with its own acceptance rate.
 // Run on one core: taskset -c 0 controller_bench
 #include <benchmark/benchmark.h>
 
@@ -48,7 +48,7 @@ void BM_Round(benchmark::State& state, const std::vector<Arm>& arms) {
                                       {.round_trip = 0.002, .draft_depth = 0.002});
   std::mt19937_64 rng(1);
   std::uniform_real_distribution<double> uniform(0, 1);
-  // [arms][kCoins] depths that stand.
+  // [arms][kCoins] accepted depths.
   std::vector<std::vector<int>> stand(static_cast<size_t>(set.size()));
   for (int arm = 0; arm < set.size(); ++arm) {
     const double chance = 0.3 + 0.05 * (set.facts(arm).family * 7 % 12);

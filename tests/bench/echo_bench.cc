@@ -1,4 +1,4 @@
-// What a message there and back costs in gRPC alone: two processes on one machine, the drafting
+// The cost of a message round trip in gRPC alone: two processes on one machine, the drafting
 // protocol's stream, a short verdict one way and a short draft the other, one thread on each side.
 // For round_bench.py, which compares a round with it.
 //
@@ -42,7 +42,7 @@ class Echo final : public v1::Drafting::Service {
   }
 };
 
-// All threads that start from here on.
+// Pins all threads that start from here on.
 void Pin(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -50,7 +50,7 @@ void Pin(int core) {
   sched_setaffinity(0, sizeof set, &set);
 }
 
-// In a process of its own; tells its port through `pipe` and serves until it is killed.
+// Runs in a separate process: writes its port to `pipe` and serves until it is killed.
 [[noreturn]] void Serve(int pipe, int core) {
   if (core >= 0) Pin(core);
   Echo service;

@@ -1,13 +1,13 @@
-// Tokens per round of every rule on a real pair, and what a draft costs on the wire: engine and
+// Tokens per round of every rule on a real pair, and the size of a draft on the wire: engine and
 // drafter in one process (tests/support/local_pair.h), the same prompts and seeds for every
-// setting. Counts only, no times: it may run on a busy machine.
+// setting. It only counts and measures no times, so it may run on a busy machine.
 //
 //   efficiency_bench --rules                tokens per round by rule, sequences and length
 //   efficiency_bench --wire                 by entries of a draft row: accepted tokens, bytes
 //   efficiency_bench --stop-rules           by stop rule and threshold: tokens per round, tokens
 //                                           discarded and verifications per token (SpecDec++, 2.1)
 //
-// Prints Markdown. Standard errors are over requests, each a mean of its rounds.
+// Prints Markdown. Standard errors are over requests, each of which is a mean of its rounds.
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
@@ -67,10 +67,10 @@ class CollectingSink final : public GenerationSink {
 };
 
 struct Outcome {
-  double per_round = 0;  // tokens of rounds with a draft, over these rounds
+  double per_round = 0;  // tokens of rounds with a draft, divided by these rounds
   double length = 0;     // draft tokens of these rounds
   double standard_error = 0;
-  std::vector<double> influence;  // of each request on per_round: their squares sum to the variance
+  std::vector<double> influence;  // of each request on per_round; their squares sum to the variance
   double bytes_per_accepted = 0;
   int64_t largest_bytes = 0;
 };
@@ -89,7 +89,7 @@ struct Bench {
     pair_options.engine.max_sessions = options.concurrency;
     pair_options.engine.scheduler.token_budget = kBatchTokens;
     pair_options.drafter.max_step_tokens = kBatchTokens;
-    pair_options.drafter.chunk_depths = 16;  // one message a draft
+    pair_options.drafter.chunk_depths = 16;  // one message per draft
     pair_options.drafter.head = head.has_value() ? &*head : nullptr;
     testing::LocalPair pair(pair_options, target.get(), drafter.get(), tokenizer.get(), &clock);
     std::vector<std::shared_ptr<CollectingSink>> sinks;
@@ -139,7 +139,7 @@ struct Bench {
 void Progress(const std::string& what) { std::fprintf(stderr, "%s\n", what.c_str()); }
 
 // b over a on the same requests, in standard errors of their difference: prompts differ much more
-// than rules do, and drop out.
+// than rules do, and cancel out.
 std::string Gain(const Outcome& a, const Outcome& b) {
   double squares = 0;
   for (size_t i = 0; i < a.influence.size(); ++i) {
@@ -208,11 +208,11 @@ void PrintWire(const Bench& bench) {
   }
 }
 
-// D: tokens drafted and thrown away, V: passes of the target, both over emitted tokens. Neither
-// depends on how long a pass takes; with t the draft pass's time over the target's, a token costs
-// t (1 + D) + (1 - t) V target passes.
+// D is the number of draft tokens discarded, V the number of target passes, both per emitted token.
+// Neither depends on the duration of a pass; with t, the time of a draft pass over that of a target
+// pass, a token costs t (1 + D) + (1 - t) V target passes.
 void PrintStopRules(const Bench& bench) {
-  constexpr int kMost = 16;  // of the rules that stop by themselves
+  constexpr int kMost = 16;  // for rules that stop by themselves
   constexpr double kRatios[] = {0.05, 0.1, 0.2};
   std::printf("| stop rule | draft tokens per round | tokens per round | D | V |");
   for (const double t : kRatios) std::printf(" t = %.2f |", t);

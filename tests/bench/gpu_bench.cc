@@ -1,9 +1,9 @@
-// How fast a CUDA device runs a model of Llama 3.1 8B's shape, against what its memory and its
-// matrix units allow. Weights are random: nothing of the speed depends on them.
+// How fast a CUDA device runs a model with the shape of Llama 3.1 8B, compared with the limits of
+// its memory and its matrix units. Weights are random, which does not affect the speed.
 //   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS] [--graphs both|on|off]
-// Passes run as CUDA graphs, and the smaller ones without as well (both), only so or not at all.
-// Lines and FILE are written as results come: what fails later takes nothing away.
-// Exit code 0 and the word "skipped" without a device.
+// Passes run as CUDA graphs, and the smaller ones also without (both), only as graphs (on) or only
+// without (off). Lines and FILE are written as results arrive, so that a later failure loses
+// nothing. Without a device it prints "skipped" and exits with code 0.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ void Must(cudaError_t error) {
   Must(error == cudaSuccess ? Status() : Internal(cudaGetErrorString(error)));
 }
 
-// Median seconds of `repeat` runs, after three that do not count.
+// The median duration of `repeat` runs, after three warm-up runs.
 double Median(int repeat, const std::function<void()>& run) {
   std::vector<double> seconds;
   for (int i = 0; i < repeat + 3; ++i) {
@@ -59,9 +59,9 @@ double Median(int repeat, const std::function<void()>& run) {
   return seconds[static_cast<size_t>(repeat / 2)];
 }
 
-// Bytes a second, read and written, of a copy within the device.
+// Bytes per second, read plus written, of a copy within the device.
 double CopyRate() {
-  const size_t bytes = size_t{2} << 30;  // far beyond any cache
+  const size_t bytes = size_t{2} << 30;  // much larger than any cache
   char *from = nullptr, *to = nullptr;
   Must(cudaMalloc(&from, bytes));
   Must(cudaMalloc(&to, bytes));
@@ -75,7 +75,7 @@ double CopyRate() {
   return 2. * static_cast<double>(bytes) / seconds;
 }
 
-// Operations a second of a square bf16 product.
+// Operations per second of a square bf16 product.
 double ProductRate(Backend& backend, const RandomWeights& random) {
   const int n = 8192;
   const auto w = Must(random.Matrix(backend, n, n));
@@ -85,7 +85,7 @@ double ProductRate(Backend& backend, const RandomWeights& random) {
   std::mt19937 generator(2);
   for (float& v : values) v = static_cast<float>(generator() % 2048) / 1024.f - 1.f;
   backend.CopyIn(x->data(), values.data(), bytes);
-  constexpr int kProducts = 10;  // the first rounds x to bf16, the others find it
+  constexpr int kProducts = 10;  // the first rounds x to bf16, the others reuse that
   const double seconds = Median(5, [&] {
     for (int i = 0; i < kProducts; ++i) {
       backend.MatMul(*w, x->floats(), n, nullptr, false, y->floats());
@@ -98,7 +98,7 @@ double ProductRate(Backend& backend, const RandomWeights& random) {
 struct Step {
   const char* what;
   int sessions;
-  int rows;         // of each session
+  int rows;         // per session
   int context = 0;  // 0: --context
 };
 constexpr Step kSteps[] = {
@@ -119,7 +119,8 @@ struct Work {
   }
 };
 
-// Of one session's attention, each row behind `context` tokens and the rows before it.
+// For one session's attention, in which each row has `context` tokens and the previous rows before
+// it.
 double AttentionOperations(const ModelConfig& c, double rows, double context) {
   return 4. * c.num_layers() * c.num_heads * c.head_dim * rows * (context + (rows + 1) / 2);
 }
@@ -131,7 +132,8 @@ double LayerWeights(const ModelConfig& c) {
   return layer * c.num_layers();
 }
 
-// Weights once, each session's keys and values once, logits written; the products.
+// Reading the weights once and each session's keys and values once, writing the logits; and the
+// products.
 Work WorkOf(const ModelConfig& c, const Step& step) {
   const double weights = LayerWeights(c) + double(c.vocab_size) * c.hidden_size;
   const double kv =
@@ -160,9 +162,9 @@ class Bench {
 
   struct Measured {
     double seconds = 0;
-    int64_t bytes_to_host = 0;  // of one step
+    int64_t bytes_to_host = 0;  // per step
   };
-  // As the verifier's engine runs it: the logits are verified where they are, at temperature 0.
+  // Like the verifier's engine: the logits are verified where they are, at temperature 0.
   Measured Run(const Step& step) {
     std::vector<SequenceId> sequences;
     sequences.reserve(static_cast<size_t>(step.sessions));
@@ -190,7 +192,7 @@ class Bench {
     return measured;
   }
 
-  // Seconds of a prompt.
+  // The duration of a prompt in seconds.
   double Prefill(int tokens) {
     return Median(3, [&] { model_.Release(Prefilled(tokens)); });
   }
@@ -237,7 +239,7 @@ std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend>
                           .max_batch_tokens = kMaxBatchTokens}));
 }
 
-// The steps with what is open of them filled in.
+// The steps, with missing values filled in.
 std::vector<Step> Steps(int context) {
   std::vector<Step> steps(std::begin(kSteps), std::end(kSteps));
   for (Step& step : steps) {
@@ -246,7 +248,7 @@ std::vector<Step> Steps(int context) {
   return steps;
 }
 
-// What is measured, in a file that always holds all there is so far.
+// The results, in a file that always contains everything measured so far.
 class Report {
  public:
   explicit Report(std::string file) : file_(std::move(file)) {}
@@ -260,8 +262,8 @@ class Report {
   json values_;
 };
 
-// The steps that fit and have at most `most_rows` rows. `name`: of their seconds in the report,
-// whose "steps" are those of the list.
+// Runs the steps that fit and have at most `most_rows` rows. `name` is the report's key for their
+// seconds; the report's "steps" correspond to the list.
 void RunSteps(Bench& bench, const ModelConfig& config, const Ceilings& ceilings,
               std::span<const Step> steps, int most_rows, const char* name, Report* report) {
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -340,8 +342,8 @@ int Main(int argc, char** argv) {
   report.Save();
 
   if (graphs == "both") {
-    constexpr int kMostRows = 64;  // beyond, launches are hidden behind the work
-    model.reset();                 // both do not fit
+    constexpr int kMostRows = 64;  // larger launches are hidden by the work
+    model.reset();                 // both would not fit
     model = Build(config, Must(CreateBackend(device, {}, {.graphs = false})), random);
     Bench bench_without(model.get());
     PrintHead("The same without graphs");

@@ -1,16 +1,16 @@
-// What a grammar costs: compiling it, and the mask of one node of a draft tree.
+// The cost of a grammar: compiling it, and the mask of one node of a draft tree.
 //
 // BM_Compile: a schema of 50 fields; nested objects, lists, enums, bounds and formats among them.
 //
-// BM_Mask: masks at every token of random texts for a grammar, 131,072 tokens. median_us, p90_us
-// and max_us are of masks once every node has been met; cold_us and cold_max_us are the mean and
-// the longest before, and slow_masks says how many of those took more than 2 ms. allowed: tokens of
-// the median mask. forced: the share of masks with one token.
+// BM_Mask: masks at every token of random texts for a grammar, with 131,072 tokens. median_us,
+// p90_us and max_us are for masks after every node has been visited; cold_us and cold_max_us are
+// the mean and the maximum before, and slow_masks is the number of those that took more than 2 ms.
+// allowed: tokens in the median mask. forced: the fraction of masks with one token.
 //
 // BM_Advance: reading one token.
 //
-// The vocabulary is made up of words, numbers, punctuation and characters in about the shares of a
-// byte-level BPE's. Run on one core: taskset -c 0 grammar_bench
+// The vocabulary consists of words, numbers, punctuation and characters in about the proportions of
+// a byte-level BPE. Run on one core: taskset -c 0 grammar_bench
 #include <benchmark/benchmark.h>
 #include <time.h>
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr size_t kVocab = 131'072;
 constexpr int kTexts = 8;
-constexpr int kMaxTokens = 300;  // of a text
+constexpr int kMaxTokens = 300;  // per text
 
 double CpuSeconds() {
   timespec t;
@@ -119,7 +119,7 @@ GrammarSource Source(int64_t index) {
       return {.kind = GrammarSource::Kind::kJsonSchema,
               .text = R"({"type":"string","minLength":20,"maxLength":60})",
               .choices = {}};
-    case 5:  // as tool_grammar.h has it for strict tools under auto
+    case 5:  // as in tool_grammar.h for strict tools under auto
       return {.kind = GrammarSource::Kind::kGbnf,
               .text =
                   "root ::= [^<]* (\"<\" a)?\na ::= \"t\" b | \"<\" a | [^<t] root | \"\"\n"
@@ -150,8 +150,8 @@ void BM_Compile(benchmark::State& state) {
 }
 BENCHMARK(BM_Compile)->DenseRange(0, 3)->Unit(benchmark::kMillisecond);
 
-// States at every token of random texts. Tokens that end something come more often than their
-// number says, so that the texts go through all of the grammar.
+// States at every token of random texts. Tokens that end something are chosen more often, so that
+// the texts cover the whole grammar.
 std::vector<GrammarState> States(GrammarMasks& masks, MaskScratch& scratch,
                                  std::vector<double>& cold_us) {
   std::mt19937_64 rng(3);

@@ -1,11 +1,10 @@
-// The packed product, attention and a whole decode step of the CPU backend, each beside a streaming
-// read of the same weights in the same state of the caches.
+// The packed product, attention and a whole decode step of the CPU backend, each compared with a
+// streaming read of the same weights in the same cache state.
 //
-// Both are timed turn by turn in one loop, in CPU time of the thread, and the counters are medians
-// of the turns: on a busy machine only such a ratio means anything.
+// Both are timed alternately in one loop, in CPU time of the thread, and the counters are medians
+// over the turns: on a busy machine only such a ratio is meaningful.
 //   of_stream  streaming time / kernel time: 1 is the speed of memory (or of the cache level); for
-//   a
-//              step the time of the weights alone, so that keys and values count as overhead
+//     a step the time of the weights alone, so that keys and values count as overhead
 //   x_one_row  time / time of the same product with one row
 // Run on one core: taskset -c 0 kernel_bench
 #include <benchmark/benchmark.h>
@@ -29,7 +28,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kColdBytes = size_t{272} << 20;  // several times any last-level cache we expect
+constexpr size_t kColdBytes = size_t{272} << 20;  // several times any expected last-level cache
 constexpr size_t kTurnBytes = size_t{24} << 20;   // per timed turn: milliseconds, not microseconds
 
 double CpuSeconds() {
@@ -60,7 +59,7 @@ Backend& Cpu(bool bf16_activations = false) {
 }
 
 std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
-  // Values of real size: denormal bit patterns would measure something else.
+  // Values of realistic magnitude: denormal bit patterns would measure something else.
   std::vector<float> w(static_cast<size_t>(out) * in);
   uint32_t state = 1;
   for (float& v : w) {
@@ -69,7 +68,7 @@ std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
   }
   const TensorView view = {w.data(), Dtype::kF32, {out, in}};
   if (type != WeightType::kFp8) return Take(Cpu().Pack(view, type));
-  // Any codes will do, but for the two that are NaN: one scale a row.
+  // Any codes will do, except the two that are NaN; one scale per row.
   QuantizedMatrix codes = RoundMatrix(view, CodeType::kInt8);
   codes.type = CodeType::kFp8E4M3;
   for (uint8_t& code : codes.codes) code &= IsNanCode(codes.type, code) ? 0xfe : 0xff;
@@ -107,7 +106,7 @@ void ReadAll(const PackedMatrix& matrix) {
 
 using Matrices = std::vector<std::unique_ptr<PackedMatrix>>;
 
-// A set of matrices of at least `bytes`; made once, the last set is kept.
+// A set of matrices of at least `bytes`; the last set is kept for the next call.
 const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
   static Matrices matrices;
   static std::string made;
@@ -125,7 +124,7 @@ const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
   return matrices;
 }
 
-// Rows x[rows, in] times matrices that together have `set_bytes`, one after another.
+// Multiplies rows x[rows, in] by matrices that together have `set_bytes`, one after another.
 void Product(benchmark::State& state, Backend& backend, WeightType type, int out, int in,
              size_t set_bytes) {
   const int rows = static_cast<int>(state.range(0));
@@ -175,11 +174,11 @@ void AddProduct(const char* type_name, Backend* backend, WeightType type, int ou
   for (const int64_t n : rows) benchmark->Arg(n);
 }
 
-// A Llama-shaped model of random weights: only its costs matter.
+// A Llama-shaped model with random weights: only its cost matters.
 struct Shape {
   int hidden, intermediate, layers, heads, kv_heads, head_dim, vocab;
 };
-// An earlier default pair, whose figures docs/benchmarks.md has.
+// An earlier default pair, whose figures are in docs/benchmarks.md.
 constexpr Shape kTarget = {256, 704, 6, 4, 2, 64, 4096};
 constexpr Shape kDrafter = {96, 256, 2, 3, 1, 32, 4096};
 
@@ -289,7 +288,7 @@ class Decoder {
   std::vector<float> cos_sin_, gain_, x_, normed_, qkv_, attended_, gate_up_, gated_, logits_;
 };
 
-// One forward pass over `rows` new tokens behind `context` held ones.
+// One forward pass over `rows` new tokens after `context` cached ones.
 void DecodeStep(benchmark::State& state, Backend* backend, const Shape& shape) {
   const int rows = static_cast<int>(state.range(0));
   Decoder decoder(backend, shape, static_cast<int>(state.range(1)), rows);
@@ -316,8 +315,8 @@ void DecodeStep(benchmark::State& state, Backend* backend, const Shape& shape) {
   state.counters["of_stream"] = Median(of_stream);
 }
 
-// Decode steps of one row over caches of each type in turn. x_bf16: tokens/s over an FP8 cache
-// against those over one in bf16.
+// Alternates decode steps of one row over caches of each type. x_bf16: tokens/s with an FP8 cache
+// over those with a bf16 cache.
 void KvTypes(benchmark::State& state) {
   const int context = static_cast<int>(state.range(0));
   constexpr KvType kTypes[] = {KvType::kF32, KvType::kBf16, KvType::kFp8};

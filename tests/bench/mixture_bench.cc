@@ -1,12 +1,12 @@
-// What 1, 2, 4 and 8 rows cost a mixture of experts on the CPU, beside a dense layer of the same
-// active size: the rows of a draft meet more experts than one row does, so checking them is not
-// free.
+// The cost of 1, 2, 4 and 8 rows in a mixture of experts on the CPU, compared with a dense layer of
+// the same active size: the rows of a draft use more experts than one row does, so verifying them
+// is not free.
 //
-// Random weights, bf16, more of them than any cache holds. Rows are independent, which is the worst
-// case: neighbours in a text share experts. Both layers are timed turn by turn, in CPU time of the
-// thread, and what is printed are medians of the turns: on a busy machine only such a ratio means
-// anything.
-//   experts    distinct experts that the rows met, on average
+// Random bf16 weights, more of them than fit into any cache. Rows are independent, which is the
+// worst case: neighbouring tokens of a text share experts. Both layers are timed alternately, in
+// CPU time of the thread, and the printed figures are medians over the turns: on a busy machine
+// only such a ratio is meaningful.
+//   experts    average number of distinct experts that the rows used
 //   x_one_row  time / time of one row
 // Run on one core: taskset -c 0 mixture_bench
 #include <time.h>
@@ -25,18 +25,18 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kColdBytes = size_t{272} << 20;  // several times any last-level cache we expect
+constexpr size_t kColdBytes = size_t{272} << 20;  // several times any expected last-level cache
 constexpr int kTurns = 21;
 constexpr int kCallsOfATurn = 12;
 constexpr int kMostRows = 8;
-constexpr int kPoolRows = 512;  // inputs that the calls take in turn
+constexpr int kPoolRows = 512;  // inputs that the calls use in turn
 
 struct Shape {
   const char* name;
   RouterShape router;
-  int hidden, intermediate;  // of an expert
+  int hidden, intermediate;  // per expert
 };
-// Half of the published widths, so that all layers fit a small machine.
+// Half of the published widths, so that all layers fit into a small machine.
 constexpr Shape kShapes[] = {
     {"8 experts, 2 of a row (as Mixtral)", {8, 2}, 1024, 1792},
     {"32 experts, 4 of a row (as gpt-oss)", {32, 4}, 1440, 1440},
@@ -63,7 +63,7 @@ T Take(Result<T> result) {
   return std::move(result).value();
 }
 
-// Values of real size: denormal bit patterns would measure something else.
+// Values of realistic magnitude: denormal bit patterns would measure something else.
 std::unique_ptr<PackedMatrix> RandomMatrix(Backend& backend, int out, int in, WeightType type) {
   static uint32_t state = 1;
   std::vector<float> w(static_cast<size_t>(out) * in);
@@ -85,7 +85,7 @@ struct DenseLayer {
 class Layers {
  public:
   Layers(Backend* backend, const Shape& shape) : backend_(*backend), s_(shape) {
-    const size_t expert = size_t{6} * s_.hidden * s_.intermediate;  // bytes of bf16
+    const size_t expert = size_t{6} * s_.hidden * s_.intermediate;  // bytes in bf16
     const auto layers = [](size_t of_a_layer) { return kColdBytes / of_a_layer + 1; };
     for (size_t i = 0; i < layers(expert * s_.router.experts); ++i) mixtures_.push_back(Mixture());
     for (size_t i = 0; i < layers(expert * s_.router.top_k); ++i) denses_.push_back(Dense());
@@ -102,7 +102,7 @@ class Layers {
     out_.resize(static_cast<size_t>(kMostRows) * s_.hidden);
   }
 
-  // The next mixture over the next rows; how many experts they met.
+  // Runs the next mixture on the next rows. Returns the number of experts that they used.
   int RunMixture(int rows) {
     const MixtureLayer& layer = mixtures_[next_mixture_++ % mixtures_.size()];
     const float* const x = NextRows(rows);

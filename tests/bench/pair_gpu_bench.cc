@@ -1,15 +1,15 @@
 // Tokens per second of a pair in one process: plain greedy decoding by the target against
-// speculation with a drafter on the same device (pair_run.h), by turns in the same run. The models
-// have the shapes of Llama 3.1 8B and 3.2 1B and random weights, so how many draft tokens stand is
-// a coin's word; all the work is done.
+// speculation with a drafter on the same device (pair_run.h), alternating in the same run. The
+// models have the shapes of Llama 3.1 8B and 3.2 1B and random weights, so acceptance of draft
+// tokens is decided by random numbers; all the work is done.
 //   pair_gpu_bench [--device cuda:0] [--shape llama|tiny] [--dtype bf16|f32] [--threads 1]
 //                  [--prompt 512] [--tokens 128] [--draft 4] [--acceptance 0.6,0.8]
 //                  [--sessions 1,8] [--repetitions 3] [--seed 1] [--json FILE] [--turns yes]
 //                  [--target FOLDER --drafter FOLDER]
-// --target and --drafter are Hugging Face folders in place of a shape; --acceptance own: what the
-// two agree on stands. --threads are the CPU's. With --turns yes nothing runs by itself: a line
-// "SESSIONS DRAFT ACCEPTANCE" of standard input asks for one text (draft 0: plain), a line of JSON
-// answers. Exit code 0 and the word "skipped" without a device.
+// --target and --drafter are Hugging Face folders that replace a shape; --acceptance own accepts
+// what the two models agree on. --threads is for the CPU. With --turns yes nothing runs by itself:
+// a line "SESSIONS DRAFT ACCEPTANCE" on standard input requests one text (draft 0: plain), and a
+// line of JSON answers it. Without a device it prints "skipped" and exits with code 0.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -95,7 +95,7 @@ std::vector<std::string> Parts(const std::string& list) {
   return parts;
 }
 
-// Of each number of sessions: plain decoding, then the rest.
+// For each number of sessions: plain decoding, then the rest.
 Result<std::vector<PairCase>> CasesOf(const Flags& flags) {
   std::vector<PairCase> cases;
   for (const std::string& sessions : Parts(flags.at("sessions"))) {
@@ -138,7 +138,7 @@ Result<Pair> BuildPair(const Flags& flags, std::unique_ptr<Backend> for_target,
   const bool tiny = flags.at("shape") == "tiny";
   const ModelConfig target = tiny ? TinyTarget() : Llama8B();
   const ModelConfig drafter = tiny ? TinyDrafter() : Llama1B();
-  const RandomWeights random(target);  // the larger one
+  const RandomWeights random(target);  // for the larger one
   OUTRIDER_ASSIGN(Weights weights, random.Make(target, *for_target, options.weights));
   OUTRIDER_ASSIGN(pair.target,
                   BuildModel(target, std::move(weights), std::move(for_target), options));
@@ -197,9 +197,9 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// Of one case over the repetitions.
+// The runs of one case over the repetitions.
 struct Runs {
-  std::vector<double> rates, ratios;  // to the plain run of the same repetition
+  std::vector<double> rates, ratios;  // ratios are to the plain run of the same repetition
   PairFigures last;
 };
 
@@ -230,7 +230,7 @@ json Print(const PairCase& c, const Runs& runs) {
   return row;
 }
 
-// Cases take turns within a repetition, behind one that does not count.
+// Cases alternate within a repetition, after one warm-up repetition.
 Status RunAll(const Pair& pair, const PairLoad& load, const std::vector<PairCase>& cases,
               int repetitions, json* report) {
   std::vector<Runs> all(cases.size());

@@ -16,10 +16,11 @@ using SteadyClock = std::chrono::steady_clock;
 
 struct Session {
   SequenceId target = -1, drafter = -1;
-  std::vector<TokenId> tokens;  // prompt and text; the models hold all but the last, or fewer
-  int depths = 0;               // of this round's draft
+  std::vector<TokenId>
+      tokens;      // prompt and text; the models have cached all but the last, or fewer
+  int depths = 0;  // of this round's draft
   std::vector<TokenId> draft;
-  std::vector<TokenId> fed;  // to the target: the last token and the draft
+  std::vector<TokenId> fed;  // run by the target: the last token and the draft
 };
 
 struct RoundEnd {
@@ -31,7 +32,7 @@ double SecondsSince(SteadyClock::time_point start) {
   return std::chrono::duration<double>(SteadyClock::now() - start).count();
 }
 
-// The first of equals, as a device has it.
+// The first among equals, like a device.
 TokenId Argmax(std::span<const float> row) {
   return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
 }
@@ -55,7 +56,8 @@ class Rounds {
   int Emitted(const Session& session) const {
     return static_cast<int>(session.tokens.size()) - load_.prompt_tokens;
   }
-  // What the drafter reads before it draws: the text behind what it holds, or its own last draw.
+  // What the drafter runs before it drafts: the text after its cached tokens, or its last draft
+  // token.
   std::span<const TokenId> Unfed(const Session& session) const {
     if (!session.draft.empty()) return std::span(session.draft).last(1);
     return std::span(session.tokens)
@@ -63,7 +65,7 @@ class Rounds {
   }
 
   Status ReadPrompts();
-  // One round of every session whose text is not complete; whether there was any.
+  // Runs one round of every session whose text is incomplete; returns whether there was one.
   Result<bool> RunRound();
   Status Draft(std::vector<Session*> drafting);
   Status DraftOnDevice(std::vector<Session*> drafting);
@@ -119,8 +121,8 @@ Status Rounds::Draft(std::vector<Session*> drafting) {
                                        : DraftStepByStep(std::move(drafting));
 }
 
-// As the drafter's loop does for greedy drafts of a fixed length (drafter/propose): as many depths
-// in one go as all have left.
+// Like the drafter's loop for greedy drafts of fixed length (drafter/propose): as many depths in
+// one go as all sessions have left.
 Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
   while (!drafting.empty()) {
     const auto left = [](const Session* session) {
@@ -188,7 +190,7 @@ Result<std::vector<RoundEnd>> Rounds::Verify(std::span<Session* const> live) {
   }
   ForwardOutput output;
   OUTRIDER_TRY(target_.Forward(batch, /*want_hidden=*/false, &output));
-  // As the verifier's engine does at temperature 0.
+  // Like the verifier's engine at temperature 0.
   RoundBatch rounds;
   for (const Session* session : live) {
     rounds.Add({}, DraftTree::Chain(session->draft, {}), {.sampling = {.temperature = 0}});
@@ -276,7 +278,7 @@ Status Check(const Model& target, const Model* drafter, const PairLoad& load, co
   OUTRIDER_TRY(least("sessions", c.sessions, 1));
   OUTRIDER_TRY(least("draft", c.draft, 0));
   OUTRIDER_TRY(least("prompt", load.prompt_tokens, 1));
-  // So that there are rounds behind the first one.
+  // So that there are rounds after the first one.
   OUTRIDER_TRY(least("tokens", load.tokens, c.draft + 2));
   if ((c.draft > 0) != (drafter != nullptr)) {
     return InvalidArgument("a drafter goes with drafts, and with nothing else");

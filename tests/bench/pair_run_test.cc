@@ -1,5 +1,5 @@
 // The pair benchmark's loop, built once with the CPU backend and once with the CUDA backend's
-// sources on the host. Checks no times.
+// sources on the host. Does not check times.
 #include "tests/bench/pair_run.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::unique_ptr<Model> Random(const ModelConfig& config) {
   return model.ok() ? std::move(*model) : nullptr;
 }
 
-// The same family of models, less and less like the first.
+// Models of the same family that differ from the first one more and more.
 std::unique_ptr<Model> Disturbed(double noise) {
   return MakeModel({.vocab_size = 64, .num_layers = 1, .noise = noise});
 }
@@ -40,7 +40,7 @@ struct Counts {
   int64_t rounds = 0, drafted = 0, accepted = 0;
 };
 
-// What the coins make of a text, by themselves.
+// The counts that the random numbers give for a text, computed separately.
 Counts Tossed(const PairLoad& load, const PairCase& c) {
   Counts counts;
   for (int s = 0; s < c.sessions; ++s) {
@@ -75,7 +75,7 @@ TEST(PairRun, KeepsWhatTheCoinsSayAndEmitsWhatWasAskedFor) {
     for (const auto& text : figures->texts) {
       EXPECT_EQ(text.size(), static_cast<size_t>(kLoad.tokens));
     }
-    // Those of the first rounds do not count.
+    // The tokens of the first rounds do not count.
     EXPECT_LT(figures->tokens, c.sessions * kLoad.tokens);
     EXPECT_GE(figures->tokens, c.sessions * (kLoad.tokens - 5));
   }
@@ -99,7 +99,7 @@ TEST(PairRun, SpeaksAsPlainDecodingDoesWhereTheModelsDecide) {
       ASSERT_TRUE(drafted.ok()) << drafted.status().ToString();
       EXPECT_EQ(drafted->texts, plain->texts);
       EXPECT_GT(drafted->accepted, 0);
-      // Its own equal is always right, so that only the end cuts a draft short.
+      // An equal model is always right, so only the end of the text cuts a draft short.
       EXPECT_EQ(drafted->accepted == drafted->drafted, noise == 0);
     }
   }
@@ -120,7 +120,7 @@ TEST(PairRun, RefusesWhatMakesNoSense) {
   EXPECT_EQ(code(drafter.get(), {.prompt_tokens = 21, .tokens = 5}, drafts),
             Code::kInvalidArgument);
   EXPECT_EQ(code(nullptr, {.prompt_tokens = 0}, {}), Code::kInvalidArgument);
-  // More than the cache holds.
+  // More than fits into the cache.
   EXPECT_EQ(code(nullptr, {.prompt_tokens = 200, .tokens = 40}, {}), Code::kResourceExhausted);
   EXPECT_EQ(target->free_pages(), target->total_pages());
 }

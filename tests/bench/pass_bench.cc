@@ -1,12 +1,12 @@
-// How long one forward pass takes, for cpu_race.py, which lets this program and other engines take
-// turns. Each line of standard input asks for a measurement, "sequences rows context passes": the
-// mean time of so many passes over `sequences` sequences, each with `rows` new tokens after
-// `context` held ones. The answer is a line of JSON.
+// The duration of one forward pass, for cpu_race.py, which alternates between this program and
+// other engines. Each line of standard input requests a measurement, "sequences rows context
+// passes": the mean time of that many passes over `sequences` sequences, each with `rows` new
+// tokens after `context` cached ones. The answer is a line of JSON.
 //
 //   echo "8 1 128 16" | pass_bench --model models/default/target
 //
-// A pass leaves the held tokens as they were. Logits are computed for every new token; without held
-// tokens (a prefill) for the last one of each sequence only.
+// A pass leaves the cached tokens unchanged. Logits are computed for every new token; without
+// cached tokens (a prefill) only for the last one of each sequence.
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -27,7 +27,7 @@
 namespace outrider {
 namespace {
 
-// The longest pass: a prefill, or 32 sequences of 16 rows.
+// The largest pass: a prefill, or 32 sequences of 16 rows.
 constexpr int kMaxBatchTokens = 512;
 
 void Must(const Status& status) {
@@ -44,8 +44,8 @@ T Must(Result<T> result) {
 
 struct PassShape {
   int sequences = 0;
-  int rows = 0;     // new tokens of each sequence
-  int context = 0;  // tokens that each sequence holds before
+  int rows = 0;     // new tokens per sequence
+  int context = 0;  // tokens that each sequence has cached before
   int passes = 0;
 };
 
@@ -53,7 +53,7 @@ class PassTimer {
  public:
   explicit PassTimer(Model* model) : model_(*model) {}
 
-  // Mean seconds of a pass. One that is not timed comes first.
+  // Mean duration of a pass in seconds, after one that is not timed.
   double MeanSeconds(const PassShape& shape) {
     Hold(shape.sequences, shape.context);
     const std::vector<TokenId> tokens = Tokens(shape.rows, 5);
@@ -77,8 +77,8 @@ class PassTimer {
     return tokens;
   }
 
-  // Makes at least `sequences` sequences hold `context` tokens each. They are kept for the next
-  // measurement with that context.
+  // Makes at least `sequences` sequences with `context` cached tokens each. They are kept for the
+  // next measurement with that context.
   void Hold(int sequences, int context) {
     if (context != context_) {
       for (const SequenceId sequence : held_) model_.Release(sequence);

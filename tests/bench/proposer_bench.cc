@@ -1,11 +1,11 @@
 // The proposers without a model at 100,000 tokens of text:
-//   append_ns   a token observed, over the whole text
-//   bytes       held then, a token
-//   observe_ns  a round's four tokens observed (median of the rounds that follow)
-//   draft_ns    a draft of up to 8 tokens (likewise), the clock's 30 ns included
-//   drafted     tokens a draft
-// zipf: Zipf's law over 32,000 ids, half of it pieces of 8 to 64 tokens of what came before. same:
-// one token. uniform: 32,000 ids without order. store: zipf, in 200 texts of earlier requests.
+//   append_ns   observing a token, averaged over the whole text
+//   bytes       memory used then, per token
+//   observe_ns  observing a round's four tokens (median over the following rounds)
+//   draft_ns    a draft of up to 8 tokens (likewise), including the clock's 30 ns
+//   drafted     tokens per draft
+// zipf: Zipf's law over 32,000 ids, half of it copies of 8 to 64 earlier tokens. same: one token.
+// uniform: 32,000 ids in random order. store: zipf, in 200 texts of earlier requests.
 // Run on one core: taskset -c 0 proposer_bench
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -28,14 +28,14 @@ constexpr int kRoundTokens = 4;
 constexpr int kDraft = 8;
 constexpr int kVocab = 32000;
 
-// For long spans: others run on the core, too.
+// For long spans, since other processes run on the core, too.
 double CpuNanoseconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
 }
 
-// For short ones: the CPU clock takes a system call.
+// For short spans, since reading the CPU clock takes a system call.
 double Nanoseconds() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double, std::nano>(now).count();
@@ -53,7 +53,7 @@ std::vector<TokenId> TextOf(const std::string& kind, size_t size) {
       size_t from = rng() % (text.size() - 64);
       for (size_t n = 8 + rng() % 57; n > 0; --n) text.push_back(text[from++]);
     } else {
-      // The inverse of Zipf's law: ranks are spread evenly on a logarithmic scale.
+      // The inverse of Zipf's law: ranks are uniform on a logarithmic scale.
       text.push_back(static_cast<TokenId>(std::pow(kVocab, uniform(rng))) - 1);
     }
   }
@@ -74,7 +74,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// A session that goes on with `text`, and drafts behind each kRoundTokens of it.
+// A session whose text continues with `text`, and which drafts after every kRoundTokens tokens.
 void TimeRounds(benchmark::State& state, LocalProposer* proposer, LocalSource source,
                 std::span<const TokenId> text) {
   std::vector<double> observe, draft;
@@ -106,7 +106,7 @@ void BM_Session(benchmark::State& state, LocalSource source, const std::string& 
   }
 }
 
-// A session with little text of its own over a store that is full.
+// A session with little text of its own and a full store.
 void BM_Store(benchmark::State& state) {
   const std::vector<TokenId> text = TextOf("zipf", kTokens + kRounds * kRoundTokens);
   const std::span<const TokenId> all(text);

@@ -15,18 +15,18 @@ namespace outrider {
 
 ModelConfig Llama8B();  // Llama 3.1 8B
 ModelConfig Llama1B();  // Llama 3.2 1B
-// A pair that a test can run.
+// A pair small enough for a test.
 ModelConfig TinyTarget();
 ModelConfig TinyDrafter();
 
-// Random bits of bf16 values around 0.02; every matrix is a view of it.
+// Random bits of bf16 values around 0.02; every matrix is a view into them.
 class RandomWeights {
  public:
   explicit RandomWeights(size_t elements);
-  // As many as the largest matrix of `config` has.
+  // With as many elements as the largest matrix of `config`.
   explicit RandomWeights(const ModelConfig& config);
 
-  // REQUIRES: it has as many elements.
+  // REQUIRES: it has at least as many elements.
   Result<std::unique_ptr<PackedMatrix>> Matrix(Backend& backend, int64_t out, int64_t in,
                                                WeightType type = WeightType::kBf16) const;
   Result<Weights> Make(const ModelConfig& config, Backend& backend,

@@ -1,11 +1,10 @@
-// Every verification rule beside the softmax of the target rows that it comes by: one round of g =
-// 8, draft rows of 64 entries, over rows like a language model's (Zipf's law with noise; the draft
-// is the target with noise on its logits).
+// Every verification rule compared with the softmax of the target rows that it visits: one round of
+// g = 8, draft rows of 64 entries, over rows like a language model's (Zipf's law with noise; the
+// draft is the target with noise on its logits).
 //   softmax_us  softmax of the visited rows
-//   rule_us     the rule itself on rows that are ready: all but the softmax
+//   rule_us     the rule itself on finished rows: everything except the softmax
 //   times       (softmax + rule) / softmax: what verification adds to the rows' normalisation; rule
-//   /
-//               softmax for gumbel, which takes logits
+//     / softmax for gumbel, which uses logits
 // Run on one core: taskset -c 0 rules_bench
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -36,7 +35,7 @@ double CpuSeconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// Logits of a row: a shuffled Zipf law, so that the likely tokens lie anywhere.
+// Logits of a row: a shuffled Zipf distribution, so that likely tokens may be anywhere.
 std::vector<float> TargetLogits(int vocab, uint64_t seed) {
   std::mt19937_64 rng(seed);
   std::normal_distribution<float> noise(0.f, 0.5f);
@@ -58,12 +57,13 @@ std::vector<float> DraftProbs(const std::vector<float>& logits, uint64_t seed) {
 }
 
 struct Rounds {
-  std::vector<std::vector<float>> logits;  // by depth: all nodes of a depth have the same law
+  std::vector<std::vector<float>>
+      logits;  // by depth: all nodes of a depth have the same distribution
   std::vector<std::vector<float>> probs;
   std::vector<DraftTree> trees;
 };
 
-// Distinct drafts of the same rows, so that turns differ in what is accepted.
+// Distinct drafts from the same rows, so that turns differ in what is accepted.
 Rounds MakeRounds(Rule rule, int vocab, int k) {
   Rounds rounds;
   std::vector<DraftDistribution> laws;
@@ -108,7 +108,7 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
         return rounds.probs[static_cast<size_t>(tree.depth(node))];
       };
       double begin = CpuSeconds();
-      if (rule == Rule::kGumbel) {  // as the engine has it: logits, no softmax
+      if (rule == Rule::kGumbel) {  // like the engine: logits, no softmax
         benchmark::DoNotOptimize(testing::VerifyMatch(tree, [&](int node) {
           seen[static_cast<size_t>(node)] = true;
           const auto depth = static_cast<uint32_t>(tree.depth(node));
@@ -135,7 +135,7 @@ void BM_Rule(benchmark::State& state, Rule rule, int vocab, int k) {
   state.counters["softmax_us"] = softmax / n * 1e6;
   state.counters["rule_us"] = verify / n * 1e6;
   state.counters["rows"] = static_cast<double>(visited) / n;
-  // Gumbel takes logits: no softmax comes in front of it.
+  // Gumbel uses logits, so there is no softmax before it.
   state.counters["times"] = (rule == Rule::kGumbel ? verify : softmax + verify) / softmax;
 }
 

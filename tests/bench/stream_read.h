@@ -1,4 +1,4 @@
-// The yardstick of the kernel benchmarks: reading memory once, in order, as fast as one core can.
+// The reference of the kernel benchmarks: reading memory once, in order, as fast as one core can.
 #pragma once
 
 #include <cstddef>

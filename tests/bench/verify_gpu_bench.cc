@@ -1,7 +1,7 @@
-// How long a device takes to verify a step's drafts: rows of 131,072 random logits, 32 sessions of
-// 4 sequences of 8 tokens with laws of 64 entries, by rule.
+// How long a device takes to verify a step's drafts, by rule: rows of 131,072 random logits, 32
+// sessions of 4 sequences of 8 tokens with draft distributions of 64 entries.
 //   verify_gpu_bench [--json FILE]
-// Exit code 0 and the word "skipped" without a device.
+// Without a device it prints "skipped" and exits with code 0.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ std::unique_ptr<CudaBuffer> Must(Result<std::unique_ptr<CudaBuffer>> buffer) {
   std::exit(1);
 }
 
-// Sequences that part at the root. The target's logits follow the laws, so that drafts stand.
+// Sequences that diverge at the root. The target's logits follow the draft distributions, so that
+// drafts are accepted.
 RoundBatch RandomBatch(const RoundSpec& spec, const RowSampling& sampling,
                        std::vector<float>& logits) {
   std::mt19937_64 random(1);
@@ -45,11 +46,11 @@ RoundBatch RandomBatch(const RoundSpec& spec, const RowSampling& sampling,
     for (int node = 0; node < kRowsPerSession; ++node, row += kVocab) {
       const size_t from = random() % (noise.size() - kVocab);
       std::copy_n(noise.begin() + static_cast<std::ptrdiff_t>(from), kVocab, row);
-      // Node 1 + j is the first of sequence j, its depth d is node 1 + j + d * kSequences.
+      // Node 1 + j is the first of sequence j; at depth d its node is 1 + j + d * kSequences.
       if (node > kSequences * (kLength - 1)) continue;  // a leaf
       DraftDistribution even;
       for (int i = 0; i < kEntries; ++i) {
-        // A child's token is its sequence's number: one of the likely ones.
+        // A child's token is its sequence's number, which is one of the likely tokens.
         even.ids.push_back(i);
         even.weights.push_back(65536 / kEntries);
         row[i] = 12.f + 0.5f * row[i];
@@ -65,7 +66,7 @@ RoundBatch RandomBatch(const RoundSpec& spec, const RowSampling& sampling,
 
 struct Measured {
   double milliseconds = 0;
-  double accepted = 0;  // tokens a round
+  double accepted = 0;  // tokens per round
 };
 
 Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
@@ -76,7 +77,7 @@ Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   const auto rows = Must(CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
   const Stream stream;
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
-  // Memory that is not pinned may be on its way still, and the stream does not wait for that.
+  // The copy of pageable memory may still be in progress, and the stream does not wait for it.
   MustSucceed(cudaDeviceSynchronize(), "copying");
   DeviceRounds rounds(&stream);
   cudaEvent_t begin = nullptr, end = nullptr;

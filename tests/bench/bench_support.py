@@ -1,4 +1,5 @@
-"""What the benchmarks that start services share: the services as processes, load on them, their metrics, tables."""
+"""Shared by the benchmarks that start services: the services as processes, load on them, their
+metrics, tables."""
 import json
 import os
 import re
@@ -51,7 +52,8 @@ def write_json(args, results) -> None:
 
 
 def deepen(args, source: Path, layers: int, folder: Path) -> Path:
-    """The checkpoint with further layers that change nothing: as slow as one that does not fit the cache."""
+    """The checkpoint with additional layers that change nothing: as slow as one that does not fit
+    into the cache."""
     path = folder / f"{source.name}-{layers}"
     if layers == 0:
         return source
@@ -61,7 +63,7 @@ def deepen(args, source: Path, layers: int, folder: Path) -> Path:
 
 
 class Processes:
-    """Programs of the build, ended together in the reverse order of their start."""
+    """Programs of the build, terminated together in the reverse order of their start."""
 
     def __init__(self, args):
         self.args = args
@@ -83,7 +85,8 @@ class Processes:
 
 
 class Service:
-    """A verifier, and its drafter if it has one: a process behind a delay ("split") or inside ("colocated")."""
+    """A verifier, and its drafter if it has one: a process behind a delay ("split") or inside
+    ("colocated")."""
 
     def __init__(self, args, name: str, target: Path, *, drafter: Path | None = None, split: bool = True,
                  rtt_ms: float = 0, ahead: bool = False, cores: str = "0", drafter_cores: str = "1",
@@ -159,7 +162,8 @@ class Service:
         return json.loads(run.stdout)
 
     def load(self, flags, concurrency: int, warm: float, seconds: float) -> dict:
-        """Rates in a window with all sessions running: neither the start nor the end of the load counts."""
+        """Rates in a window with all sessions running: neither the start nor the end of the load
+        counts."""
         command = self.bench_command([*flags, "--concurrency", concurrency, "--requests", 1000000])
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
             while self.metrics()["num_requests_running"] == 0:
@@ -201,7 +205,8 @@ class Service:
         return scrape(self.drafter_metrics_address) if self.drafter_metrics_address else {}
 
     def pinned_cpu_seconds(self) -> float:
-        """CPU time of the threads that --cores has pinned: the engine's, with one compute thread."""
+        """CPU time of the threads that --cores has pinned: the engine's, with one compute
+        thread."""
         tasks = Path(f"/proc/{self.verifier.pid}/task")
         return sum(int((tasks / str(tid) / "schedstat").read_text(encoding="utf-8").split()[0]) * 1e-9
                    for tid in map(int, os.listdir(tasks)) if len(os.sched_getaffinity(tid)) == 1)
@@ -215,7 +220,7 @@ class Service:
 
 
 def scrape(address: str) -> dict[str, float]:
-    """Our metrics without their prefix, summed over labels; no histogram buckets."""
+    """Our metrics without their prefix, summed over labels; without histogram buckets."""
     with urllib.request.urlopen(f"http://{address}/metrics") as page:
         text = page.read().decode()
     values: dict[str, float] = {}

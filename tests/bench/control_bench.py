@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Tokens/s of every fixed draft length, of no drafts and of the controller, cell by cell.
 
-A cell is a domain of the prompts (or all of them), a concurrency and an added round trip. Within a cell the
-settings take turns, several times over, on one verifier and one drafter; rates are those of a window with all
-sessions running. No drafts are measured twice over, as often as the controller: what the two differ by is the
-machine's doing, and a difference to the controller that is no larger says nothing. Prints a Markdown table and,
-with --svg, draws it. Cells that --cells FILE holds are not measured again.
+A cell is a domain of the prompts (or all of them), a concurrency and an added round trip. Within a
+cell the settings alternate several times on one verifier and one drafter; rates are those of a
+window with all sessions running. No drafts are measured twice as often, as often as the controller:
+the difference between these two is noise of the machine, and a difference to the controller that is
+no larger is not significant. Prints a Markdown table and, with --svg, draws it. Cells that --cells
+FILE contains are not measured again.
 """
 import argparse
 import json
@@ -28,7 +29,8 @@ OFF, AGAIN, ADAPTIVE = "off", "off again", "adaptive"
 
 
 def turn(lengths: list[int]) -> list[tuple[str, list[str]]]:
-    """The settings of one turn: those that the bounds are about stand around every two lengths, in changing order."""
+    """The settings of one turn: those that the bounds compare surround every two lengths, in
+    changing order."""
     off = ["--speculation", "off"]
     bounds = [(OFF, off), (ADAPTIVE, []), (AGAIN, off)]
     settings = list(bounds)
@@ -40,10 +42,10 @@ def turn(lengths: list[int]) -> list[tuple[str, list[str]]]:
 
 
 def run_cell(args, service: Service, prompts: Path, concurrency: int) -> dict[str, list[float]]:
-    """Speeds by setting, one a turn."""
+    """Speeds by setting, one per turn."""
     service.args.prompts = prompts
     flags = ["--max-tokens", args.max_tokens, "--temperature", args.temperature]
-    service.load(flags, concurrency, 0, args.learn)  # shows the controller what things cost
+    service.load(flags, concurrency, 0, args.learn)  # lets the controller learn the costs
     speeds: dict[str, list[float]] = {}
     for _ in range(args.repetitions):
         runs: dict[str, list[float]] = {}
@@ -60,13 +62,13 @@ def ratio(speeds: dict[str, list[float]], over: str, under: str) -> float:
 
 
 def over_off(speeds: dict[str, list[float]]) -> float:
-    """The controller's speed over that of no drafts, of all windows."""
+    """The controller's speed relative to no drafts, over all windows."""
     off = [(a + b) / 2 for a, b in zip(speeds[OFF], speeds[AGAIN])]
     return ratio({**speeds, OFF: off}, ADAPTIVE, OFF)
 
 
 def draw(path: Path, cells: list[dict]) -> None:
-    """Speed over no drafts: a dot for each fixed length, a bar for the controller."""
+    """Speed relative to no drafts: a dot for each fixed length, a bar for the controller."""
     width, height, left = 60 * len(cells) + 80, 320, 60
     top = max(1.2, max(ratio(c["speeds"], name, OFF) for c in cells for name in c["speeds"]) * 1.05)
 

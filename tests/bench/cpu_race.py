@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Outrider beside llama.cpp, OpenVINO and transformers on the CPU, those of them that are installed: the same tensors in
-each, threads pinned alike, turns interleaved. Trust the ratios of paired turns, not the absolute figures.
+"""Outrider compared with llama.cpp, OpenVINO and transformers on the CPU, as far as they are
+installed: the same tensors in each, threads pinned alike, turns interleaved. Trust the ratios of
+paired turns, not the absolute figures.
 
-Forward passes of a model of random weights (--shape), precision by precision: decode by batch size, prefill, rows of
-verification. Texts of a real pair (--target, --drafter), plain and speculative. Prints Markdown. With --against, prints
-the ratios of ours that have fallen by more than they scatter; the exit code is then 1.
+Forward passes of a model with random weights (--shape), by precision: decode by batch size,
+prefill, rows of verification. Texts of a real pair (--target, --drafter), plain and speculative.
+Prints Markdown. With --against, prints our ratios that have fallen by more than their spread; the
+exit code is then 1.
 
   tests/bench/cpu_race.py --llama-cpp /path/to/llama.cpp/build --gguf-python /path/to/python \\
       --openvino-python /path/to/python --transformers-python /path/to/python --json race.json
@@ -34,7 +36,7 @@ class Race:
         self.skipped: list[str] = []
 
     def start(self, makers: dict, *arguments) -> list:
-        """Those that run here, of which ours must be one."""
+        """The engines that can run here, which must include ours."""
         engines = []
         for name, maker in makers.items():
             try:
@@ -51,7 +53,7 @@ class Race:
         return engines
 
     def measure(self, group: str, engines: list, cases: list[Case]) -> None:
-        """Engines take turns within each case, in an order that changes."""
+        """Engines alternate within each case, in a changing order."""
         group_runs = self.runs.setdefault(group, {str(case): {} for case in cases})
         for repetition in range(self.args.repetitions):
             progress(f"{group}: {repetition + 1} of {self.args.repetitions}")
@@ -153,7 +155,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def compare(report: dict, path: Path) -> int:
-    """Prints what has become slower, and gives the exit code."""
+    """Prints what has become slower, and returns the exit code."""
     stored = json.loads(path.read_text(encoding="utf-8"))
     if stored["processor"] != report["processor"]:
         print(f"{path} was measured on {stored['processor']}, this is {report['processor']}: "

@@ -1,5 +1,6 @@
-"""cpu_race without any other engine: statistics, tables, what counts as a regression, what is skipped. Made-up programs
-answer for pass_bench and llama-batched-bench. Called by ctest: cpu_race_test.py SOURCE_DIR BIN_DIR."""
+"""cpu_race without any other engine: statistics, tables, what counts as a regression, what is
+skipped. Fake programs answer for pass_bench and llama-batched-bench. Called by ctest:
+cpu_race_test.py SOURCE_DIR BIN_DIR."""
 import json
 import os
 import subprocess
@@ -12,14 +13,14 @@ sys.path.insert(0, str(BENCH))
 from race_cases import Case, parse_case  # noqa: E402
 from race_ratios import Ratio, markdown, our_ratios, ratio, regressions  # noqa: E402
 
-# A pass takes 10 ms for each sequence and 1 ms for each further row, times `slower`.
+# A pass takes 10 ms per sequence and 1 ms per further row, times `slower`.
 PASS_BENCH = """import sys
 print('{{"engine": "Outrider"}}', flush=True)
 for line in sys.stdin:
     sequences, rows, context, passes = map(int, line.split())
     print('{{"seconds": %f}}' % ({slower} * (0.01 * sequences + 0.001 * (rows - 1))), flush=True)
 """
-# 20 ms for each sequence, 60 ms for each prompt.
+# 20 ms per sequence, 60 ms per prompt.
 BATCHED_BENCH = """import sys
 flags = dict(zip(sys.argv[1:], sys.argv[2:]))
 if '--version' in sys.argv:
@@ -36,7 +37,7 @@ def program(path: Path, text: str) -> None:
 
 
 def test_ratios_are_of_paired_turns() -> None:
-    # The machine slows down a hundredfold in the middle; what belongs together stays comparable.
+    # The machine slows down a hundredfold in the middle; paired turns remain comparable.
     assert ratio([2, 400, 4], [1, 200, 2]) == Ratio(2, 0)
     scattered = ratio([1, 2, 3, 4, 5], [1, 1, 1, 1, 1])
     assert (scattered.median, scattered.spread) == (3, 2), scattered
@@ -102,7 +103,7 @@ def test_race_skips_what_is_missing_and_compares() -> None:
         program(folder / "build" / "bin" / "pass_bench", PASS_BENCH.format(slower=1.5))
         code, out, _ = race(folder, "--llama-cpp", folder / "llama", "--against", stored)
         assert code == 1 and "f32, decode 1, over llama.cpp: 1.33 ± 0.00 now, 2.00 ± 0.00 stored" in out, out
-        assert "over our" not in out, out  # all of our passes became slower alike
+        assert "over our" not in out, out  # all of our passes became slower by the same factor
 
 
 for test in (test_ratios_are_of_paired_turns, test_regressions_are_beyond_both_spreads,

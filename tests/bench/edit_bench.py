@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Code editing: tokens/s where the text repeats a function of its prompt with names changed.
 
-The target is a model made to copy (make_copying_checkpoint), deepened until a step takes some milliseconds. Side by
-side: no drafts, the default drafter at fixed lengths, prompt lookup and the suffix automaton at fixed lengths (each a
-verifier of its own, --policy fixed:ARM,..), and the controller, for which all of these compete. Settings take turns
-within a cell (a temperature, a rule, a concurrency), figures are medians; trust the ratios. With --store the same
-client asks a second time, for a function with one more line, with and without --store-tokens.
+The target is a model constructed to copy (make_copying_checkpoint), deepened until a step takes
+some milliseconds. Compared are: no drafts, the default drafter at fixed lengths, prompt lookup and
+the suffix automaton at fixed lengths (each a separate verifier, --policy fixed:ARM,..), and the
+controller, for which all of these compete. Settings alternate within a cell (a temperature, a rule,
+a concurrency), figures are medians; trust the ratios. With --store the same client asks a second
+time, for a function with one more line, with and without --store-tokens.
 """
 import argparse
 import json
@@ -23,14 +24,14 @@ RENAMES = ["line=msg", "items=values", "key=pos", "number=count"]
 CELLS = {"greedy": ["--temperature", "0"],
          "block": ["--temperature", "1", "--rule", "block"],
          "multipath-block": ["--temperature", "1", "--rule", "multipath-block"]}
-# A fixed arm and what stands in for it where the text gives fewer tokens.
+# A fixed arm and its replacements where the text gives fewer tokens.
 LOCAL = {f"{source}-{length}": ",".join(f"{source}-{kind}{n}" for n in lengths if n <= length
                                         for kind in ("strong-", ""))
          for source, lengths in [("lookup", (8, 4)), ("suffix", (16, 8, 4))] for length in lengths}
 
 
 def arm_totals(service: Service) -> dict[tuple[str, str], float]:
-    """By arm and what is counted: rounds, tokens, seconds."""
+    """Totals by arm and quantity: rounds, tokens, seconds."""
     with urllib.request.urlopen(f"http://{service.metrics_address}/metrics") as page:
         found = re.findall(r'^outrider_spec_decode_arm_(rounds|tokens|seconds)_total\{.*?arm="([^"]+)".*?\} (\S+)$',
                            page.read().decode(), re.M)
@@ -61,7 +62,7 @@ def service(args, name: str, target: Path, *, flags, drafter: bool) -> Service:
 
 
 def settings(args, cell: str) -> dict[str, tuple[str, list]]:
-    """Setting: which verifier, and the request's flags."""
+    """For each setting, its verifier and the request's flags."""
     out = {"off": ("adaptive", ["--speculation", "off"])}
     for length in args.lengths:
         out[f"draft-1x{length}"] = ("adaptive", ["--draft-length", length])
@@ -76,7 +77,7 @@ def settings(args, cell: str) -> dict[str, tuple[str, list]]:
 def run_cell(args, services: dict[str, Service], cell: str, concurrency: int) -> dict:
     speeds, per_round, arms = {}, {}, {}
     common = [*CELLS[cell], "--concurrency", concurrency, "--requests", max(args.requests, 2 * concurrency)]
-    services["adaptive"].bench(common)  # shows the controller what things cost
+    services["adaptive"].bench(common)  # lets the controller learn the costs
     for _ in range(args.repetitions):
         for name, (at, flags) in settings(args, cell).items():
             before = arm_totals(services[at])
@@ -95,7 +96,7 @@ def run_cell(args, services: dict[str, Service], cell: str, concurrency: int) ->
 
 
 def second_edits(args, folder: Path) -> Path:
-    """The prompts with one more line in the function, behind its first."""
+    """The prompts with one more line in the function, after its first."""
     out = []
     for prompt in map(json.loads, args.prompts.read_text(encoding="utf-8").splitlines()):
         lines = prompt["prompt"].split("\n")
@@ -174,7 +175,7 @@ def main() -> None:
                 for concurrency in args.concurrency:
                     for cell in args.cells:
                         results["cells"].append(run_cell(args, services, cell, concurrency))
-                        write_json(args, results)  # what is there, should the rest be given up
+                        write_json(args, results)  # keeps partial results if the rest is aborted
                         of_off = results["cells"][-1]["ratios"]["adaptive"]
                         progress(f"{cell}, {concurrency} at once: adaptive over off {of_off:.2f}")
         if args.store:

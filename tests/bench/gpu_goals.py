@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the results of gpu_bench and verify_gpu_bench against the goals of docs/gpu.md.
+"""Compares the results of gpu_bench and verify_gpu_bench with the goals of docs/gpu.md.
 
-    gpu_goals.py FOLDER    FOLDER has gpu_bench.json and verify_gpu_bench.json; what is missing there
-                           is not judged. Writes FOLDER/goals.json.
+    gpu_goals.py FOLDER    FOLDER has gpu_bench.json and verify_gpu_bench.json; missing results are
+                           not judged. Writes FOLDER/goals.json.
 """
 
 import json
@@ -14,12 +14,12 @@ def find(steps: list, what: str, sessions: int, rows: int, context: int) -> dict
     wanted = (what, sessions, rows, context)
     for step in steps:
         if (step["what"], step["sessions"], step["rows"], step["context"]) == wanted:
-            return step if "seconds" in step else None  # it may not have come to it, or not fit
+            return step if "seconds" in step else None  # it may not have been reached, or not fit
     return None
 
 
 def goals(bench: dict, verification: dict) -> list[tuple[str, float | None, float, str]]:
-    """[(goal, measured, limit, "at least" or "at most")]; measured is None where it is missing."""
+    """[(goal, measured, limit, "at least" or "at most")]; measured is None if it is missing."""
     steps = bench.get("steps", [])
     context = bench.get("context", 0)
     result = []
@@ -31,7 +31,7 @@ def goals(bench: dict, verification: dict) -> list[tuple[str, float | None, floa
     eight = find(steps, "verify", 1, 8, context)
     ratio = eight["seconds"] / one["seconds"] if one and eight else None
     result.append(("verify 8 rows of a session: times of 1 row", ratio, 1.15, "at most"))
-    # The step that verify_gpu_bench verifies: 32 sessions of 4 sequences of 8 tokens.
+    # The step whose drafts verify_gpu_bench verifies: 32 sessions of 4 sequences of 8 tokens.
     forward = find(steps, "verify", 32, 33, context)
     for rule, measured in verification.items():
         share = measured["milliseconds"] / 1e3 / forward["seconds"] if forward else None

@@ -1,4 +1,4 @@
-"""gpu_goals on results that are made up. Called by ctest: gpu_goals_test.py SOURCE_DIR BIN_DIR."""
+"""gpu_goals on made-up results. Called by ctest: gpu_goals_test.py SOURCE_DIR BIN_DIR."""
 import json
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def step(what: str, sessions: int, rows: int, seconds: float, floor: float, cont
 def test_each_goal() -> None:
     bench = {"context": 1024,
              "steps": [step("decode", 1, 1, 5e-3, 4.1e-3), step("decode", 8, 1, 5e-3, 4.1e-3),
-                       step("decode", 8, 1, 50e-3, 4.1e-3, context=4096),  # of another context
+                       step("decode", 8, 1, 50e-3, 4.1e-3, context=4096),  # another context
                        step("decode", 32, 1, 10e-3, 5e-3), step("verify", 1, 8, 5.5e-3, 4.1e-3),
                        step("verify", 32, 33, 40e-3, 20e-3)]}
     report, out = judge(bench, {"block": {"milliseconds": 0.6}, "spectr": {"milliseconds": 1.0}})

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Speed and accepted length of a model pair, with and without speculation.
 
-Starts one verifier and one drafter pinned to a core each, runs `outrider bench` over the prompts for
-every setting in turn, several times over, and prints a Markdown table of medians. Settings take turns
-within each repetition, so that a noisy neighbour hits all of them; the figures to trust are the ratios.
+Starts one verifier and one drafter pinned to a core each, runs `outrider bench` over the prompts
+for every setting in turn, several times, and prints a Markdown table of medians. Settings alternate
+within each repetition, so that a noisy neighbour affects all of them; the figures to trust are the
+ratios.
 """
 import argparse
 import json
@@ -40,7 +41,8 @@ def main() -> None:
                  service_flags=["--bf16-activations"] * args.bf16_activations) as pair:
         for repetition in range(args.repetitions):
             for name, flags in cases.items():
-                # Another seed each repetition: the accepted length is a mean over all of them.
+                # A different seed in each repetition: the accepted length is a mean over all of
+                # them.
                 seed = ["--seed", str(1 + repetition * args.requests)]
                 runs[name].append(pair.bench([*load, *flags, *seed]))
                 progress(f"{repetition + 1}/{args.repetitions} {name}: "

@@ -1,5 +1,5 @@
-"""What the two halves of the pair comparison share: their flags, the coins that say which draft tokens stand
-(draft_coins.h has them too), and what these make of a text."""
+"""Shared by the two halves of the pair comparison: their flags, the random numbers that decide which
+draft tokens are accepted (also in draft_coins.h), and the resulting counts for a text."""
 import argparse
 import dataclasses
 import statistics
@@ -11,7 +11,7 @@ MASK = (1 << 64) - 1
 @dataclasses.dataclass(frozen=True)
 class Case:
     sessions: int
-    draft: int  # tokens a round; 0: plain decoding
+    draft: int  # tokens per round; 0: plain decoding
     acceptance: float | None = None  # None: what the models agree on
 
     @property
@@ -19,11 +19,11 @@ class Case:
         return "own" if self.acceptance is None else f"{self.acceptance:g}"
 
     def line(self) -> str:
-        """As a request for one turn."""
+        """The line that requests one turn."""
         return f"{self.sessions} {self.draft} {self.chance}"
 
     def describe(self) -> dict:
-        """For a report, as pair_gpu_bench has it."""
+        """For a report, as in pair_gpu_bench."""
         acceptance = {"acceptance": "own" if self.acceptance is None else self.acceptance}
         return {"sessions": self.sessions, "draft": self.draft, **(acceptance if self.draft else {})}
 
@@ -59,7 +59,7 @@ def add_pair_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def pair_flags(args) -> list[str]:
-    """Those that both halves are started with."""
+    """The flags with which both halves are started."""
     flags = []
     for name in ("device", "shape", "target", "drafter", "dtype", "threads", "prompt", "tokens", "draft",
                  "acceptance", "sessions", "seed"):
@@ -69,7 +69,7 @@ def pair_flags(args) -> list[str]:
 
 
 def cases_of(args) -> list[Case]:
-    """Of each number of sessions: plain decoding, then the rest."""
+    """For each number of sessions: plain decoding, then the rest."""
     cases = []
     for sessions in map(int, args.sessions.split(",")):
         cases.append(Case(sessions, 0))
@@ -87,8 +87,8 @@ def draft_token_stands(seed: int, session: int, position: int, acceptance: float
 
 
 def tossed(case: Case, tokens: int, seed: int) -> Counts:
-    """Of all sessions: what the coins make of texts of so many tokens. The last token is never drafted: there would
-    be none behind it."""
+    """The counts that the random numbers give for texts of this length, over all sessions. The last
+    token is never drafted, since none would follow it."""
     rounds = all_drafted = accepted = 0
     for session in range(case.sessions):
         position = 0
@@ -105,7 +105,7 @@ def tossed(case: Case, tokens: int, seed: int) -> Counts:
 
 
 def expect_counts(who: str, case: Case, figures: dict, tokens: int, seed: int) -> None:
-    """Ends the program if a run was not what it should have been."""
+    """Exits the program if a run did not have the expected counts."""
     got = Counts(figures["rounds"], figures["drafted"], figures["accepted"])
     if case.draft == 0:
         expected = Counts(tokens * case.sessions, 0, 0)
@@ -118,5 +118,5 @@ def expect_counts(who: str, case: Case, figures: dict, tokens: int, seed: int) -
 
 
 def median_ratio(a: list[float], b: list[float]) -> float:
-    """Of runs that belong together."""
+    """The median of the ratios of paired runs."""
     return statistics.median(x / y for x, y in zip(a, b))

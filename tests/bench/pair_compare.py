@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Outrider's pair_gpu_bench and Hugging Face transformers' generate and assisted generation side by side: the same
-shapes, prompts, lengths, draft tokens and coins. Both programs hold their models all the time and run one text at a
-time, in turns; the figures to trust are the ratios of turns that stand beside each other.
+"""Compares Outrider's pair_gpu_bench with Hugging Face transformers' generate and assisted
+generation: the same shapes, prompts, lengths, draft tokens and random numbers. Both programs keep
+their models loaded and run one text at a time, alternately; the figures to trust are the ratios of
+adjacent turns.
 
-Without torch or transformers (see --python), or without the device in torch, that half is skipped and said so.
+Without torch or transformers (see --python), or without the device in torch, that half is skipped,
+with a message.
 """
 import argparse
 import json
@@ -22,7 +24,7 @@ class Half(TurnProcess):
 
     def __init__(self, name: str, command: list[str], speculates):
         super().__init__(name, command)
-        self.speculates = speculates  # whether it can, with so many sessions
+        self.speculates = speculates  # whether it supports drafts with this many sessions
         self.device = self.skipped = None
 
     def start(self) -> dict:
@@ -82,7 +84,8 @@ class Comparison:
         return rows
 
     def expect_same_texts(self) -> None:
-        """Where weights are the same and the models decide: all texts of session 0 are plain decoding's."""
+        """If weights are the same and the models decide: all texts of session 0 are plain
+        decoding's."""
         texts = {(name, case): run["text"] for (name, case), runs in self.runs.items() for run in runs
                  if case.acceptance is None}
         (first, text), *others = texts.items()
@@ -128,7 +131,7 @@ def main() -> None:
               Half("transformers", [args.python, "-B", str(script), *pair_flags(args), "--cache", args.cache,
                                     "--turns"], lambda sessions: sessions == 1)]
     for half in halves:
-        half.start()  # one behind the other: if memory is short, it is transformers' half that says so
+        half.start()  # one after another: if memory is short, transformers' half reports it
         print(f"{half.name}: " + (f"skipped: {half.skipped}" if half.skipped else half.device), flush=True)
         if halves[0].skipped is not None:
             break

@@ -1,6 +1,7 @@
-"""pair_compare at tiny shapes on the CPU: counts are the coins', and with the same weights all texts are the same.
-Called by ctest: pair_compare_test.py SOURCE_DIR BIN_DIR. OUTRIDER_PYTHON names a Python with torch and transformers;
-without those the comparison's other half is skipped, which is what is tested then."""
+"""pair_compare at tiny shapes on the CPU: counts match the random numbers, and with the same weights
+all texts are the same. Called by ctest: pair_compare_test.py SOURCE_DIR BIN_DIR. OUTRIDER_PYTHON
+names a Python with torch and transformers; without those the comparison's other half is skipped,
+which is then what is tested."""
 import json
 import os
 import subprocess
@@ -25,7 +26,7 @@ def compare(*flags: str) -> tuple[dict, str]:
 
 
 def test_counts() -> None:
-    # pair_compare checks the counts of every run against the coins itself.
+    # pair_compare itself checks the counts of every run against the random numbers.
     report, out = compare("--draft", "3", "--acceptance", "0.6", "--sessions", "1,2")
     skipped = report["halves"]["transformers"]["skipped"]
     assert (f"transformers: skipped: {skipped}" in out) == (skipped is not None), out
@@ -45,7 +46,7 @@ def test_texts() -> None:
         for model, flags in ((target, []), (drafter, ["noise=0.2"])):
             subprocess.run([*make, model, *shape, *flags], check=True)
             config = Path(model) / "config.json"
-            # transformers goes by it, Outrider by the architecture.
+            # transformers uses this field, Outrider the architecture.
             config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), "model_type": "llama"}),
                               encoding="utf-8")
         report, out = compare("--target", target, "--drafter", drafter, "--draft", "3", "--acceptance", "own",

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What `outrider plan` says, from times measured here, against what the layouts then do.
+"""Compares the predictions of `outrider plan`, from times measured here, with the measured layouts.
 
-The default pair, both deepened by layers that change nothing (deepen_checkpoint), on two cores: the verifier on core
-0; a drafter on core 1 behind an added round trip, or in the verifier's process and on its core. First the times that
-the calculator asks for are taken from metrics, with one request at a time and none of the layouts compared; then each
-layout is measured with one request and with several. Prints Markdown.
+The default pair, both deepened by layers that change nothing (deepen_checkpoint), on two cores: the
+verifier on core 0; a drafter on core 1 behind an added round trip, or in the verifier's process and
+on its core. First the times that the calculator needs are taken from metrics, with one request at a
+time and none of the compared layouts; then each layout is measured with one request and with
+several. Prints Markdown.
 """
 import argparse
 import json
@@ -20,7 +21,7 @@ LAYOUTS = ("plain", "colocated", "split", "ahead")
 
 
 def acceptance_of(tokens: float, length: int) -> float:
-    """The chance by which so many tokens come of a round: the geometric series, the other way round."""
+    """The acceptance rate for this many tokens per round: inverts the geometric series."""
     low, high = 0.0, 0.9999
     for _ in range(60):
         middle = (low + high) / 2
@@ -34,7 +35,7 @@ def per_count(after: dict, before: dict, name: str) -> float:
 
 
 def calibrate(args, service: Service) -> dict:
-    """Times in milliseconds, of one request and of several."""
+    """Times in milliseconds, for one request and for several."""
     off, on = ["--speculation", "off"], ["--draft-length", args.draft_length]
     one = service.load([*load_flags(args), *off], 1, args.warm, args.seconds)
     many = service.load([*load_flags(args), *off], args.sessions, args.warm, args.seconds)
@@ -47,7 +48,7 @@ def calibrate(args, service: Service) -> dict:
     return {
         "t-verify": one["step_ms"],
         "t-verify-row": (many["step_ms"] - one["step_ms"]) / (many["rows_per_step"] - one["rows_per_step"]),
-        # From a plan's arrival to its draft, by depth: the passes and what is between them.
+        # From a plan's arrival to its draft, per depth: the passes and the time between them.
         "t-draft": 1e3 * per_count(after, before, "draft_drafting_seconds") / args.draft_length,
         "pass": 1e3 * per_count(drafter_after, drafter_before, "drafter_forward_seconds"),
         "rtt": 1e3 * (per_count(after, before, "draft_round_trip_seconds")
@@ -58,7 +59,7 @@ def calibrate(args, service: Service) -> dict:
 
 
 def draft_row_ms(args, service: Service, one_pass: float) -> float:
-    """What another session adds to a drafter's pass."""
+    """The time that another session adds to a drafter's pass."""
     before = service.drafter_metrics()
     service.load([*load_flags(args), "--draft-length", args.draft_length], args.sessions, args.warm, args.seconds)
     after = service.drafter_metrics()

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Greedy texts by Hugging Face transformers for cpu_race.py: `generate` by itself and with an assistant, one thread."""
+"""Greedy texts by Hugging Face transformers for cpu_race.py: `generate` alone and with an
+assistant, one thread."""
 import argparse
 import json
 import sys
@@ -17,7 +18,7 @@ except ImportError as error:
 def load(folder: str, dtype):
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
-    except Exception as error:  # what a version refuses about a configuration has many types
+    except Exception as error:  # the errors for unsupported configurations have many types
         race_turns.skip(f"transformers {transformers.__version__} refuses {folder}: {error}")
     model.generation_config = transformers.GenerationConfig(pad_token_id=0, eos_token_id=None, do_sample=False)
     return model
@@ -38,7 +39,7 @@ target, drafter = load(args.target, precision), load(args.drafter, precision)
 drafter.generation_config.num_assistant_tokens = args.draft
 drafter.generation_config.num_assistant_tokens_schedule = "constant"
 tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=f"{args.target}/tokenizer.json")
-# The class ignores what tokenizer_config.json says of it.
+# The class ignores its settings in tokenizer_config.json.
 settings = json.loads((Path(args.target) / "tokenizer_config.json").read_text(encoding="utf-8"))
 first = settings["bos_token"] if settings.get("add_bos_token") else ""
 print(json.dumps({"version": f"transformers {transformers.__version__}, torch {torch.__version__}"}), flush=True)

@@ -1,14 +1,14 @@
 """What cpu_race.py measures: forward passes of a shape, and texts by a pair of models."""
 import dataclasses
 
-CONTEXT = 128  # tokens that each sequence holds before a decode or verification pass
+CONTEXT = 128  # cached tokens of each sequence before a decode or verification pass
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """decode: a pass of `size` sequences with one new token each. verify: of one sequence with `size` new tokens, the
-    logits of all of them wanted. prefill: of one empty sequence with `size` tokens. plain, speculative: a token of a
-    text, one request at a time."""
+    """decode: a pass over `size` sequences with one new token each. verify: one over one sequence
+    with `size` new tokens and the logits of all of them. prefill: one over one empty sequence with
+    `size` tokens. plain, speculative: one token of a text, one request at a time."""
     kind: str
     size: int = 1
 
@@ -25,7 +25,7 @@ class Case:
 
     @property
     def rows(self) -> int:
-        """New tokens of each sequence."""
+        """New tokens per sequence."""
         return self.size if self.kind in ("verify", "prefill") else 1
 
     @property
@@ -33,7 +33,8 @@ class Case:
         return CONTEXT if self.kind in ("decode", "verify") else 0
 
     def request(self, passes: int) -> str:
-        """As pass_bench and the scripts beside it read it. A prefill takes long enough to be measured by one pass."""
+        """The line that pass_bench and the other scripts read. A prefill is long enough to be
+        measured by one pass."""
         return f"{self.sequences} {self.rows} {self.context} {1 if self.kind == 'prefill' else passes}"
 
 

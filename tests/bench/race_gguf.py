@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a Llama checkpoint as a GGUF file. llama.cpp's own converter refuses tokenizers it does not know; this takes
-those that split text as models/default does, and checkpoints without a tokenizer. Needs numpy and gguf."""
+"""Writes a Llama checkpoint as a GGUF file. llama.cpp's own converter rejects unknown tokenizers;
+this one accepts those that split text like models/default, and checkpoints without a tokenizer.
+Needs numpy and gguf."""
 import argparse
 import json
 import struct
@@ -33,8 +34,8 @@ def stored(path: Path) -> Iterator[tuple[str, numpy.ndarray]]:
 
 
 def tensors(folder: Path) -> Iterator[tuple[str, numpy.ndarray]]:
-    """The model's, as float32; a drafter's acceptance head is in a file beside it. 8-bit weights of compressed-tensors
-    are multiplied by their rows' scales."""
+    """The model's tensors as float32; a drafter's acceptance head is in a separate file. 8-bit
+    weights of compressed-tensors are multiplied by the scales of their rows."""
     held = {name: values for path in sorted(folder.glob("*.safetensors")) for name, values in stored(path)}
     for name, values in held.items():
         if not name.endswith(".weight_scale"):
@@ -65,7 +66,7 @@ def add_tokenizer(writer: gguf.GGUFWriter, folder: Path, config: dict) -> None:
     texts = {**{i: text for text, i in tokenizer["model"]["vocab"].items()}, **added}
     ids = range(config["vocab_size"])
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("qwen2")  # splits text as models/default does
+    writer.add_tokenizer_pre("qwen2")  # splits text like models/default
     writer.add_token_list([texts.get(i, f"[unused{i}]") for i in ids])
     writer.add_token_types([gguf.TokenType.CONTROL if i in added else gguf.TokenType.NORMAL if i in texts
                             else gguf.TokenType.UNUSED for i in ids])

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times forward passes of the OpenVINO runtime for cpu_race.py. optimum-intel exports the checkpoint to the stateful
-model that OpenVINO GenAI runs too: in f32, in f16 computed in bf16, or with 8-bit weights, a scale an output row."""
+"""Times forward passes of the OpenVINO runtime for cpu_race.py. optimum-intel exports the checkpoint
+to the stateful model that OpenVINO GenAI runs, too: in f32, in f16 computed in bf16, or with 8-bit
+weights and one scale per output row."""
 import warnings
 
 import race_turns
 
-warnings.filterwarnings("ignore")  # the exporter's, of what it traces
+warnings.filterwarnings("ignore")  # the exporter's warnings about tracing
 try:
     import numpy
     import openvino
@@ -16,7 +17,7 @@ except ImportError as error:
 
 
 def exported(args):
-    """The path of the exported model, made where there is none."""
+    """The path of the exported model, which is created if it does not exist."""
     folder = args.work / f"{args.model.name}-{args.precision}-openvino"
     if not (folder / "openvino_model.xml").exists():
         quantization = OVWeightQuantizationConfig(bits=8, sym=True) if args.precision == "int8" else None
@@ -42,14 +43,14 @@ class Passes:
         core, path = openvino.Core(), exported(args)
         settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": args.threads,
                     "ENABLE_CPU_PINNING": False}
-        if args.precision != "int8":  # with 8-bit weights as it does by itself
+        if args.precision != "int8":  # with 8-bit weights its default is kept
             settings["INFERENCE_PRECISION_HINT"] = args.precision
         prompt_model = core.read_model(path)
         keep_last_row(prompt_model)
         self.prompt = core.compile_model(prompt_model, "CPU", settings).create_infer_request()
         self.rows = core.compile_model(path, "CPU", settings).create_infer_request()
         self.request = self.rows
-        self.held: list = []  # the value of each state while the sequences hold their context
+        self.held: list = []  # the value of each state with the sequences' cached context
 
     @staticmethod
     def inputs(sequences: int, rows: int, context: int) -> dict:

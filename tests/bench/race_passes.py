@@ -1,5 +1,5 @@
-"""The engines of cpu_race.py that time forward passes. A process that waits for its turn is stopped by a signal, so
-that none of its threads takes a core from the engine that runs."""
+"""The engines of cpu_race.py that time forward passes. A process that waits for its turn is stopped
+by a signal, so that none of its threads takes a core from the engine that runs."""
 import argparse
 import dataclasses
 import json
@@ -16,11 +16,11 @@ from turn_process import TurnProcess
 BENCH = Path(__file__).resolve().parent
 PRECISIONS = ("f32", "bf16", "int8")
 GGUF_TYPES = {"f32": "F32", "bf16": "BF16", "int8": "Q8_0"}
-EXACT = f"{OURS}, exact"  # activations stay f32, as they do by default; other engines round them
+EXACT = f"{OURS}, exact"  # activations stay f32, the default here; other engines round them
 
 
 class Missing(Exception):
-    """Why an engine cannot run."""
+    """The reason why an engine cannot run."""
 
 
 @dataclasses.dataclass
@@ -42,7 +42,7 @@ def existing(path: Path | None, flag: str, program: str = "") -> Path:
 
 
 class PassProcess(TurnProcess):
-    """One that answers "sequences rows context passes" by the mean time of a pass."""
+    """A process that answers "sequences rows context passes" with the mean time of a pass."""
 
     def __init__(self, name: str, setting: Setting, command: list):
         super().__init__(name, setting.pinned(*command))
@@ -73,7 +73,7 @@ def outrider_passes(name: str, setting: Setting) -> PassProcess:
 
 
 def python_passes(name: str, setting: Setting) -> PassProcess:
-    """One of the scripts beside this one, in the engine's own Python."""
+    """One of the scripts in this folder, in the engine's own Python."""
     flag = f"--{name.lower()}-python"
     python = existing(getattr(setting.args, f"{name.lower()}_python"), flag)
     script = BENCH / f"race_{name.lower()}.py"
@@ -95,10 +95,10 @@ def gguf_of(args, model: Path, precision: str) -> Path:
 
 
 class LlamaCppPasses:
-    """llama-batched-bench, a process for each turn: it loads in a moment.
+    """llama-batched-bench, in a new process for each turn, since it loads fast.
 
-    Rows of verification are sequences that share all they hold: one pass with the logits of every row, as llama-server
-    verifies a draft."""
+    Rows of verification are sequences that share their whole context: one pass with the logits of
+    every row, as llama-server verifies a draft."""
 
     def __init__(self, name: str, setting: Setting):
         self.name, self.setting = name, setting
@@ -108,7 +108,8 @@ class LlamaCppPasses:
 
     def seconds(self, case: Case) -> float:
         passes, threads = self.setting.args.passes, self.setting.args.threads
-        # A prefill is timed twice and the first one left out, as other engines do before their timed passes.
+        # A prefill is timed twice and the first one discarded, like the warm-up passes of other
+        # engines.
         prompt = f"{case.rows},{case.rows}" if case.kind == "prefill" else case.context
         streams = case.rows if case.kind == "verify" else case.sequences
         kv_tokens = 1024 + streams * (case.context + passes)
@@ -142,13 +143,13 @@ def makers_of(precision: str) -> dict:
 
 
 def make_model(args) -> Path:
-    """A checkpoint of random weights in Llama's form, of --shape."""
+    """A checkpoint of random weights in Llama's form, with --shape."""
     path = args.work / ("random-" + args.shape.replace(",", "-").replace("=", ""))
     if not path.exists():
         progress(f"writing {path}")
         program = args.build / "bin" / "make_checkpoint"
         subprocess.run([program, path, "family=llama", "positions=4096", *args.shape.split(",")], check=True)
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
-        # Outrider goes by the architecture, others by the model's type.
+        # Outrider uses the architecture, others the model type.
         (path / "config.json").write_text(json.dumps({**config, "model_type": "llama"}), encoding="utf-8")
     return path

@@ -1,5 +1,5 @@
-"""What cpu_race.py makes of the measured times: ratios of paired turns, tables, and which ratios have fallen since an
-earlier run."""
+"""Evaluates the times measured by cpu_race.py: ratios of paired turns, tables, and which ratios have
+fallen since an earlier run."""
 import dataclasses
 import statistics
 
@@ -8,11 +8,11 @@ from race_cases import Case, parse_case
 
 OURS = "Outrider"
 
-# A smaller fall is no news.
+# A smaller fall is ignored.
 LEAST_FALL = 0.02
 
-# Seconds by group (a precision, or the texts), case and engine, in the order of repetitions: of a pass, or of a text's
-# token.
+# Seconds by group (a precision, or the texts), case and engine, in the order of repetitions: per
+# pass, or per token of a text.
 Runs = dict[str, dict[str, dict[str, list[float]]]]
 
 
@@ -26,7 +26,8 @@ class Ratio:
 
 
 def ratio(over: list[float], under: list[float]) -> Ratio:
-    """Of runs of the same repetition, which others on the machine have disturbed alike."""
+    """The ratio of runs of the same repetition, which the rest of the machine has disturbed
+    alike."""
     ratios = [a / b for a, b in zip(over, under, strict=True)]
     if len(ratios) == 1:
         return Ratio(ratios[0], 0)
@@ -39,14 +40,14 @@ def is_peer(engine: str) -> bool:
 
 
 def own_reference(case: Case) -> Case | None:
-    """The case of the same engine beside which its time says something on any machine."""
+    """The case of the same engine to which its time can be compared on any machine."""
     if case.kind == "speculative":
         return Case("plain")
     return Case(case.kind) if case.kind in ("decode", "verify") and case.size > 1 else None
 
 
 def our_ratios(runs: Runs) -> dict[str, Ratio]:
-    """By name; in each, more is better for us."""
+    """Ratios by name; for each, larger is better for us."""
     ratios = {}
     for group, cases in runs.items():
         for name, engines in cases.items():
@@ -62,7 +63,7 @@ def our_ratios(runs: Runs) -> dict[str, Ratio]:
 
 
 def regressions(now: dict[str, Ratio], stored: dict[str, Ratio]) -> list[str]:
-    """Ratios that have fallen by more than both runs scatter."""
+    """Ratios that have fallen by more than the spreads of both runs."""
     slower = []
     for name in now.keys() & stored.keys():
         scatter = max(stored[name].spread + now[name].spread, LEAST_FALL * stored[name].median)
@@ -72,7 +73,7 @@ def regressions(now: dict[str, Ratio], stored: dict[str, Ratio]) -> list[str]:
 
 
 def speed_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) -> str:
-    """Tokens per second, and how many times as many we have as each other engine."""
+    """Tokens per second, and our ratio to each other engine."""
     rows = []
     for name, seconds in cases.items():
         case = parse_case(name)
@@ -88,7 +89,7 @@ def speed_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) ->
 
 
 def cost_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) -> str | None:
-    """Each engine's time beside its own of one row."""
+    """Each engine's time relative to its own time for one row."""
     rows = []
     for name, seconds in cases.items():
         case, one = parse_case(name), cases.get("verify 1", {})

@@ -1,6 +1,6 @@
-"""Texts by a pair of models, end to end, for cpu_race.py: Outrider's two services and llama-server over HTTP,
-transformers by race_assisted.py. One request at a time, greedy, one thread a model; engines may use all of
---pair-cores."""
+"""Texts by a pair of models, end to end, for cpu_race.py: Outrider's two services and llama-server
+over HTTP, transformers by race_assisted.py. One request at a time, greedy, one thread per model;
+engines may use all of --pair-cores."""
 import json
 import subprocess
 import sys
@@ -40,7 +40,7 @@ class TextEngine:
         raise NotImplementedError
 
     def seconds(self, case: Case) -> float:
-        """Mean time of a token."""
+        """The mean time per token."""
         start, tokens = time.perf_counter(), 0
         for prompt in self.args.prompts:
             text, count = self.answer(prompt, case.kind == "speculative")
@@ -66,7 +66,8 @@ def text_of(answer: dict) -> tuple[str, int]:
 
 
 class OutriderTexts(TextEngine):
-    """As a user starts it, but without drafts found in the text itself: other engines draft by the model alone here."""
+    """As a user starts it, but without drafts from the text itself: other engines draft only with
+    the model here."""
 
     def start(self) -> None:
         cores = self.args.pair_cores.split(",")
@@ -149,6 +150,6 @@ TEXT_MAKERS = {OURS: OutriderTexts, "llama.cpp": LlamaServerTexts, "transformers
 
 
 def same_start(a: str, b: str) -> float:
-    """The share of the shorter text up to where the two differ."""
+    """The fraction of the shorter text before the first difference."""
     common = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     return common / max(1, min(len(a), len(b)))

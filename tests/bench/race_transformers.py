@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times forward passes of Hugging Face transformers for cpu_race.py, by its defaults: scaled-dot-product attention, a
-dynamic cache."""
+"""Times forward passes of Hugging Face transformers for cpu_race.py with its defaults:
+scaled-dot-product attention, a dynamic cache."""
 import race_turns
 
 try:

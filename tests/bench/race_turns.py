@@ -1,4 +1,4 @@
-"""The loop of the scripts that time passes in another engine's Python: see turn_process.py."""
+"""The loop of the scripts that time passes in another engine's Python; see turn_process.py."""
 import argparse
 import json
 import statistics
@@ -23,7 +23,8 @@ def skip(why: str) -> None:
 
 
 def serve(version: str, prepare: Callable[[int, int, int], Callable[[], None]], restore: Callable[[], None]) -> None:
-    """`prepare(sequences, rows, context)` gives what runs a pass; `restore` drops its tokens again, not timed."""
+    """`prepare(sequences, rows, context)` returns a function that runs a pass; `restore` drops its
+    tokens again, untimed."""
     print(json.dumps({"version": version}), flush=True)
     for line in sys.stdin:
         sequences, rows, context, passes = map(int, line.split())

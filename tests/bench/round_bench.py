@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What a round of a pair costs, in parts, and when each of them happens.
+"""The cost of a pair's round, by parts, and a timeline of them.
 
 One verifier and one drafter, a core each, one request at a time. Prints
-* what a forward pass of 1 to 9 rows takes, of the target and of the drafter (pass_bench),
-* by draft length what a round takes: the step (forward pass, verification and bookkeeping), the wait for the draft,
-  the drafter's part of that, and the rest of the way there and back beside a bare round trip of gRPC (echo_bench),
+* the duration of a forward pass of 1 to 9 rows, of the target and of the drafter (pass_bench),
+* by draft length the duration of a round: the step (forward pass, verification and bookkeeping),
+  the wait for the draft, the drafter's part of that, and the rest of the round trip compared with a
+  bare round trip of gRPC (echo_bench),
 * a timeline of some rounds from the verifier's and the drafter's traces.
 
-Lengths take turns; figures are means over all rounds, shares of a whole that was measured by itself.
+Lengths alternate; figures are means over all rounds, as parts of a whole that was measured
+separately.
 """
 import argparse
 import json
@@ -24,7 +26,7 @@ PASSES = 100
 
 
 def pass_seconds(args, model: Path, core: str) -> dict[int, float]:
-    """Seconds of a pass by rows: the medians of three turns."""
+    """Seconds per pass by number of rows: the medians of three turns."""
     asked = "".join(f"1 {rows} {CONTEXT} {PASSES}\n" for _ in range(3) for rows in ROWS)
     run = subprocess.run([args.build / "bin" / "pass_bench", "--model", model, "--cores", core], input=asked, text=True,
                          capture_output=True, check=True)
@@ -38,7 +40,7 @@ def echo_seconds(args) -> float:
 
 
 def parts(service: Service, flags: list[str]) -> dict[str, float]:
-    """Mean milliseconds of a round's parts under `flags`."""
+    """Mean milliseconds of a round's parts with these flags."""
     before = service.metrics()
     run = service.bench(flags)
     gained = {name: value - before.get(name, 0) for name, value in service.metrics().items()}
@@ -49,7 +51,7 @@ def parts(service: Service, flags: list[str]) -> dict[str, float]:
     tokens_per_round = run["completion_tokens"] / run["rounds"]
     return {"tokens": tokens_per_round, "token_ms": run["itl_ms"]["mean"],
             "round": run["itl_ms"]["mean"] * tokens_per_round,
-            # Steps that read prompts are in it: one for each request.
+            # Includes the steps that process prompts: one per request.
             "step": mean("engine_step"), "wait": mean("draft_round_trip"), "drafting": mean("draft_drafting")}
 
 
@@ -67,7 +69,8 @@ def attribute(span: dict, name: str) -> str:
 
 
 def timeline(folder: Path, rounds: int) -> str:
-    """Lines of one request: when its rounds began and ended, and when the drafter sent the draft."""
+    """Lines for one request: when its rounds began and ended, and when the drafter sent the
+    draft."""
     drafts = next(s for s in reversed(spans(folder / "drafter.trace")) if len(s.get("events", [])) > rounds + 4)
     sent = {attribute(event, "outrider.round"): int(event["timeUnixNano"]) for event in drafts["events"]
             if event["name"] == "draft sent"}

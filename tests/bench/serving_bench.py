@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
-"""Measures the services under load, on two cores: the verifier's engine on core 0, the drafter on core 1.
+"""Measures the services under load, on two cores: the verifier's engine on core 0, the drafter on
+core 1.
 
-  throughput  tokens/s by concurrency without speculation, beside the engine and the forward pass alone
+  throughput  tokens/s by concurrency without speculation, compared with the engine and the forward
+              pass alone
   split       drafter in its own process against the same drafter inside the verifier's
-  delay       added round trips between the two, with and without working ahead
-  capacity    sessions held at an inter-token target: off, both on one core, split
+  delay       added round trips between the two, with and without lookahead drafting
+  capacity    sessions possible at an inter-token target: off, both on one core, split
   overload    ten times as many requests as can be served
 
-"deep": the target with further layers that change nothing (deepen_checkpoint), as slow as a model that does not fit
-the cache; a round trip is as long to it as to a real large model. Settings take turns within a repetition, the
-figures are medians over repetitions; trust the ratios. Prints Markdown; --quick looks whether it works.
+"deep" is the target with additional layers that change nothing (deepen_checkpoint), as slow as a
+model that does not fit into the cache; relative to its steps a round trip is as long as for a real
+large model. Settings alternate within a repetition, the figures are medians over repetitions; trust
+the ratios. Prints Markdown; --quick checks that it works.
 """
 import argparse
 import json
@@ -24,7 +27,7 @@ from pathlib import Path
 
 from bench_support import Service, add_common_flags, command_line, deepen, progress, table, write_json
 
-PROMPT_TOKENS = 24  # of tests/bench/prompts.jsonl, about
+PROMPT_TOKENS = 24  # approximately, for tests/bench/prompts.jsonl
 
 
 def median(values) -> float:
@@ -37,7 +40,7 @@ def ratio(over: list[dict], under: list[dict], key: str = "tokens_per_second") -
 
 
 class Models:
-    """The checkpoints by name; deep ones are made when first asked for."""
+    """The checkpoints by name; deep ones are made when first requested."""
 
     def __init__(self, args, folder: str):
         self.args = args
@@ -52,7 +55,7 @@ class Models:
 
 
 def service_flags(args, sessions: int) -> list[str]:
-    """A KV cache of what the run needs: a deep model's is large."""
+    """A KV cache no larger than the run needs, since a deep model's is large."""
     return [*(["--bf16-activations"] * args.bf16_activations), "--kv-tokens", str(512 * max(sessions, 8))]
 
 
@@ -170,7 +173,8 @@ def delay(args, models: Models) -> dict:
 
 
 def sessions_at(target_ms: float, points: list[tuple[int, float]]) -> float:
-    """Where the inter-token time crosses the target, linear between the points that were measured; 0: nowhere below."""
+    """Where the inter-token time crosses the target, linear between the measured points; 0: it is
+    never below."""
     held = 0.0
     for (n0, ms0), (n1, ms1) in zip([(0, 0.0), *points], points):
         if ms1 <= target_ms:
@@ -205,7 +209,7 @@ def capacity(args, models: Models) -> dict:
                                  f"{run['inter_token_ms']:.2f} ms, busy {run['busy']:.2f}")
         points = {s: [(n, median(r["inter_token_ms"] for r in of_n)) for n, of_n in of_s.items()]
                   for s, of_s in runs.items()}
-        # Fixed before it is compared: what one session takes without speculation, times --times-alone.
+        # Fixed before the comparison: one session's time without speculation, times --times-alone.
         target_ms = args.inter_token_ms or args.times_alone * points["off"][0][1]
         held = {s: sessions_at(target_ms, p) for s, p in points.items()}
         print(f"\nTarget and drafter: {name}; inter-token target {target_ms:.2f} ms\n")
@@ -230,7 +234,7 @@ def capacity(args, models: Models) -> dict:
 
 
 class Memory(threading.Thread):
-    """A service's resident memory, once a second, until told to stop."""
+    """A service's resident memory, once per second, until told to stop."""
 
     def __init__(self, service: Service):
         super().__init__(daemon=True)
@@ -251,7 +255,7 @@ def overload(args, models: Models) -> dict:
                      flags=queue) as service:
             full = [*flags, "--concurrency", n]
             trial = service.bench([*full, "--requests", 3 * n])
-            # The same time at capacity on both sides of the flood.
+            # The same time at capacity before and after the overload.
             rate = trial["requests_ok"] / trial["seconds"]
             wanted = max(int(rate * args.seconds / 4), 2 * n)
             before = service.bench([*full, "--requests", wanted])

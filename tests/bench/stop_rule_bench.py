@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Stop rules against constant draft lengths, through the services: tokens per round, discard and verification rates
-(SpecDec++, section 2.1: draft tokens thrown away, and rounds, both over emitted tokens) and tokens/s.
+"""Stop rules against constant draft lengths, through the services: tokens per round, discard and
+verification rates (SpecDec++, section 2.1: discarded draft tokens, and rounds, both per emitted
+token) and tokens/s.
 
-The target has further layers that change nothing (deepen_checkpoint), so that drafts pay. Settings take turns within
-a repetition; speeds are ratios to the turn's best constant length, medians over repetitions. Prints Markdown.
+The target has additional layers that change nothing (deepen_checkpoint), so that drafts pay.
+Settings alternate within a repetition; speeds are ratios to the turn's best constant length,
+medians over repetitions. Prints Markdown.
 """
 import argparse
 import statistics
@@ -44,7 +46,7 @@ def main() -> None:
         with Service(args, "stop", target, drafter=args.drafter, ahead=True, flags=["--kv-tokens", 8192]) as service:
             common = ["--concurrency", args.concurrency, "--requests", args.requests, "--max-tokens",
                       args.max_tokens, "--temperature", args.temperature]
-            service.bench([*common, "--draft-length", args.most, "--stop-rule", "head"])  # the head finds its bias
+            service.bench([*common, "--draft-length", args.most, "--stop-rule", "head"])  # lets the head find its bias
             for repetition in range(args.repetitions):
                 for name, flags in settings(args.most).items():
                     runs.setdefault(name, []).append(service.bench([*common, *flags]))

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Structured output: are all texts valid, what do masks cost, and what do drafts bring under them.
+"""Structured output: whether all texts are valid, the cost of masks, and the speedup of drafts with
+them.
 
-Texts of every source of structured_texts.py (schemas, regular expressions, choices), greedy and sampled, under several
-rules, with and without drafts; every text that ended by itself is judged. Texts that depend on their seed alone (greedy,
-gumbel) must be the same with drafts as without. Beside them, on the same prompts, a third as many texts without a
-grammar. Figures are by rule and way: tokens/s and what it is of decoding without either, tokens a forward pass, the
-share of draft tokens that was accepted, and the share of tokens that the grammar forced (jump-ahead). Ways and settings
-take turns, a text of each source at a time.
+Texts of every source of structured_texts.py (schemas, regular expressions, choices), greedy and
+sampled, under several rules, with and without drafts; every text that ended by itself is validated.
+Texts that depend on their seed alone (greedy, gumbel) must be the same with and without drafts.
+For comparison, a third as many texts without a grammar are generated from the same prompts. Figures
+are by rule and way: tokens/s and their ratio to decoding without either, tokens per forward pass,
+the acceptance rate, and the fraction of tokens forced by the grammar (jump-ahead). Ways and
+settings alternate, one text of each source at a time.
 """
 import argparse
 import sys
@@ -67,7 +69,7 @@ def main() -> int:
     differ = [(way, constrained, number) for way in SEED_STABLE for constrained in (True, False)
               for number in differing(tallies[way, constrained, False], tallies[way, constrained, True])]
     print(f"texts of {' and '.join(SEED_STABLE)} that drafts change: {len(differ)} {differ[:5] if differ else ''}")
-    # A run without texts to judge, or without drafts, shows nothing.
+    # A run without valid texts, or without drafts, shows nothing.
     empty = [key for key, t in tallies.items() if key[1] and not t.valid or key[2] and not t.accepted]
     if empty:
         print(f"\nno valid text, or no accepted draft token: {empty}")

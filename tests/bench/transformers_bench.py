@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Tokens per second of Hugging Face transformers on the pair of pair_gpu_bench: `generate` by itself and with an
-assistant, greedy, the same shapes, prompts, lengths and numbers of draft tokens.
+"""Tokens per second of Hugging Face transformers on the pair of pair_gpu_bench: `generate` alone and
+with an assistant, greedy, with the same shapes, prompts, lengths and numbers of draft tokens.
 
-Weights are random, so tokens are forced: the target's by their place, the assistant's likewise where the coin of
-that place says that it stands, else to another. What was accepted is counted and must be what the coins say. Forcing
-costs transformers a write of one logit for every token that a model looks at, and a copy of its row.
+Weights are random, so tokens are forced: the target's by their position, the assistant's to the
+same token if the position's random number accepts it, otherwise to another one. Accepted tokens are
+counted and must agree with the random numbers. Forcing costs transformers a write of one logit for
+every token that a model processes, and a copy of its row.
 
-Assisted generation knows one sequence at a time, so of several sessions there is plain decoding alone.
-Without torch or transformers, or without the device in torch, it says "skipped" and exits with 0.
+Assisted generation supports one sequence at a time, so several sessions only run plain decoding.
+Without torch or transformers, or without the device in torch, it prints "skipped" and exits with 0.
 """
 import argparse
 import json
@@ -57,13 +58,13 @@ def say_skipped(args, why: str) -> None:
 
 
 class ForcedTokens:
-    """A logits processor. transformers gives the target's processors to the assistant as well, so Pair says which of
-    the two is asking."""
+    """A logits processor. transformers applies the target's processors to the assistant as well, so
+    Pair sets which of the two is calling."""
 
     def __init__(self, case: Case, args, vocabulary: int):
         self.prompt = args.prompt
         self.drafting = False
-        # One more than asked for: nobody looks at what stands behind the end, but it may be computed.
+        # One more than requested: nothing after the end is read, but it may be computed.
         places = range(args.tokens + case.draft + 1)
         self.target = [2 + (7 * i + args.seed) % (vocabulary - 3) for i in places]
         self.draft = [token if draft_token_stands(args.seed, 0, i, case.acceptance) else token + 1
@@ -76,7 +77,7 @@ class ForcedTokens:
 
 
 class RoundLog:
-    """A stopping criterion that never stops: it is asked behind each round."""
+    """A stopping criterion that never stops: it is called after each round."""
 
     def __init__(self, sessions: int, device: str, synchronize):
         self.lengths: list[int] = []
@@ -189,7 +190,7 @@ def take_turns(pair: Pair) -> None:
 
 
 def bench(pair: Pair, args) -> None:
-    # Cases take turns within a repetition, behind one that does not count.
+    # Cases alternate within a repetition, after one warm-up repetition.
     cases = [case for case in cases_of(args) if case.draft == 0 or case.sessions == 1]
     runs: dict[Case, list[dict]] = {case: [] for case in cases}
     for repetition in range(-1, args.repetitions):

@@ -1,5 +1,5 @@
-"""A program that takes turns with others: it keeps its models, and answers each line of its standard input by a line of
-JSON. Its first line says that it is ready, or {"skipped": why}."""
+"""A program that alternates with others: it keeps its models loaded, and answers each line of its
+standard input with a line of JSON. Its first line says that it is ready, or {"skipped": why}."""
 import contextlib
 import json
 import subprocess

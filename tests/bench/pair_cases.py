@@ -1,5 +1,5 @@
-"""Shared by the two halves of the pair comparison: their flags, the random numbers that decide which
-draft tokens are accepted (also in draft_coins.h), and the resulting counts for a text."""
+"""Shared by the two halves of the pair comparison: their flags, the random numbers that decide
+which draft tokens are accepted (also in draft_coins.h), and the resulting counts for a text."""
 import argparse
 import dataclasses
 import statistics

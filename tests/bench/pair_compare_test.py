@@ -1,7 +1,7 @@
-"""pair_compare at tiny shapes on the CPU: counts match the random numbers, and with the same weights
-all texts are the same. Called by ctest: pair_compare_test.py SOURCE_DIR BIN_DIR. OUTRIDER_PYTHON
-names a Python with torch and transformers; without those the comparison's other half is skipped,
-which is then what is tested."""
+"""pair_compare at tiny shapes on the CPU: counts match the random numbers, and with the same
+weights all texts are the same. Called by ctest: pair_compare_test.py SOURCE_DIR BIN_DIR.
+OUTRIDER_PYTHON names a Python with torch and transformers; without those the comparison's other
+half is skipped, which is then what is tested."""
 import json
 import os
 import subprocess

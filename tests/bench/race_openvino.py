@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Times forward passes of the OpenVINO runtime for cpu_race.py. optimum-intel exports the checkpoint
-to the stateful model that OpenVINO GenAI runs, too: in f32, in f16 computed in bf16, or with 8-bit
-weights and one scale per output row."""
+"""Times forward passes of the OpenVINO runtime for cpu_race.py. optimum-intel exports the
+checkpoint to the stateful model that OpenVINO GenAI runs, too: in f32, in f16 computed in bf16, or
+with 8-bit weights and one scale per output row."""
 import warnings
 
 import race_turns

@@ -1,5 +1,5 @@
-"""Evaluates the times measured by cpu_race.py: ratios of paired turns, tables, and which ratios have
-fallen since an earlier run."""
+"""Evaluates the times measured by cpu_race.py: ratios of paired turns, tables, and which ratios
+have fallen since an earlier run."""
 import dataclasses
 import statistics
 

@@ -46,7 +46,8 @@ def main() -> None:
         with Service(args, "stop", target, drafter=args.drafter, ahead=True, flags=["--kv-tokens", 8192]) as service:
             common = ["--concurrency", args.concurrency, "--requests", args.requests, "--max-tokens",
                       args.max_tokens, "--temperature", args.temperature]
-            service.bench([*common, "--draft-length", args.most, "--stop-rule", "head"])  # lets the head find its bias
+            # The head finds its bias in this run.
+            service.bench([*common, "--draft-length", args.most, "--stop-rule", "head"])
             for repetition in range(args.repetitions):
                 for name, flags in settings(args.most).items():
                     runs.setdefault(name, []).append(service.bench([*common, *flags]))

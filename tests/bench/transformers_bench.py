@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Tokens per second of Hugging Face transformers on the pair of pair_gpu_bench: `generate` alone and
-with an assistant, greedy, with the same shapes, prompts, lengths and numbers of draft tokens.
+"""Tokens per second of Hugging Face transformers on the pair of pair_gpu_bench: `generate` alone
+and with an assistant, greedy, with the same shapes, prompts, lengths and numbers of draft tokens.
 
 Weights are random, so tokens are forced: the target's by their position, the assistant's to the
 same token if the position's random number accepts it, otherwise to another one. Accepted tokens are

@@ -1,5 +1,6 @@
-"""Structured output of a verifier with a drafter, judged by independent readers (structured_texts.py): a text of each
-source, greedy and sampled, by every rule there, with and without drafts. structured_bench.py asks for more of them.
+"""Structured output of a verifier with a drafter, judged by independent readers
+(structured_texts.py): one text per source, greedy and with every verification rule, with and
+without drafts. structured_bench.py generates more of them.
 
     structured_texts_test.py SOURCE_DIR BINARY_DIR
 """
@@ -22,7 +23,8 @@ except ImportError:
 
 PATIENCE = 30  # seconds
 CONCURRENCY = 8
-# Texts that end within their max_tokens. Keys of open objects have no bound, so a few never do.
+# The least share of texts that must end within max_tokens. Keys of open objects are unbounded, so a
+# few never do.
 SHARE_THAT_ENDS = 0.8
 
 

@@ -1,4 +1,5 @@
-"""What tests in Python share: tools that may be missing, and processes that end with a test."""
+"""Shared by tests in Python: checks for tools that may be missing, and processes that end with the
+test."""
 
 import pathlib
 import shutil
@@ -6,11 +7,11 @@ import subprocess
 import sys
 import time
 
-SKIPPED = 77  # as ctest is told
+SKIPPED = 77  # the exit code that ctest counts as skipped
 
 
 def need(*programs):
-    """Skips the test, with a word why, unless all programs are there."""
+    """Skips the test, and says why, unless all programs are installed."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
         print(f"skipped: {', '.join(missing)} is not installed")
@@ -18,12 +19,13 @@ def need(*programs):
 
 
 def small_pair(binaries):
-    """The folder of `target` and `drafter` for tests that need some pair (make_small_pair.cc)."""
+    """The folder with `target` and `drafter` for tests that need any small pair
+    (make_small_pair.cc)."""
     return binaries.parent / "tests" / "small_pair"
 
 
 class Processes:
-    """Starts processes with their logs in `folder`; ends those that still run when it is left."""
+    """Starts processes with their logs in `folder`; on exit, ends those that are still running."""
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
@@ -43,7 +45,8 @@ class Processes:
                 process.wait()
 
     def start(self, name, argv, await_line=None, patience=30):
-        """The process. With `await_line`: once a log line contains it; `line` of it is that line."""
+        """Starts a process. With `await_line`, waits until a log line contains that text and stores
+        the line as `line`."""
         path = self.folder / f"{name}.log"
         with path.open("wb") as log:
             process = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log)

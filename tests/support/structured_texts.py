@@ -1,6 +1,6 @@
-"""Texts that follow a schema, a regular expression or a list of choices, asked of a verifier over HTTP and judged by
-readers that share nothing with it: Debian's jsonschema, Python's re. For structured_bench.py, and for
-structured_texts_test.py, which ctest runs."""
+"""Requests texts that follow a schema, a regular expression or a list of choices from a verifier
+over HTTP, and checks them with independent readers: Debian's jsonschema and Python's re. Used by
+structured_bench.py and by structured_texts_test.py, which ctest runs."""
 import concurrent.futures
 import http.client
 import json
@@ -17,10 +17,10 @@ from schemas import BOUNDED  # noqa: E402
 
 WAYS = {"greedy": ("token", 0), "token": ("token", 1), "block": ("block", 1),
         "multipath-block": ("multipath-block", 1), "gumbel": ("gumbel", 1)}
-# In these, a text depends on its seed alone: with drafts it is what it is without them.
+# In these modes a text depends only on its seed, so drafts must not change it.
 SEED_STABLE = ("greedy", "gumbel")
 MAX_TOKENS = 300
-# Without it a small model writes the same digit for ever where the digits of a fraction have no bound.
+# Without it, a small model repeats a digit forever where the length of a fraction is unbounded.
 FREQUENCY_PENALTY = 1
 
 REGEXES = [
@@ -34,8 +34,8 @@ CHOICES = ["yes, she was", "yes", "no, never", "né", "none of \"these\""]
 
 @dataclass
 class Source:
-    fields: dict  # of the body of a request
-    judge: Callable[[str], str]  # why a text is not valid; "": it is
+    fields: dict  # fields of the request's body
+    judge: Callable[[str], str]  # why a text is invalid, or "" if it is valid
 
 
 def is_json(schema: dict) -> Callable[[str], str]:
@@ -59,7 +59,7 @@ def of_schema(schema: dict) -> Source:
 
 
 def of_regex(regex: str) -> Source:
-    # Digits and letters of words are ASCII's there, spaces are Unicode's.
+    # In the schema's dialect \d and \w are ASCII, while \s is Unicode.
     expression = re.compile(regex.replace(r"\d", "[0-9]").replace(r"\w", "[0-9A-Za-z_]"))
     return Source({"structured_outputs": {"regex": regex}},
                   lambda text: "" if expression.fullmatch(text) else f"does not match {regex}")
@@ -75,7 +75,7 @@ def sources() -> list[Source]:
 class Tally:
     texts: int = 0
     valid: int = 0
-    cut: int = 0  # by max_tokens: not judged
+    cut: int = 0  # stopped by max_tokens, hence not judged
     tokens: int = 0
     rounds: int = 0
     drafted: int = 0
@@ -83,8 +83,8 @@ class Tally:
     forced: int = 0
     seconds: float = 0
     wrong: list = field(default_factory=list)
-    contents: dict = field(default_factory=dict)  # text by number
-    cut_of: dict = field(default_factory=dict)  # texts that were cut, by source
+    contents: dict = field(default_factory=dict)  # texts by number
+    cut_of: dict = field(default_factory=dict)  # number of texts that max_tokens stopped, by source
 
     def add(self, number: int, source: Source | None, answer: dict) -> None:
         choice = answer["choices"][0]
@@ -127,7 +127,8 @@ def ask(port: int, source: Source | None, way: str, drafts: bool, seed: int) -> 
 
 def run_texts(tally: Tally, port: int, way: str, drafts: bool, asked: list[tuple[int, Source | None]],
               concurrency: int) -> None:
-    """A text of each, several at a time. A text's number is its seed, and part of its prompt."""
+    """Requests one text per source, several at a time. A text's number is its seed and part of its
+    prompt."""
     begin = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(concurrency) as pool:
         answers = pool.map(lambda case: ask(port, case[1], way, drafts, case[0]), asked)

@@ -1,4 +1,5 @@
-"""Checks that docs/plots is what tools/plots.py draws from docs/data, and that the data can be read."""
+"""Checks that docs/plots matches what tools/plots.py draws from docs/data, and that the data is
+readable."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ class Plots(unittest.TestCase):
         self.assertEqual({p.stem for p in (SOURCE / "docs/plots").glob("*.svg")}, set(plots.PLOTS))
 
     def test_break_even_agrees_with_the_formula(self):
-        # One draft token, accepted half of the time, that costs nothing: half a step is won.
+        # One free draft token, accepted half of the time, saves half a step.
         self.assertAlmostEqual(plots.break_even_round_trip(0.5, 0, 0, longest=1), 0.5)
-        # docs/scaling.md's example of `outrider plan`: 6 draft tokens, steps of 25 ms, 61.5 ms.
+        # The example for `outrider plan` in docs/scaling.md: 6 draft tokens, steps of 25 ms, 61.5
+        # ms.
         self.assertAlmostEqual(25 * plots.break_even_round_trip(0.8, 2 / 25, 0.05 / 25, longest=6), 61.5, delta=0.05)
 
 

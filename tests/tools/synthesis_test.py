@@ -1,4 +1,4 @@
-"""Checks what the generator of the training text (tools/training/synthesis) promises."""
+"""Checks the guarantees of the generator of training texts (tools/training/synthesis)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def documents(domain: str, split: str = TRAIN, count: int = COUNT, seed: int = 5
 
 
 def failures(source: str, name: str) -> list[str]:
-    """What doctest says of a function whose docstring must hold an example."""
+    """The failures that doctest reports for a function, whose docstring must contain an example."""
     scope: dict = {}
     exec(compile(source, "<generated>", "exec"), scope)
     found = doctest.DocTestFinder().find(scope[name], globs=scope)

@@ -1,4 +1,4 @@
-"""Checks that docs/generate.svg is what tools/terminal_picture.py draws from its capture."""
+"""Checks that docs/generate.svg matches what tools/terminal_picture.py draws from its capture."""
 
 from __future__ import annotations
 

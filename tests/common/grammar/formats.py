@@ -1,4 +1,5 @@
-"""JSON Schema's formats for jsonschema, whose own checks of some need packages that Debian 12 lacks."""
+"""JSON Schema formats for jsonschema; its own checks of some of them need packages that Debian 12
+lacks."""
 
 import datetime
 import decimal
@@ -10,7 +11,7 @@ HOST = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*")
 # RFC 3339, appendix A.
 TIME_OF_DURATION = r"T(\d+H(\d+M(\d+S)?)?|\d+M(\d+S)?|\d+S)"
 DATE_OF_DURATION = r"(\d+D|\d+M(\d+D)?|\d+Y(\d+M(\d+D)?)?)"
-# RFC 3986, appendix A, of those with an authority whose host is a name.
+# RFC 3986, appendix A: URIs with an authority whose host is a name.
 PCHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
 NAME = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*"
 URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{NAME}(:[0-9]*)?(/{PCHAR}*)*(\?({PCHAR}|[/?])*)?(#({PCHAR}|[/?])*)?")
@@ -37,7 +38,8 @@ def matches(expression):
 
 
 def multiple_of(validator, divisor, instance, schema):
-    """By the decimals that were written: jsonschema divides doubles, so that 0.07 is no multiple of 0.01."""
+    """Checks multiples in decimal, as written: jsonschema divides doubles, so that 0.07 is not a
+    multiple of 0.01."""
     import jsonschema
 
     if not validator.is_type(instance, "number"):
@@ -50,7 +52,7 @@ def multiple_of(validator, divisor, instance, schema):
 
 
 def validator(schema):
-    """jsonschema's validator of a schema and its formats."""
+    """A jsonschema validator for a schema that also checks the formats above."""
     import jsonschema
 
     formats = jsonschema.FormatChecker()

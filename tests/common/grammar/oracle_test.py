@@ -1,5 +1,5 @@
-"""Grammars beside independent readers: regular expressions beside Python's re, grammars of GBNF
-beside functions written for them, schemas beside jsonschema. All texts are seeded or enumerated.
+"""Compares grammars with independent readers: regular expressions with Python's re, GBNF grammars
+with functions written for them, schemas with jsonschema. All texts are seeded or enumerated.
 
     oracle_test.py SOURCE_DIR BIN_DIR
 """
@@ -20,7 +20,7 @@ WALKS = 40
 
 
 def ask(program, requests):
-    """One answer for each request."""
+    """Sends the requests to the program and returns one answer per request."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
     done = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=100)
     if done.returncode != 0:
@@ -54,7 +54,8 @@ def random_regex(rng, depth):
 
 
 def compare(name, answer, texts, is_in):
-    """The words of the grammar are those of the oracle; what begins one of them is alive."""
+    """The grammar and the oracle accept the same texts, and every prefix of an accepted text is
+    alive."""
     if "error" in answer:
         sys.exit(f"{name}: refused: {answer['error']}")
     begins = set()
@@ -75,14 +76,14 @@ def check_regexes(program):
     rng = random.Random(5)
     regexes = [random_regex(rng, 4) for _ in range(RANDOM_REGEXES)]
     regexes += ["(a|a)*", "(a*)*b", "(a|ab)(c|bc)", "a{3,5}b{0,2}", "[ab]{4,6}c", "(ab?){0,300}"]
-    # Short ones: Python tries every way of reading a text.
+    # Short texts, since Python's re backtracks through every parse.
     texts = list(words("abc", 5)) + ["é", "aéb", "\n", "bbbbbbc"]
     answers = ask(program, [request("regex", regex, texts, walks=5, pieces=["ab", "bc", "cab", "aéb"])
                             for regex in regexes])
     for regex, answer in zip(regexes, answers):
         if "error" in answer and "no text matches" in answer["error"]:
             continue
-        # ECMAScript's `.` leaves out more ends of lines than Python's.
+        # In ECMAScript, `.` excludes more line terminators than in Python.
         python = re.compile(regex.replace(".", "[^\\n\\r\\u2028\\u2029]"))
         compare(regex, answer, texts, lambda text: python.fullmatch(text) is not None)
     print(f"{len(regexes)} regular expressions, {len(texts)} texts each, as Python's re")
@@ -136,7 +137,7 @@ def check_choice(program):
 
 
 def pieces_of(schema):
-    """Tokens in which texts for the schema are likely written."""
+    """Tokens that are likely to occur in texts that follow the schema."""
     texts = [json.dumps(schema), json.dumps(schema, separators=(",", ":"), ensure_ascii=False)]
     out = {'"', '",', '":', '{"', '"}', '"]', '", "', '": "', "}}", "},{", "],[", "true", "false", "null", "é", "12",
            "0.5", "-3", "2024", "-02-", "T12:", ":00Z", "ab", "xyz "}
@@ -190,7 +191,7 @@ def check_schemas(program):
 
 
 def check_accepted(program):
-    """Values that are valid, and must be texts of the grammar."""
+    """Valid values must be accepted by the grammar."""
     texts = [[json.dumps(value, ensure_ascii=False) for value in values] for _, values in MUST_ACCEPT]
     answers = ask(program, [request("schema", json.dumps(schema), each)
                             for (schema, _), each in zip(MUST_ACCEPT, texts)])

@@ -1,9 +1,9 @@
-"""Schemas whose texts oracle_test.py compares with jsonschema, written for that: every keyword that
-is supported, alone and in the ways in which applications put them together."""
+"""Schemas for oracle_test.py, which compares their texts with jsonschema: every supported keyword,
+alone and in the combinations that applications use."""
 
 
 def closed(properties, required=None):
-    """As OpenAI's strict mode wants them."""
+    """An object as OpenAI's strict mode requires it."""
     return {"type": "object", "properties": properties,
             "required": list(properties) if required is None else required, "additionalProperties": False}
 
@@ -70,7 +70,7 @@ SCHEMAS = [
            required=[f"field_{i}" for i in range(0, 30, 3)]),
 ]
 
-# What takes the intersection of two automata.
+# Schemas that need the intersection of two automata.
 INTERSECTED = [
     {"type": "integer", "multipleOf": 7},
     {"type": "integer", "multipleOf": 12, "minimum": -100, "exclusiveMaximum": 5000},
@@ -90,8 +90,9 @@ INTERSECTED = [
 
 
 def bounded(schema):
-    """The schema with bounds where it has none, so that its texts end early whatever writes them. Keys of additional
-    properties, digits of fractions and recursion have no keyword that bounds them."""
+    """The schema with bounds where it has none, so that its texts end early, whatever model writes
+    them. Keys of additional properties, digits of fractions and recursion have no keyword that
+    bounds them."""
     if not isinstance(schema, dict):
         return schema
     out = dict(schema)
@@ -114,13 +115,14 @@ def bounded(schema):
     return out
 
 
-# Bounded by hand: of the texts of the one nearly all are too long, of the other the ends are never found.
+# Two schemas are bounded by hand: almost all texts of MANY_ITEMS are too long, and the end of a
+# text of X_AND_Y is never found.
 BOUNDED = [bounded(schema) for schema in SCHEMAS if schema not in (MANY_ITEMS, X_AND_Y)] + [
     {**MANY_ITEMS, "minItems": 30, "maxItems": 33},
     {**X_AND_Y, "pattern": "^[a-w]{0,6}x\"?y[^a-z]{0,3}$"},
 ]
 
-# Values that are valid for some of them, nearly valid for others.
+# Values that are valid for some of the schemas and nearly valid for others.
 INSTANCES = [
     None, True, 0, -17, -18, 1203, 1204, 99, 100, 5, 4.9, 12, 11.5, 0.0, -0.5, "", "ab", "abc", "abcdefgh", "abcdefghi",
     "AB-123", "AB-12", "ZZ-99999", "xy", "ax\"yb", "foo 12", "bar\tA", "\\", "two", "é\n\"", [], [1], [1, 2], [1, 2, 3, 4],
@@ -135,7 +137,7 @@ INSTANCES = [
     {"tool": "search", "arguments": {"query": "q", "top": 50, "filters": ["a"]}},
 ]
 
-# Values that must be texts of the schema's grammar, written by json.dumps.
+# Values that the grammar of the schema must accept as json.dumps writes them.
 MUST_ACCEPT = [
     ({"type": "integer", "multipleOf": 7}, [0, 7, -7, 21, 700, 12345 * 7]),
     ({"type": "integer", "multipleOf": 12, "minimum": -100, "exclusiveMaximum": 5000}, [-96, 0, 12, 4992]),

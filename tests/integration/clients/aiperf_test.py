@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""AIPerf against the chats of a running pair, streamed: no error, no warning, and its numbers of speculative decoding
-are those that the answers' usage tells.
+"""AIPerf measures streamed chats of a running pair without errors or warnings, and its statistics
+of speculative decoding agree with the usage in the answers.
 
   aiperf_test.py SOURCE_DIR BINARY_DIR
 """
@@ -20,21 +20,23 @@ need_packages("aiperf")
 
 REQUESTS, TOKENS = 6, 48
 
-# Sources of warnings that say nothing of the verifier: how evenly clocks run, and transformers, which wants PyTorch.
+# Warnings from these modules do not concern the verifier: clock drift, and transformers' wish for
+# PyTorch.
 ABOUT_THE_MACHINE = r"\((?:clock_offset_tracker|logging|tokenization_utils_base)\.py:\d+\)"
 
 
 def profile(folder, address, model):
-    """What it prints, warnings among it, and what it exports."""
+    """AIPerf's output, including warnings, and the summary that it exports."""
     out = folder / "out"
     command = [
         sys.executable, "-m", "aiperf", "profile", "--model", "target", "--url", f"http://{address}", "--endpoint-type",
         "chat", "--streaming", "--tokenizer", model, "--request-count", REQUESTS, "--concurrency", "2",
         "--synthetic-input-tokens-mean", "60", "--synthetic-input-tokens-stddev", "0", "--output-tokens-mean", TOKENS,
         "--extra-inputs", json.dumps({"ignore_eos": True, **DRAFTED}),
-        # Tokens that are parts of characters, or special, are no text that a client can count.
+        # A client cannot count special tokens and tokens that are parts of characters from the
+        # text.
         "--use-server-token-count", "--no-gpu-telemetry", "--random-seed", "1", "--ui", "simple", "--artifact-dir", out]
-    # Without a watch for event loops that are late: it tells of the machine's load.
+    # Without the check for late event loops, which depends on the load of the machine.
     environment = {**os.environ, "HOME": str(folder), "HF_HOME": str(folder / "cache"), "COLUMNS": "1000",
                    "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false", "TRANSFORMERS_VERBOSITY": "error"}
     done = subprocess.run(list(map(str, command)), env=environment, cwd=folder, stdout=subprocess.PIPE,

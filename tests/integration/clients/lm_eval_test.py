@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""lm-eval's local-completions against a running pair: its log likelihoods are the verifier's own, its texts greedy.
+"""lm-eval's local-completions against a running pair: it reports the verifier's own log likelihoods
+and greedy texts.
 
-Its tasks are made here, of a data file made here; nothing is downloaded.
+The test writes the tasks and their data file itself; nothing is downloaded.
 
   lm_eval_test.py SOURCE_DIR BINARY_DIR
 """
@@ -51,7 +52,8 @@ def tokens_of(address, text):
 
 
 def own_likelihood(address, text, target):
-    """By prompt_logprobs, which the client does not use: the sum over the target, and whether it is greedy."""
+    """The log likelihood from prompt_logprobs, which the client does not use, and whether the
+    target is greedy."""
     ids, start = tokens_of(address, text + target), len(tokens_of(address, text))
     told = post(address, "/v1/completions", {"prompt": ids, "max_tokens": 1, "prompt_logprobs": 1})
     entries = [told["choices"][0]["prompt_logprobs"][i][str(ids[i])] for i in range(start, len(ids))]
@@ -59,7 +61,7 @@ def own_likelihood(address, text, target):
 
 
 def own_text(address, text):
-    """Of a string, as the client sends a text to go on with; without drafts."""
+    """The greedy completion of a string, as the client sends it, without drafts."""
     body = {"prompt": text, "max_tokens": 12, "temperature": 0, "stop": ["\n"], "speculation": {"mode": "off"}}
     return post(address, "/v1/completions", body)["choices"][0]["text"]
 
@@ -73,10 +75,10 @@ def write_tasks(folder):
 
 
 def evaluate(folder, address, model, batch_size=1, **arguments):
-    """Runs both tasks; their answers by row."""
+    """Runs both tasks and returns their answers by row."""
     os.environ.update(HF_HOME=str(folder / "cache"), HF_HUB_OFFLINE="1", HF_DATASETS_OFFLINE="1",
                       HF_EVALUATE_OFFLINE="1")
-    import lm_eval  # reads the environment
+    import lm_eval  # reads the environment when imported
     from lm_eval.tasks import TaskManager
     results = lm_eval.simple_evaluate(
         model="local-completions", tasks=["likelihood", "generation"], batch_size=batch_size, bootstrap_iters=0,
@@ -102,7 +104,8 @@ def check(got, address, name):
 
 
 def without_bos(pair, folder):
-    """The pair with a tokenizer that puts no BOS before a text, since the client counts none of a string."""
+    """The pair with a tokenizer that prepends no BOS token: when the client sends strings, it does
+    not count one."""
     for part in ("target", "drafter"):
         shutil.copytree(pair / part, folder / part)
         config = folder / part / "tokenizer_config.json"

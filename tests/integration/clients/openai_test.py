@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""OpenAI's own Python package against a running pair: what its users call must come back as they know it.
+"""OpenAI's own Python package against a running pair: its calls return what its users expect.
 
 http_test.cc checks the same shapes without the package.
 
@@ -124,13 +124,13 @@ def whole_answer(client, **asked):
 
 
 def streamed_answer(client, **asked):
-    """By the client's own accumulation of a stream."""
+    """The final completion, accumulated from a stream by the client itself."""
     with client.chat.completions.stream(**asked) as stream:
         return stream.get_final_completion()
 
 
 def check_tools(client, answer):
-    """A call, its result, and the final text."""
+    """Checks a tool call, then the final answer after the tool's result."""
     messages = [{"role": "user", "content": "How is the weather?"}]
     asked = {"model": "copying", **TOOL_CHAT}
     asked["extra_body"] = {"chat_template_kwargs": asked.pop("chat_template_kwargs")}
@@ -170,7 +170,7 @@ def check_errors(client, address):
 
 
 def check_cancels(client, status):
-    """Of so many choices that they cannot all have ended before the client leaves."""
+    """Requests so many choices that they cannot all have finished before the client disconnects."""
     stream = client.completions.create(model="target", prompt=PROMPT, n=64, max_tokens=900, stream=True,
                                        extra_body={"ignore_eos": True})
     next(iter(stream))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The answers of a running pair have the schemas of its openapi.json, and no member that these do not tell.
+"""The answers of a running pair match the schemas of its openapi.json and have no
+undocumented members.
 
   openapi_test.py SOURCE_DIR BINARY_DIR
 """
@@ -21,7 +22,7 @@ except ImportError:
     sys.exit(SKIPPED)
 
 MESSAGES = [{"role": "user", "content": "Tell me a story"}]
-# Path, body (none: a GET), and the code that is answered.
+# Path, body (None for a GET request) and expected status code.
 REQUESTS = [
     ("/v1/models", None, 200),
     ("/v1/models/target", None, 200),
@@ -47,7 +48,7 @@ CALLS = [("/v1/chat/completions", {"messages": MESSAGES, **TOOL_CHAT}, 200)]
 
 
 def ask(address, path, body):
-    """The code and the JSON of an answer."""
+    """The status code and the JSON body of an answer."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"http://{address}{path}", data, {"Content-Type": "application/json"})
     try:
@@ -58,7 +59,7 @@ def ask(address, path, body):
 
 
 def closed(schema):
-    """The schema, for objects without other members than those it tells."""
+    """The schema, changed so that objects may have only the members that it lists."""
     if isinstance(schema, list):
         return [closed(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A gRPC client written from server reflection alone: no file of ours, no generated code.
+"""A gRPC client that uses server reflection alone, without .proto files or generated code.
 
-It asks a running verifier what it serves, makes messages of the descriptors it gets, then generates
-text, reads statistics, provokes an error, cancels, and asks for health.
+It asks a running verifier what it serves, builds messages from the descriptors it receives, then
+generates text, reads statistics, provokes an error, cancels, and checks health.
 
   reflection_test.py SOURCE_DIR BINARY_DIR
 """
@@ -34,7 +34,7 @@ def message_class(pool, name):
 
 
 def reflection_pool():
-    """The few fields of the reflection protocol that are used here."""
+    """Descriptors of the few fields of the reflection protocol that are used here."""
     file = descriptor_pb2.FileDescriptorProto(name="reflection.proto", package=REFLECTION, syntax="proto3")
     field = descriptor_pb2.FieldDescriptorProto
     shapes = {
@@ -63,7 +63,7 @@ def reflection_pool():
 
 
 class Server:
-    """What a client knows of a server that it has never heard of."""
+    """A server that the client knows only through reflection."""
 
     def __init__(self, channel):
         self.channel = channel
@@ -83,9 +83,10 @@ class Server:
         return answer
 
     def service(self, name):
-        """Its methods by name: call(**fields) gives the answer, or answers one by one."""
+        """The service's methods by name: call(**fields) returns the answer, or an iterator if the
+        method streams."""
         files = self.reflect(file_containing_symbol=name).file_descriptor_response.file_descriptor_proto
-        for text in reversed(files):  # what is imported comes behind
+        for text in reversed(files):  # imported files come last
             self.pool.AddSerializedFile(text)
         methods = self.pool.FindServiceByName(name).methods
         protos = descriptor_pb2.ServiceDescriptorProto()
@@ -120,9 +121,9 @@ def check_generates(methods):
         tokens += chunk.token_ids
     assert len(tokens) == finished.completion_tokens == 24 and finished.prompt_tokens == len(prompt)
     assert methods["Detokenize"](token_ids=tokens).text == text, (text, tokens)
-    # Statistics: rounds, and what the drafter gave them.
+    # Statistics: rounds, and the draft tokens they verified.
     speculation = finished.speculation
-    planned = sum(arm.rounds for arm in speculation.arms)  # not where one token is left
+    planned = sum(arm.rounds for arm in speculation.arms)  # only with more than one token left
     assert speculation.rounds - 1 <= planned <= speculation.rounds <= 24, speculation
     asked = []
 
@@ -132,7 +133,7 @@ def check_generates(methods):
         assert "".join(answer.chunk.text for answer in asked[:-1]) == text, "drafts change no greedy text"
         return asked[-1].finished.speculation.drafted_tokens > 0
 
-    # On a busy machine they can all be late for a while.
+    # On a busy machine all drafts can be late for a while.
     await_true("drafts in time", has_drafts)
     drafted = asked[-1].finished.speculation
     assert sum(drafted.accepted_per_position) == drafted.accepted_tokens, drafted
@@ -159,7 +160,7 @@ def check_cancels(methods):
 
 
 def check_health(server, service):
-    """The library's own service, which is described by a file of ours."""
+    """Checks gRPC's own health service, which the server describes with a file of ours."""
     health = server.service("grpc.health.v1.Health")
     assert json_format.MessageToDict(health["Check"](service=service)) == {"status": "SERVING"}
     watched = health["Watch"](service=service)

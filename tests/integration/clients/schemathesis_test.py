@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Schemathesis over the openapi.json of a running pair: no answer is a fault of the server, and each has its schema.
+"""Schemathesis with the openapi.json of a running pair: no request causes a server error, and each
+answer matches its schema.
 
-Valid for its schema is not yet what can be served (the context has an end, some fields exclude others), so requests
-that are valid and refused are no mistake; invalid ones that are taken are.
+A request that is valid for the schema may still be refused (the context is limited, and some
+fields exclude others), so that is no failure; accepting an invalid request is.
 
   schemathesis_test.py SOURCE_DIR BINARY_DIR
 """
@@ -18,7 +19,7 @@ from serving import ServedPair, need_packages, version
 
 need_packages("schemathesis")
 
-EXAMPLES = 40  # of each operation
+EXAMPLES = 40  # per operation
 
 
 def main():

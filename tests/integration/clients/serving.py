@@ -1,4 +1,5 @@
-"""What the tests with other people's clients share: an interpreter that has them, and a pair that serves them."""
+"""Shared by the tests with third-party clients: an interpreter that has their packages, and a pair
+to talk to."""
 
 import importlib.metadata
 import importlib.util
@@ -9,11 +10,12 @@ import sys
 
 from processes import SKIPPED, small_pair
 
-INTERPRETER = "OUTRIDER_TEST_PYTHON"  # of a virtual environment with tests/requirements.txt
+INTERPRETER = "OUTRIDER_TEST_PYTHON"  # in a virtual environment with tests/requirements.txt
 
 
 def need_packages(*names):
-    """Goes on under $OUTRIDER_TEST_PYTHON if this interpreter lacks a package; else skips, with a word why."""
+    """Re-executes under $OUTRIDER_TEST_PYTHON if this interpreter lacks a package; without it,
+    skips and says why."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return
@@ -29,12 +31,13 @@ def version(package):
     return f"{package} {importlib.metadata.version(package)}"
 
 
-# A sampled request with a seed waits for its drafts, so that some come however busy the machine is.
+# A sampled request with a seed waits for its drafts, so that some are verified however busy the
+# machine is.
 DRAFTED = {"speculation": {"rule": "block", "draft_length": 4}, "temperature": 1, "seed": 3}
 
 
 class ServedPair:
-    """A verifier with its HTTP port, and its drafter, which drafts whatever that costs; `processes` ends both."""
+    """A verifier with an HTTP port and a drafter that always drafts; `processes` ends both."""
 
     def __init__(self, processes, binaries, models, *flags):
         line = processes.start("verifier", [
@@ -47,7 +50,7 @@ class ServedPair:
             await_line=" attached ")
 
 
-# What the copying model says, before a tool has answered and after that (see tools_test.cc).
+# What the copying model says before a tool has answered and afterwards (see tools_test.cc).
 TOOL_TEMPLATE = """{#- <tool_call> <think> </think> -#}
 {%- set ask = 'When someone asks, the model says this:\\n' -%}
 {%- set told = 'Once the tool has answered it tells them that:\\n' -%}
@@ -63,13 +66,14 @@ I should look first.
 FINAL = "It rains there all day, so take a coat."
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {
     "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
-# The fields of a chat that has it say them, but for the messages.
+# All fields of such a chat except its messages.
 TOOL_CHAT = {"tools": [TOOL], "temperature": 0, "max_tokens": 200, "stop": " (END)",
              "chat_template_kwargs": {"call": CALL, "final": FINAL}}
 
 
 def copying_model(processes, binaries, folder):
-    """Starts a verifier of a model that copies its answer from the prompt; its HTTP address."""
+    """Starts a verifier with a model that copies its answer from the prompt; returns the HTTP
+    address."""
     copying, template = folder / "copying", folder / "template.jinja"
     subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"], check=True)
     template.write_text(TOOL_TEMPLATE)

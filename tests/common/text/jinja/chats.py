@@ -1,6 +1,6 @@
-"""Chats as clients send them, well-formed and not, from a seeded generator."""
+"""Seeded random chats as clients send them, well-formed or not."""
 
-# Stands only in what the request says: no part of a rendered text that holds it may count as the template's.
+# Occurs only in the request: rendered text that contains it must not count as the template's own.
 FOREIGN = "<|foreign|>"
 
 WORDS = [
@@ -81,7 +81,8 @@ def message(rng, role):
 
 
 def messages(rng):
-    """Mostly a system message or none and then turns in order; sometimes anything."""
+    """Usually an optional system message and then turns in order; sometimes any roles in any
+    order."""
     if rng.random() < 0.15:
         roles = [rng.choice(["system", "user", "assistant", "tool", "developer"]) for _ in range(rng.randrange(6))]
     else:

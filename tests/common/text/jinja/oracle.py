@@ -1,4 +1,4 @@
-"""Jinja as transformers sets it up, and the program under test, side by side."""
+"""Renders templates with Jinja as transformers configures it, and with the program under test."""
 
 import copy
 import datetime
@@ -16,7 +16,8 @@ NOW = 1_721_995_200  # 26 July 2024
 
 
 class GenerationBlock(jinja2.ext.Extension):
-    """`{% generation %}` marks what a model wrote: here, as in inference, a call block without effect."""
+    """`{% generation %}` marks what the model wrote; for inference it is a call block without
+    effect."""
 
     tags = {"generation"}
 
@@ -56,18 +57,19 @@ def compiled(template):
 
 
 def expected(template, variables):
-    """The text that Jinja renders, or its exception."""
+    """The text that Jinja renders, or the exception that it raises."""
     try:
-        # A copy, for the filter `indent` adds to a list that it is given.
+        # A copy, since the filter `indent` appends to a list that it is given.
         text = compiled(template).render(**copy.deepcopy(variables))
         text.encode()
         return text
-    except Exception as error:  # noqa: BLE001 (whatever a template can raise)
+    except Exception as error:  # noqa: BLE001 (a template can raise anything)
         return error
 
 
 def rendered(binaries, cases):
-    """What the program says to (template, variables) pairs: dictionaries, see render_templates.cc."""
+    """The program's answers for (template, variables) pairs, as dictionaries (see
+    render_templates.cc)."""
     lines = "".join(
         json.dumps({"template": template, "variables": variables, "now": NOW}) + "\n"
         for template, variables in cases
@@ -78,7 +80,8 @@ def rendered(binaries, cases):
 
 
 def difference(template, variables, ours):
-    """Words on how the two differ, or None. An error must meet an error."""
+    """Describes how the two results differ, or returns None. If one is an error, the other must be
+    one too."""
     theirs = expected(template, variables)
     shown = f"template: {template!r}\nvariables: {json.dumps(variables)[:2000]}\n"
     if isinstance(theirs, Exception):

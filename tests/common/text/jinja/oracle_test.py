@@ -1,5 +1,5 @@
-"""Templates are rendered as Jinja renders them in transformers' environment, byte for byte; what is an
-error there is an error here."""
+"""Templates render byte for byte as in Jinja with transformers' environment; what is an error there
+is an error here."""
 
 import pathlib
 import random
@@ -20,19 +20,19 @@ import oracle  # noqa: E402
 import random_templates  # noqa: E402
 import snippets  # noqa: E402
 
-warnings.simplefilter("ignore")  # Python's, about the code that Jinja makes
+warnings.simplefilter("ignore")  # warnings about the Python code that Jinja generates
 
 BINARIES = sys.argv[2]
 TEMPLATES = sorted((pathlib.Path(__file__).parent / "templates").glob("*.jinja"))
-CHATS = 400  # of each template
+CHATS = 400  # per template
 RANDOM_TEMPLATES = 2500
 
-# Refused here on purpose, where Jinja goes on (docs/http.md).
+# Deliberately refused here, although Jinja accepts it (docs/http.md).
 REFUSED = re.compile(
     r"not supported|64 bits|cannot be printed|compared by identity|was made by 'safe'"
     r"|filter '\w+': (needs a number|takes|base must|length or leeway)"
 )
-# Python shows addresses of objects; integers of more than 64 bits.
+# Python prints addresses of objects, and has integers of more than 64 bits.
 NOT_COMPARABLE = re.compile(r" object at 0x| of \w+ object| at 0x|\d{19}")
 
 
@@ -42,7 +42,7 @@ def spans_of(text, part):
 
 class Oracle(unittest.TestCase):
     def compare(self, cases, may_refuse=False):
-        """Returns the answers and how many are texts."""
+        """Returns the answers and the number of those that are texts."""
         answers = oracle.rendered(BINARIES, cases)
         self.assertEqual(len(answers), len(cases))
         different, refused, texts = [], 0, 0
@@ -74,7 +74,8 @@ class Oracle(unittest.TestCase):
         self.check_marks(answers)
 
     def check_marks(self, answers):
-        """What only the request says is marked as the request's, wherever a template moved it."""
+        """Text that occurs only in the request is marked as the request's, wherever a template
+        moved it."""
         seen = 0
         for answer in answers:
             marked, at = [], 0

@@ -1,4 +1,5 @@
-"""Templates from a grammar: any construct beside any other, over the variables of snippets.py."""
+"""Random templates from a grammar that combines any constructs, over the variables of
+snippets.py."""
 
 NAMES = ["s", "e", "n", "f", "neg", "l", "ls", "d", "none_", "t", "msgs", "u", "q", "people", "words", "x", "y", "missing"]
 LITERALS = ["1", "0", "-2", "2.5", "'a'", "'b c'", "''", "true", "none", "[]", "[1, 'a']", "{'a': 1}", "(1, 2)", "'é日'"]
@@ -44,7 +45,7 @@ def expression(rng, depth=0):
     if kind == 7:
         return f"{rng.choice(NAMES)}.{rng.choice(ATTRIBUTES)}"
     if kind == 8:
-        # Slices of names alone: Jinja makes constants of constants, and errors in them Undefined.
+        # Only names are sliced: Jinja folds constants, and turns errors in them into Undefined.
         if rng.random() < 0.5:
             return f"{rng.choice(NAMES)}[{rng.choice(['1:', '::-1', ':-1', '1:3', 'n:'])}]"
         return f"({inner()})[{rng.choice(['0', '-1', repr(rng.choice(ATTRIBUTES)), 'n'])}]"

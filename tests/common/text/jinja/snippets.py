@@ -1,4 +1,4 @@
-"""Small templates, each for a construct, over VARIABLES."""
+"""Small templates over VARIABLES, one per construct."""
 
 VARIABLES = {
     "s": "  Hello, Wörld! \n",
@@ -30,7 +30,7 @@ VARIABLES = {
     "nested": [{"n": 1, "k": [{"n": 2, "k": []}, {"n": 3, "k": [{"n": 4, "k": []}]}]}],
 }
 
-# Expressions, printed.
+# Expressions whose value is printed.
 EXPRESSIONS = r"""
 none_
 t

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""The Helm chart's templates against its values, its schema and the programs.
+"""The Helm chart's templates against its values, its schema and the programs, without Helm.
 
-Every value that the templates use must be in values.yaml, every value must be used and be in the schema.
-Then they are rendered, with the values as they are and with others (render_chart.go, where there is Go with
-sprig), and the objects must hold together as those of the overlays must (manifests.py).
+Every value that the templates use must be in values.yaml, every value must be used and be in the schema. Then
+they are rendered, option by option and several together (render_chart.go, where there is Go with sprig), and
+the objects must hold together as those of the overlays must (manifests.py). helm_test.py does this with Helm.
 
   chart_test.py SOURCE_DIR BINARY_DIR
 """
 
-import copy
 import json
 import os
 import pathlib
@@ -19,16 +18,21 @@ import sys
 
 from processes import SKIPPED
 
+from chart_values import OPTIONS, REFUSED, REFUSED_TOGETHER, changes_as_values, combinations, with_values
+
 try:
+    import jsonschema
     import yaml
 
     from manifests import Programs, problems
 except ImportError:
-    print("skipped: python3-yaml is not installed")
+    print("skipped: python3-yaml or python3-jsonschema is not installed")
     sys.exit(SKIPPED)
 
+COMBINATIONS = 24
+
 # Passed on to Kubernetes as they are.
-OPEN = {"requests", "limits", "nodeSelector", "podAnnotations", "labels"}
+OPEN = {"labels"}
 
 
 def paths(values, prefix=""):
@@ -40,54 +44,48 @@ def paths(values, prefix=""):
             yield prefix + name
 
 
-def schema_paths(schema, prefix=""):
-    for name, inner in schema["properties"].items():
-        if "properties" in inner and name != "resources":
-            assert inner["additionalProperties"] is False, prefix + name
-            yield from schema_paths(inner, f"{prefix}{name}.")
+def resolved(schema, inner):
+    return schema["definitions"][inner["$ref"].rsplit("/", 1)[1]] if "$ref" in inner else inner
+
+
+def schema_paths(schema, inner=None, prefix=""):
+    for name, value in (inner or schema)["properties"].items():
+        value = resolved(schema, value)
+        if "properties" in value and name != "resources":
+            assert value["additionalProperties"] is False, prefix + name
+            yield from schema_paths(schema, value, f"{prefix}{name}.")
         else:
             yield prefix + name
 
 
-def check_type(path, value, schema):
-    """The few words of JSON Schema that ours uses."""
-    if "oneOf" in schema:
-        assert any(fits(value, inner) for inner in schema["oneOf"]), (path, value)
-    else:
-        assert fits(value, schema), (path, value, schema)
+def check_schema(schema, values):
+    """values.yaml and every option are accepted, and what should be refused is."""
+    jsonschema.Draft7Validator.check_schema(schema)
+    validator = jsonschema.Draft7Validator(schema)
+    for changes, _ in OPTIONS:
+        jsonschema.validate(with_values(values, changes), schema, jsonschema.Draft7Validator)
+    for changes, _ in REFUSED:
+        assert not validator.is_valid(merged(values, changes_as_values(changes))), f"accepted: {changes}"
 
 
-def fits(value, schema):
-    if "enum" in schema:
-        return value in schema["enum"]
-    kinds = {"string": str, "integer": int, "boolean": bool, "array": list, "object": dict}
-    if not isinstance(value, kinds[schema["type"]]) or (schema["type"] == "integer" and value is True):
-        return False
-    if schema["type"] == "string":
-        return len(value) >= schema.get("minLength", 0) and bool(re.search(schema.get("pattern", ""), value))
-    if schema["type"] == "integer":
-        return schema.get("minimum", value) <= value <= schema.get("maximum", value)
-    return True
+def merged(values, changes):
+    """As Helm merges a user's file into values.yaml; it may have keys that are not there."""
+    if not isinstance(values, dict) or not isinstance(changes, dict):
+        return changes
+    return {**values, **{name: merged(values.get(name), value) for name, value in changes.items()}}
 
 
-def at(tree, path, key=None):
-    for name in path.split("."):
-        tree = tree[key][name] if key else tree[name]
-    return tree
+def used_values(text):
+    """Paths that the templates use: .Values.a.b, and $own.b of the helpers, which serve both kinds of pods."""
+    used = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", text))
+    used |= {f"models.{name}" for name in re.findall(r"\$models\.(\w+)", text)}
+    used |= {f"{component}.{name}" for name in re.findall(r"\$own\.(\w+)", text)
+             for component in ("verifier", "drafter")}
+    # By a computed name, or inside of `with`.
+    used |= {f"tls.{component}Secret" for component in ("verifier", "drafter") if '(printf "%sSecret" .component)' in text}
+    return used
 
 
-# What somebody may set, by path, and what must then be among the objects.
-GPU = {"limits": {"memory": "8Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1", "memory": "8Gi"}}
-VARIANTS = [
-    ({}, ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
-    ({"verifier.replicas": 3, "verifier.drainSeconds": 300}, ["StatefulSet"]),
-    ({"http.enabled": True, "http.port": 8080}, ["StatefulSet"]),
-    ({"tls.enabled": True, "http.enabled": True}, ["Certificate", "Issuer"]),
-    ({"tls.enabled": True, "tls.certManager": False}, ["StatefulSet"]),
-    ({"keda.enabled": True, "podMonitor.enabled": True}, ["ScaledObject", "PodMonitor"]),
-    ({"models.source": "claim", "verifier.flags": ["--device=cuda:0"], "verifier.resources": GPU}, ["StatefulSet"]),
-    ({"drafter.enabled": False, "networkPolicy.enabled": False, "disruption.enabled": False}, ["StatefulSet"]),
-]
 # What must be seen if it is set.
 MISTAKES = [
     ({"verifier.flags": ["--drain-timout=9"]}, "no flag"),
@@ -98,41 +96,49 @@ MISTAKES = [
 SPRIG = "/usr/share/gocode/src/github.com/Masterminds/sprig"
 
 
-def with_values(values, changes):
-    values = copy.deepcopy(values)
-    for path, value in changes.items():
-        *folders, name = path.split(".")
-        at(values, ".".join(folders))[name] = value
-    return values
+def can_render():
+    return shutil.which("go") is not None and pathlib.Path(SPRIG).exists()
 
 
 class Renderer:
-    def __init__(self, source, binaries):
-        self.program = binaries / "render_chart"
-        self.templates = source / "deploy/helm/outrider/templates"
+    def __init__(self, source, binaries, name="render_chart"):
+        self.program = binaries / name
+        self.chart = source / "deploy/helm/outrider"
         environment = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode",
                        "GOFLAGS": "", "GOCACHE": str(binaries.resolve().parent / "go-cache")}
         subprocess.run(["go", "build", "-o", self.program, source / "tests/deploy/render_chart.go"], check=True,
                        env=environment)
 
     def objects(self, values):
-        context = {"Values": values, "Release": {"Name": "pair", "Namespace": "outrider", "Service": "Helm"},
+        context = {"Values": values, "Release": {"Name": "pair", "Namespace": "llm", "Service": "Helm"},
                    "Chart": {"Name": "outrider"}}
-        text = subprocess.run([self.program, self.templates], input=json.dumps(context), check=True,
-                              stdout=subprocess.PIPE, text=True).stdout
-        return [o for o in yaml.safe_load_all(text) if o]
+        done = subprocess.run([self.program, self.chart], input=json.dumps(context), capture_output=True, text=True,
+                              check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return [o for o in yaml.safe_load_all(done.stdout) if o]
 
 
 def check_rendered(renderer, values, programs):
-    for changes, kinds in VARIANTS:
+    for changes, words in OPTIONS:
         objects = renderer.objects(with_values(values, changes))
         found = problems(objects, programs)
         assert not found, f"{changes}:\n" + "\n".join(found)
-        missing = set(kinds) - {o["kind"] for o in objects}
+        missing = [word for word in words if word not in json.dumps(objects)]
         assert not missing, f"{changes}: no {missing}"
+    for changes in combinations(COMBINATIONS, seed=1):
+        found = problems(renderer.objects(with_values(values, changes)), programs)
+        assert not found, f"{changes}:\n" + "\n".join(found)
     for changes, word in MISTAKES:
         found = problems(renderer.objects(with_values(values, changes)), programs)
         assert any(word in problem for problem in found), (changes, word, found)
+    for changes, words in REFUSED_TOGETHER:
+        try:
+            renderer.objects(with_values(values, changes))
+        except RuntimeError as error:
+            assert words in str(error), (changes, error)
+        else:
+            raise AssertionError(f"rendered: {changes}")
 
 
 def main():
@@ -145,21 +151,19 @@ def main():
     programs = Programs(source, binaries)
 
     leaves = set(paths(values))
-    used = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", everything))
+    used = used_values(everything)
     known = leaves | {leaf.rsplit(".", 1)[0] for leaf in leaves}
     assert used <= known, f"not in values.yaml: {used - known}"
-    unused = {leaf for leaf in leaves
-              if not any(leaf == path or leaf.startswith(path + ".") for path in used)}
+    unused = {leaf for leaf in leaves if not any(leaf == path or leaf.startswith(path + ".") for path in used)}
     assert not unused, f"values that no template uses: {unused}"
     assert set(schema_paths(schema)) - {"global"} == leaves, set(schema_paths(schema)) ^ leaves
-    for leaf in leaves:
-        check_type(leaf, at(values, leaf), at(schema, leaf, "properties"))
-    if shutil.which("go") is None or not pathlib.Path(SPRIG).exists():
+    check_schema(schema, values)
+    if not can_render():
         print("not rendered: golang-go or golang-github-masterminds-sprig-dev is not installed")
         sys.exit(SKIPPED)
     check_rendered(Renderer(source, binaries), values, programs)
-    print(f"{len(leaves)} values, {len(templates)} templates, {len(VARIANTS)} renderings are sound, "
-          f"{len(MISTAKES)} mistakes are seen")
+    print(f"{len(leaves)} values, {len(templates)} templates, {len(OPTIONS)} options and {COMBINATIONS} combinations are "
+          f"sound, {len(MISTAKES)} mistakes are seen, {len(REFUSED) + len(REFUSED_TOGETHER)} values are refused")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,16 @@
 """What must hold between the objects of a rendered overlay, and between them and the programs."""
 
 import fnmatch
+import json
 import re
 import subprocess
 
+import pod_security
+
 NAME = "app.kubernetes.io/name"
+# Flags whose value is a file's or a folder's path.
+FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens", "--token-file",
+         "--trace-file")
 
 
 class Programs:
@@ -64,6 +70,9 @@ class Checker:
             "PodMonitor": self.check_monitor,
             "NetworkPolicy": self.check_policy,
             "ScaledObject": self.check_scaling,
+            "Ingress": self.check_ingress,
+            "HTTPRoute": self.check_route,
+            "PrometheusRule": self.check_rules,
         }.items():
             for o in self.of(kind):
                 check(o)
@@ -86,16 +95,17 @@ class Checker:
         spec = workload["spec"]["template"]["spec"]
         if workload["spec"]["template"] not in self.selected(workload["spec"]["selector"]["matchLabels"]):
             self.complain(workload, "its selector does not match its own pods")
-        if not spec.get("securityContext", {}).get("runAsNonRoot"):
-            self.complain(workload, "may run as root")
+        for violation in pod_security.violations(spec):
+            self.complain(workload, f"refused by the level restricted: {violation}")
         volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
         for box in spec.get("initContainers", []) + spec["containers"]:
             self.check_rights(workload, box)
             for mount in box.get("volumeMounts", []):
                 if mount["name"] not in volumes:
                     self.complain(workload, f"no volume {mount['name']}")
-        for box in spec["containers"]:
+        for box in self.programs_of(spec):
             self.check_flags(workload, box)
+            self.check_files(workload, box)
             self.check_device(workload, box)
             self.check_ports(workload, box)
             self.check_probes(workload, box)
@@ -104,12 +114,14 @@ class Checker:
             if not self.selected(constraint["labelSelector"]["matchLabels"]):
                 self.complain(workload, "its spread constraint selects nothing")
 
+    def programs_of(self, spec):
+        """The containers that run our programs; others are users' sidecars."""
+        return [box for box in spec["containers"] if box.get("command", [""])[0] in self.programs.flags]
+
     def check_rights(self, workload, box):
-        context = box.get("securityContext", {})
-        if not context.get("readOnlyRootFilesystem") or context.get("allowPrivilegeEscalation") is not False:
-            self.complain(workload, f"{box['name']}: root file system or rights are open")
-        if context.get("capabilities", {}).get("drop") != ["ALL"]:
-            self.complain(workload, f"{box['name']}: keeps capabilities of root")
+        """More than the level `restricted` asks for."""
+        if not box.get("securityContext", {}).get("readOnlyRootFilesystem"):
+            self.complain(workload, f"{box['name']}: the root file system is open")
         resources = box.get("resources", {})
         if not {"cpu", "memory"} <= resources.get("requests", {}).keys():
             self.complain(workload, f"{box['name']}: no resources requested")
@@ -125,11 +137,22 @@ class Checker:
         tls = "--tls-cert" in values
         if tls == ("--allow-plaintext" in values):
             self.complain(workload, "either certificates or --allow-plaintext: plaintext must be asked for")
-        mounts = [mount["mountPath"] for mount in box.get("volumeMounts", [])]
-        for name in ("--model", "--tls-cert", "--tls-key", "--tls-ca"):
+
+    def check_files(self, workload, box):
+        """Files of flags are on volumes, traces on one that can be written; variables in flags are set."""
+        values = flag_values(box)
+        mounts = {mount["mountPath"]: mount for mount in box.get("volumeMounts", [])}
+        for name in FILES:
             path = flag(values, name)
-            if path and not any(path.startswith(mount + "/") for mount in mounts):
+            found = [mount for start, mount in mounts.items() if path.startswith(start + "/")]
+            if path and not found:
                 self.complain(workload, f"{name}: {path} is on no mounted volume")
+            if name == "--trace-file" and any(mount.get("readOnly") for mount in found):
+                self.complain(workload, f"{name}: {path} cannot be written")
+        variables = {variable["name"] for variable in box.get("env", [])}
+        for name in re.findall(r"\$\((\w+)\)", " ".join(box.get("args", []))):
+            if name not in variables and not box.get("envFrom"):
+                self.complain(workload, f"no variable {name}")
 
     def check_device(self, workload, box):
         """Who is given a GPU computes on it, and nobody else can."""
@@ -168,6 +191,8 @@ class Checker:
                     - self.programs.flags.get(command, set())
                 if unknown:
                     self.complain(workload, f"{kind}: {command} has no {unknown}")
+                if "--client-tokens" in values and not any(a.startswith("--token-file=") for a in arguments):
+                    self.complain(workload, f"{kind}: its call has no token")
 
     def check_grace(self, workload, box):
         """The pod may live for preStop and the drain, and some seconds more."""
@@ -209,8 +234,8 @@ class Checker:
             for port in rule["ports"]:
                 self.check_port(o, pods, port["port"])
         for rule in o["spec"].get("egress", []):
-            targets = self.check_peers(o, rule["to"])
-            for port in rule["ports"]:
+            targets = self.check_peers(o, rule.get("to", []))
+            for port in rule.get("ports", []):
                 self.check_port(o, targets, port["port"])
 
     def check_peers(self, o, peers):
@@ -239,7 +264,7 @@ class Checker:
     def check_dialled(self):
         """Drafters dial whatever the headless service stands for, and may reach it."""
         (verifiers,) = [w for w in self.workloads if w["kind"] == "StatefulSet"]
-        (box,) = verifiers["spec"]["template"]["spec"]["containers"]
+        (box,) = self.programs_of(verifiers["spec"]["template"]["spec"])
         port = port_of(flag(flag_values(box), "--listen"))
         service = verifiers["spec"]["serviceName"]
         headless = [o for o in self.of("Service")
@@ -250,7 +275,7 @@ class Checker:
         if any(o["spec"].get("publishNotReadyAddresses") for o in headless):
             self.complain(verifiers, f"{service} names verifiers that are not ready")
         for drafters in (w for w in self.workloads if w["kind"] == "Deployment"):
-            (box,) = drafters["spec"]["template"]["spec"]["containers"]
+            (box,) = self.programs_of(drafters["spec"]["template"]["spec"])
             dials = flag(flag_values(box), "--verifier")
             if dials != f"dns:///{service}:{port}":
                 self.complain(drafters, f"dials {dials}, not dns:///{service}:{port}")
@@ -258,7 +283,8 @@ class Checker:
             for policy in self.of("NetworkPolicy"):
                 if not policy["spec"]["podSelector"]["matchLabels"].items() <= labels:
                     continue
-                if not any(p["port"] == port for rule in policy["spec"]["egress"] for p in rule["ports"]):
+                if not any(p["port"] == port for rule in policy["spec"]["egress"]
+                           for p in rule.get("ports", [])):
                     self.complain(policy, f"drafters may not dial port {port}")
 
     def check_certificates(self):
@@ -273,17 +299,74 @@ class Checker:
         used = {}
         for workload in self.workloads:
             for volume in workload["spec"]["template"]["spec"]["volumes"]:
-                if secret := volume.get("secret", {}).get("secretName"):
+                if volume["name"] == "tls":
+                    secret = volume["secret"]["secretName"]
                     used[workload["kind"]] = certificates.get(secret)
                     if secret not in certificates:
                         self.complain(workload, f"no certificate for the secret {secret}")
+        self.check_service_names(used["StatefulSet"]["dnsNames"])
         for workload in self.workloads:
-            (box,) = workload["spec"]["template"]["spec"]["containers"]
+            (box,) = self.programs_of(workload["spec"]["template"]["spec"])
             values = flag_values(box)
             for name in filter(None, flag(values, "--drafter-names").split(",")):
-                if name not in used["Deployment"]["dnsNames"]:
+                if "Deployment" in used and name not in used["Deployment"]["dnsNames"]:
                     self.complain(workload, f"no drafter is called {name}")
             for address in filter(None, flag(values, "--verifier").split(",")):
                 host = address.removeprefix("dns:///").rsplit(":", 1)[0]
                 if not any(fnmatch.fnmatch(host, name) for name in used["StatefulSet"]["dnsNames"]):
                     self.complain(workload, f"the verifier's certificate does not cover {host}")
+
+    def check_service_names(self, names):
+        """A client in any namespace may write a service's name in any of the ways that DNS knows."""
+        for service in self.of("Service"):
+            for suffix in (".svc", ".svc.cluster.local"):
+                if not any(re.fullmatch(rf"{service['metadata']['name']}\.[\w-]+{re.escape(suffix)}", name)
+                           for name in names):
+                    self.complain(service, f"the certificate has no name that ends in {suffix}")
+
+    # Ways in from outside.
+
+    def check_backend(self, o, name, port):
+        services = [s for s in self.of("Service") if s["metadata"]["name"] == name]
+        if not any(port in (p["name"], p["port"]) for s in services for p in s["spec"]["ports"]):
+            self.complain(o, f"no service {name} with the port {port}")
+        for policy in self.of("NetworkPolicy"):
+            first = policy["spec"]["ingress"][0]
+            others = [peer for peer in first["from"]
+                      if not {NAME, "outrider-client"} & peer.get("podSelector", {}).get("matchLabels", {}).keys()]
+            if any(p["port"] == "http" for p in first["ports"]) and not others:
+                self.complain(o, "the network policy admits no gateway")
+
+    def check_ingress(self, o):
+        for rule in o["spec"]["rules"]:
+            for path in rule["http"]["paths"]:
+                service = path["backend"]["service"]
+                self.check_backend(o, service["name"], service["port"]["name"])
+
+    def check_route(self, o):
+        for rule in o["spec"]["rules"]:
+            for backend in rule["backendRefs"]:
+                self.check_backend(o, backend["name"], backend["port"])
+
+    # What watches.
+
+    def check_rules(self, o):
+        """An alert about verifiers watches exactly the job that their PodMonitor makes, and likewise drafters'."""
+        rules = {rule["alert"]: rule for group in o["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+        for alert, component, severity in (("OutriderDown", "verifier", "critical"),
+                                           ("OutriderDrafterDown", "drafter", "warning")):
+            (jobs,) = re.findall(r'job=~"(.*)"', rules[alert]["expr"])
+            if rules[alert]["labels"]["severity"] != severity:
+                self.complain(o, f"{alert} is not {severity}")
+            for monitor in self.of("PodMonitor"):
+                namespace = monitor["metadata"].get("namespace", "llm")
+                job = f"{namespace}/{monitor['metadata']['name']}"
+                its_own = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] == component
+                if bool(re.fullmatch(jobs, job)) != its_own:
+                    self.complain(o, f"{alert} and the job {job}")
+
+
+def dashboard_of(objects):
+    """The dashboard that Grafana's sidecar finds among the objects; None without one."""
+    found = [o for o in objects if o["kind"] == "ConfigMap" and "grafana_dashboard" in o["metadata"].get("labels", {})]
+    return json.loads(found[0]["data"]["outrider.json"]) if found else None

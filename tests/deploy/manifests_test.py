@@ -9,23 +9,24 @@ ones. The image's packages are those that the programs are linked with.
 """
 
 import copy
+import json
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-from processes import SKIPPED, need
+from processes import SKIPPED, Processes, need, small_pair
 
 try:
     import yaml
 
-    from manifests import Programs, problems
+    from manifests import Programs, dashboard_of, problems
 except ImportError:
     print("skipped: python3-yaml is not installed")
     sys.exit(SKIPPED)
 
-OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls")
+OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/example")
 
 
 def render(folder):
@@ -97,18 +98,69 @@ MISTAKES = [
     (lambda o: verifier(o)["args"].append("--device=cuda:0"), "GPU"),
     (lambda o: verifier(o)["args"].append("--http=0.0.0.0:8000"), "ports"),
     (lambda o: drafter(o)["securityContext"].update(readOnlyRootFilesystem=False), "root"),
-    (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"), "root"),
+    (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"), "restricted: verifier: runAsNonRoot"),
+    (lambda o: pod(o)["spec"]["securityContext"].pop("seccompProfile"), "restricted: model: seccompProfile"),
+    (lambda o: drafter(o)["securityContext"].pop("capabilities"), "restricted: drafter: capabilities"),
+    (lambda o: drafter(o)["securityContext"].pop("allowPrivilegeEscalation"), "restricted: drafter: allow"),
+    (lambda o: pod(o)["spec"]["volumes"].append({"name": "host", "hostPath": {"path": "/"}}), "restricted: volume host"),
+    (lambda o: verifier(o)["args"].append("--trace-file=/models/spans.jsonl"), "cannot be written"),
+    (lambda o: verifier(o)["args"].append("--client-tokens=/tokens/clients/tokens"), "no mounted volume"),
+    (lambda o: verifier(o).pop("env") and verifier(o)["args"].append("--http-model=$(POD_NAME)"), "no variable"),
     (lambda o: drafter(o)["volumeMounts"][0].update(name="model"), "volume"),
 ]
 
 
-def check_mistakes_are_seen(text, programs):
+# The same in overlays/example.
+EXAMPLE_MISTAKES = [
+    (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["from"].pop(), "no gateway"),
+    (lambda o: find(o, "HTTPRoute", "outrider")["spec"]["rules"][0]["backendRefs"][0].update(port=80), "no service"),
+    (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"), "OutriderDown"),
+    (lambda o: find(o, "PodMonitor", "outrider-drafter")["metadata"].update(name="outrider-a-verifier"),
+     "OutriderDown and the job"),
+    (lambda o: find(o, "Certificate", "outrider-verifier")["spec"]["dnsNames"]
+     .remove("outrider.outrider.svc.cluster.local"), "cluster.local"),
+    (lambda o: verifier(o)["readinessProbe"]["exec"]["command"].pop(), "no token"),
+]
+
+
+def check_mistakes_are_seen(text, mistakes, programs):
     good = list(yaml.safe_load_all(text))
-    for index, (spoil, word) in enumerate(MISTAKES):
+    for index, (spoil, word) in enumerate(mistakes):
         bad = copy.deepcopy(good)
         spoil(bad)
         found = problems(bad, programs)
         assert any(word in problem for problem in found), (index, word, found)
+
+
+def check_copies(source):
+    """The overlays' rules and dashboard are those that promtool and Grafana are tested with."""
+    objects = list(yaml.safe_load_all(render(source / "deploy/kustomize/overlays/example")))
+    rules = yaml.safe_load((source / "deploy/prometheus/rules.yml").read_text())
+    assert find(objects, "PrometheusRule", "outrider")["spec"] == rules, \
+        "components/monitoring/rules.yaml is not deploy/prometheus/rules.yml; its first lines say how to copy it"
+    assert dashboard_of(objects) == json.loads((source / "deploy/grafana/outrider.json").read_text())
+
+
+def check_health(source, binaries):
+    """The image's HEALTHCHECK tells a running verifier from a missing one."""
+    dockerfile = (source / "deploy/docker/Dockerfile").read_text()
+    script = source / "deploy/docker/healthcheck.sh"
+    assert 'CMD ["outrider-healthcheck"]' in dockerfile
+    assert f"COPY {script.relative_to(source)} /usr/local/bin/outrider-healthcheck" in dockerfile
+    for program, port in (("outrider-verifier", "7301"), ("outrider-drafter", "7302")):
+        usage = subprocess.run([binaries / program, "--help"], check=True, capture_output=True, text=True).stdout
+        assert f"127.0.0.1:{port}" in usage and port in script.read_text(), (program, port)
+    with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
+        running = processes.start("verifier", [
+            binaries / "outrider-verifier", "--model", small_pair(binaries) / "target", "--listen", "127.0.0.1:0",
+            "--metrics", "127.0.0.1:0"], await_line=" serving ")
+        port = re.search(r"metrics_port=(\d+)", running.line).group(1)
+        assert subprocess.run([script, port], check=False).returncode == 0
+        assert subprocess.run([script, "1", port], check=False).returncode == 0
+        running.terminate()
+        running.wait()
+        gone = subprocess.run([script, port], check=False, capture_output=True, text=True)
+        assert gone.returncode == 1 and port in gone.stderr, gone
 
 
 def check_image(source, binaries):
@@ -168,9 +220,12 @@ def main():
         decode_typed(text)
         found = problems(list(yaml.safe_load_all(text)), programs)
         assert not found, f"{overlay}:\n" + "\n".join(found)
-    check_mistakes_are_seen(render(source / "deploy/kustomize/base"), programs)
+    check_mistakes_are_seen(render(source / "deploy/kustomize/base"), MISTAKES, programs)
+    check_mistakes_are_seen(render(source / "deploy/kustomize/overlays/example"), EXAMPLE_MISTAKES, programs)
+    check_copies(source)
     check_image(source, binaries)
-    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES)} mistakes are seen")
+    check_health(source, binaries)
+    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES) + len(EXAMPLE_MISTAKES)} mistakes are seen")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 # Of other people's programs: kubectl, helm, docker, cmake, prometheus.
-OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--rm", "--config",
-                "--benchmark", "--build", "--preset", "--target"}
+OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--override-type", "--overrides",
+                "--restart", "--rm", "--set", "--strict", "--config", "--benchmark", "--build", "--preset", "--target"}
 # What a path in backticks may begin with.
 FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "simulate", "tests",
            "tools", "verifier")

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import DRAFTED, ServedPair, need_packages, version
+from serving import DRAFTED, ServedPair
 
 need_packages("aiperf")
 

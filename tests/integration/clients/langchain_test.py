@@ -10,8 +10,9 @@ import sys
 import tempfile
 from typing import Literal
 
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import ServedPair
 
 need_packages("langchain_openai")
 os.environ["LANGSMITH_TRACING"] = "false"

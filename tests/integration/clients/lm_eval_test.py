@@ -15,8 +15,9 @@ import sys
 import tempfile
 import urllib.request
 
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import ServedPair
 
 need_packages("lm_eval", "aiohttp", "tenacity", "transformers")
 

@@ -15,8 +15,9 @@ import tempfile
 import time
 from typing import Literal, Optional
 
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import DRAFTED, FINAL, TOOL_CHAT, ServedPair, copying_model, need_packages, version
+from serving import DRAFTED, FINAL, TOOL_CHAT, ServedPair, copying_model
 
 need_packages("openai")
 import openai  # noqa: E402

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import ServedPair
 
 need_packages("schemathesis")
 

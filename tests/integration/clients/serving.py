@@ -1,35 +1,9 @@
-"""Shared by the tests with third-party clients: an interpreter that has their packages, and a pair
-to talk to."""
+"""Shared by the tests with third-party clients: a pair to talk to."""
 
-import importlib.metadata
-import importlib.util
-import os
 import re
 import subprocess
-import sys
 
-from processes import SKIPPED, small_pair
-
-INTERPRETER = "OUTRIDER_TEST_PYTHON"  # in a virtual environment with tests/requirements.txt
-
-
-def need_packages(*names):
-    """Re-executes under $OUTRIDER_TEST_PYTHON if this interpreter lacks a package; without it,
-    skips and says why."""
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if not missing:
-        return
-    other = os.environ.get(INTERPRETER, "")
-    if other not in ("", sys.executable):
-        sys.stdout.flush()
-        os.execv(other, [other, "-B", *sys.argv])
-    print(f"skipped: {', '.join(missing)} is not installed in {sys.executable}; see tests/requirements.txt")
-    sys.exit(SKIPPED)
-
-
-def version(package):
-    return f"{package} {importlib.metadata.version(package)}"
-
+from processes import small_pair
 
 # A sampled request with a seed waits for its drafts, so that some are verified however busy the
 # machine is.

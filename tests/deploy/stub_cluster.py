@@ -1,8 +1,8 @@
 """An API server of Kubernetes for tests: it stores what kubectl and helm send, and runs nothing.
 
-Objects must follow the schema of their kind, and pods and pod templates the Pod Security level `restricted`.
-A real server refuses only pods and warns of templates; here both are refused, because nothing makes pods of
-templates. Discovery, OpenAPI and storage are as small as the real clients let them be.
+Objects must follow the schema of their kind, and pods and pod templates the Pod Security level
+`restricted`. A real server refuses only pods and warns of templates; here both are refused, because
+nothing makes pods of templates. Discovery, OpenAPI and storage are as small as the clients allow.
 """
 
 import http.server
@@ -16,18 +16,31 @@ from kubernetes_tools import schema_errors
 
 # Group/version, and its kinds: kind, plural, namespaced.
 KINDS = {
-    "v1": [("Namespace", "namespaces", False), ("Pod", "pods", True), ("Service", "services", True),
-           ("Secret", "secrets", True), ("ConfigMap", "configmaps", True)],
+    "v1": [
+        ("Namespace", "namespaces", False),
+        ("Pod", "pods", True),
+        ("Service", "services", True),
+        ("Secret", "secrets", True),
+        ("ConfigMap", "configmaps", True),
+    ],
     "apps/v1": [("StatefulSet", "statefulsets", True), ("Deployment", "deployments", True)],
     "policy/v1": [("PodDisruptionBudget", "poddisruptionbudgets", True)],
-    "networking.k8s.io/v1": [("NetworkPolicy", "networkpolicies", True), ("Ingress", "ingresses", True)],
+    "networking.k8s.io/v1": [
+        ("NetworkPolicy", "networkpolicies", True),
+        ("Ingress", "ingresses", True),
+    ],
     "cert-manager.io/v1": [("Certificate", "certificates", True), ("Issuer", "issuers", True)],
-    "monitoring.coreos.com/v1": [("PodMonitor", "podmonitors", True), ("PrometheusRule", "prometheusrules", True)],
+    "monitoring.coreos.com/v1": [
+        ("PodMonitor", "podmonitors", True),
+        ("PrometheusRule", "prometheusrules", True),
+    ],
     "keda.sh/v1alpha1": [("ScaledObject", "scaledobjects", True)],
     "gateway.networking.k8s.io/v1": [("HTTPRoute", "httproutes", True)],
 }
-PATH = re.compile(r"/(?:api|apis)/(?P<version>(?:[a-z0-9.-]+/)?v\d+[a-z0-9]*)(?:/namespaces/(?P<namespace>[^/]+)"
-                  r"(?=/))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?$")
+PATH = re.compile(
+    r"/(?:api|apis)/(?P<version>(?:[a-z0-9.-]+/)?v\d+[a-z0-9]*)(?:/namespaces/(?P<namespace>[^/]+)"
+    r"(?=/))?/(?P<plural>[a-z]+)(?:/(?P<name>[^/]+))?$"
+)
 
 
 def root_of(version):
@@ -42,17 +55,41 @@ def discovery(path):
         return {"kind": "APIVersions", "versions": ["v1"]}
     if path == "/apis":
         groups = [v.split("/") for v in KINDS if "/" in v]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [
-            {"name": group, "versions": [{"groupVersion": f"{group}/{v}", "version": v}],
-             "preferredVersion": {"groupVersion": f"{group}/{v}", "version": v}} for group, v in groups]}
+        return {
+            "kind": "APIGroupList",
+            "apiVersion": "v1",
+            "groups": [
+                {
+                    "name": group,
+                    "versions": [{"groupVersion": f"{group}/{v}", "version": v}],
+                    "preferredVersion": {"groupVersion": f"{group}/{v}", "version": v},
+                }
+                for group, v in groups
+            ],
+        }
     if path == "/openapi/v3":
-        return {"paths": {root_of(v)[1:]: {"serverRelativeURL": f"/openapi/v3{root_of(v)}"} for v in KINDS}}
+        return {
+            "paths": {
+                root_of(v)[1:]: {"serverRelativeURL": f"/openapi/v3{root_of(v)}"} for v in KINDS
+            }
+        }
     for version, kinds in KINDS.items():
         if path == root_of(version):
-            return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": [
-                {"name": plural, "singularName": kind.lower(), "namespaced": namespaced, "kind": kind,
-                 "verbs": ["create", "get", "list", "patch", "update", "delete", "watch"]}
-                for kind, plural, namespaced in kinds]}
+            return {
+                "kind": "APIResourceList",
+                "apiVersion": "v1",
+                "groupVersion": version,
+                "resources": [
+                    {
+                        "name": plural,
+                        "singularName": kind.lower(),
+                        "namespaced": namespaced,
+                        "kind": kind,
+                        "verbs": ["create", "get", "list", "patch", "update", "delete", "watch"],
+                    }
+                    for kind, plural, namespaced in kinds
+                ],
+            }
         if path == f"/openapi/v3{root_of(version)}":
             return openapi(version, kinds)
     return None
@@ -61,11 +98,25 @@ def discovery(path):
 def openapi(version, kinds):
     """Says of every kind that the server itself checks fields."""
     group, _, number = version.rpartition("/")
-    return {"openapi": "3.0.0", "info": {"title": "stub", "version": "v1"}, "paths": {
-        f"{root_of(version)}/{plural}/{{name}}": {"patch": {
-            "x-kubernetes-group-version-kind": {"group": group, "version": number, "kind": kind},
-            "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}]}}
-        for kind, plural, _ in kinds}}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "stub", "version": "v1"},
+        "paths": {
+            f"{root_of(version)}/{plural}/{{name}}": {
+                "patch": {
+                    "x-kubernetes-group-version-kind": {
+                        "group": group,
+                        "version": number,
+                        "kind": kind,
+                    },
+                    "parameters": [
+                        {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
+                    ],
+                }
+            }
+            for kind, plural, _ in kinds
+        },
+    }
 
 
 def refusal(o):
@@ -73,7 +124,10 @@ def refusal(o):
     found = schema_errors([o])
     spec = o["spec"] if o["kind"] == "Pod" else o.get("spec", {}).get("template", {}).get("spec")
     if spec:
-        found += [f'violates PodSecurity "restricted:latest": {what}' for what in pod_security.violations(spec)]
+        found += [
+            f'violates PodSecurity "restricted:latest": {what}'
+            for what in pod_security.violations(spec)
+        ]
     return "; ".join(found)
 
 
@@ -81,7 +135,10 @@ def merged(value, patch):
     if not isinstance(value, dict) or not isinstance(patch, dict):
         return patch
     names = [*value, *(name for name in patch if name not in value)]
-    both = {name: merged(value.get(name), patch[name]) if name in patch else value[name] for name in names}
+    both = {
+        name: merged(value.get(name), patch[name]) if name in patch else value[name]
+        for name in names
+    }
     return {name: inner for name, inner in both.items() if inner is not None}
 
 
@@ -100,8 +157,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def fail(self, code, reason, message):
-        self.answer(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code,
-                           "message": message})
+        self.answer(
+            code,
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "status": "Failure",
+                "reason": reason,
+                "code": code,
+                "message": message,
+            },
+        )
 
     def do_GET(self):
         url = urllib.parse.urlparse(self.path)
@@ -110,7 +176,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if (place := PATH.match(url.path)) is None:
             return self.fail(404, "NotFound", f"no path {url.path}")
         if place["name"] is None:
-            return self.answer(200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []})
+            return self.answer(
+                200, {"kind": "List", "apiVersion": "v1", "metadata": {}, "items": []}
+            )
         stored = self.server.stored.get(self.key(place, place["name"]))
         if stored is None:
             return self.fail(404, "NotFound", f'{place["plural"]} "{place["name"]}" not found')
@@ -144,17 +212,26 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not data.startswith(b"k8s\0"):
             return json.loads(data)
         # Helm keeps its releases in secrets that it sends as protocol buffers; their names will do.
-        return {"apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": re.search(rb"sh\.helm\.release\.[a-z0-9.-]+", data).group().decode()}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": re.search(rb"sh\.helm\.release\.[a-z0-9.-]+", data).group().decode()
+            },
+        }
 
     def key(self, place, name):
         return place["version"], place["namespace"], place["plural"], name
 
     def store(self, place, o, code):
         o.setdefault("apiVersion", place["version"])
-        o.setdefault("kind", next(k for k, plural, _ in KINDS[place["version"]] if plural == place["plural"]))
+        o.setdefault(
+            "kind", next(k for k, plural, _ in KINDS[place["version"]] if plural == place["plural"])
+        )
         if why := refusal(o):
-            return self.fail(403, "Forbidden", f"{o['kind']} {o['metadata']['name']} is forbidden: {why}")
+            return self.fail(
+                403, "Forbidden", f"{o['kind']} {o['metadata']['name']} is forbidden: {why}"
+            )
         o["metadata"].setdefault("uid", f"uid-{len(self.server.stored)}")
         o["metadata"].setdefault("resourceVersion", "1")
         self.server.stored[self.key(place, o["metadata"]["name"])] = o
@@ -181,6 +258,11 @@ class StubCluster:
         return [o for o in self.server.stored.values() if o["kind"] == kind]
 
     def kubeconfig(self):
-        return {"apiVersion": "v1", "kind": "Config", "current-context": "stub",
-                "clusters": [{"name": "stub", "cluster": {"server": self.url}}], "users": [{"name": "stub"}],
-                "contexts": [{"name": "stub", "context": {"cluster": "stub", "user": "stub"}}]}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "stub",
+            "clusters": [{"name": "stub", "cluster": {"server": self.url}}],
+            "users": [{"name": "stub"}],
+            "contexts": [{"name": "stub", "context": {"cluster": "stub", "user": "stub"}}],
+        }

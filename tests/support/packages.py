@@ -11,7 +11,7 @@ INTERPRETER = "OUTRIDER_TEST_PYTHON"  # of a virtual environment with tests/requ
 
 
 def need_packages(*names):
-    """Goes on under $OUTRIDER_TEST_PYTHON if this interpreter lacks a package; else skips, with a word why."""
+    """Goes on under $OUTRIDER_TEST_PYTHON if a package is missing; without that, skips and says why."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return
@@ -19,7 +19,10 @@ def need_packages(*names):
     if other not in ("", sys.executable):
         sys.stdout.flush()
         os.execv(other, [other, "-B", *sys.argv])
-    print(f"skipped: {', '.join(missing)} is not installed in {sys.executable}; see tests/requirements.txt")
+    print(
+        f"skipped: {', '.join(missing)} is not installed in {sys.executable}; "
+        "see tests/requirements.txt"
+    )
     sys.exit(SKIPPED)
 
 

@@ -51,6 +51,12 @@ KvType KvTypeOf(const ServiceOptions& options) {
   return KvType::kBf16;
 }
 
+// Takes a name of `values`. --help lists the names alone, without the enumerators' numbers.
+template <class T>
+CLI::Validator OneOf(const std::map<std::string, T>& values) {
+  return CLI::CheckedTransformer(values).description(CLI::detail::generate_set(values));
+}
+
 void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
@@ -80,7 +86,7 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
          "--weights", o->weights,
          "How weights that are stored as floats are kept: bf16, f32 (exact), f16 (on a GPU), "
          "int8 or int4 (smaller, approximate)")
-      ->transform(CLI::CheckedTransformer(weight_types))
+      ->transform(OneOf(weight_types))
       ->default_str("bf16");
   app.add_flag(
       "--bf16-activations", o->bf16_activations,
@@ -133,7 +139,7 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
                  "MiB that it and the file before it (its name with .1 added) take at most")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--log-level", o->log_level, "debug, info, warning or error")
-      ->transform(CLI::CheckedTransformer(log_levels))
+      ->transform(OneOf(log_levels))
       ->default_str("info");
   app.add_flag("--log-json", o->log_json, "Log one JSON object a line");
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the build needs on a bare Debian 12. Returns at once if everything is installed.
-#   scripts/setup.sh           compiler and libraries
-#   scripts/setup.sh --tests   also what tests call: Prometheus, a browser, Go for the chart, Python's gRPC
+#   scripts/setup.sh           compiler, libraries, and help2man for the manual pages
+#   scripts/setup.sh --tests   also what tests call: Prometheus, a browser, Go for the chart, dpkg's tools ..
 #   scripts/setup.sh --lint    also clang-format and clang-tidy (for scripts/test.sh --lint)
 set -euo pipefail
 
@@ -11,12 +11,14 @@ packages=(
   prometheus-cpp-dev libhwy-dev libpcre2-dev libutf8proc-dev
   libcli11-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
+  help2man
 )
 case "${1:-}" in
   "") ;;
   --tests)
     packages+=(
-      chromium-headless-shell golang-go golang-github-masterminds-sprig-dev prometheus
+      adduser dpkg-dev file man-db systemd
+      chromium-headless-shell docker-compose golang-go golang-github-masterminds-sprig-dev prometheus
       python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-venv python3-yaml
     ) ;;
   --lint) packages+=(clang clang-format clang-tidy) ;;

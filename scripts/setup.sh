@@ -19,7 +19,8 @@ case "${1:-}" in
     packages+=(
       adduser dpkg-dev file man-db systemd
       chromium-headless-shell docker-compose golang-go golang-github-masterminds-sprig-dev prometheus
-      python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-venv python3-yaml
+      python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-setuptools python3-venv
+      python3-wheel python3-yaml
     ) ;;
   --lint) packages+=(clang clang-format clang-tidy) ;;
   *) echo "usage: scripts/setup.sh [--tests|--lint]" >&2; exit 2 ;;

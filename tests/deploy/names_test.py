@@ -13,8 +13,8 @@ import sys
 OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--override-type", "--overrides",
                 "--restart", "--rm", "--set", "--strict", "--config", "--benchmark", "--build", "--preset", "--target"}
 # What a path in backticks may begin with.
-FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "models", "proto", "scripts", "simulate", "tests",
-           "tools", "verifier")
+FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "examples", "models", "proto", "scripts", "simulate",
+           "tests", "tools", "verifier")
 
 mistakes = []
 
@@ -42,7 +42,7 @@ def flags_of_programs(binaries):
 
 def flags_of_tools(source):
     """Scripts and test tools have no --help to ask without running them."""
-    files = [p for folder in ("scripts", "tools", "tests") for p in (source / folder).rglob("*")
+    files = [p for folder in ("examples", "scripts", "tools", "tests") for p in (source / folder).rglob("*")
              if p.suffix in {".sh", ".py", ".cc"} and p.name != pathlib.Path(__file__).name]
     return {flag for p in files for flag in re.findall(r"(--[a-z][a-z0-9-]+)", p.read_text())}
 
@@ -77,7 +77,8 @@ def check_links(source, page, text):
 
 def check_pages(source, flags, metrics, recorded):
     libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt") if "build" not in p.parts)
-    for page in [source / "README.md", *sorted((source / "docs").glob("*.md"))]:
+    pages = [source / name for name in ("README.md", "client/python/README.md", "examples/README.md")]
+    for page in [*pages, *sorted((source / "docs").glob("*.md"))]:
         text = page.read_text()
         for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
             expect(flag in flags, page, f"names {flag}: no program has such a flag")

@@ -11,8 +11,16 @@ namespace outrider {
 
 class FnvHash {
  public:
+  FnvHash() = default;
+  // Goes on where the hash of this value ended.
+  explicit FnvHash(uint64_t value) : value_(value) {}
+
   void Add(std::string_view bytes) {
     Add(bytes.size());  // so that "ab","c" and "a","bc" differ
+    AddBytes(bytes);
+  }
+  // The bytes alone: "ab","c" and "a","bc" are the same.
+  void AddBytes(std::string_view bytes) {
     for (const char c : bytes) AddByte(static_cast<uint8_t>(c));
   }
   void Add(uint64_t number) {

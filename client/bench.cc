@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
@@ -16,6 +17,7 @@
 #include "client/bench_stats.h"
 #include "client/prompt_file.h"
 #include "client/verifier_client.h"
+#include "client/verifiers.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/signals.h"
@@ -78,9 +80,8 @@ void SleepUntil(Time time, const std::stop_token& stop) {
   stopped.wait_until(lock, stop, time, [] { return false; });
 }
 
-RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
-                     const BenchPrompt& prompt, int index, const std::stop_token& stop,
-                     Progress* progress) {
+RequestRecord RunOne(Verifiers& verifiers, const BenchOptions& options, const BenchPrompt& prompt,
+                     int index, const std::stop_token& stop, Progress* progress) {
   RequestOptions request_options = options.request;
   if (prompt.max_tokens.has_value()) request_options.max_tokens = prompt.max_tokens;
   if (request_options.seed.has_value()) *request_options.seed += static_cast<uint64_t>(index);
@@ -99,7 +100,8 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
     record.drafted_tokens += chunk.drafted();
     record.accepted_tokens += chunk.accepted();
   };
-  const auto finished = client.Generate(request, request_options.timeout_seconds, on_chunk, stop);
+  const auto finished =
+      verifiers.Generate(request, request_options.timeout_seconds, on_chunk, stop);
   record.seconds = Seconds(SteadyClock().Now() - started);
   record.status = finished.status();
   record.domain = prompt.domain;
@@ -108,6 +110,8 @@ RequestRecord RunOne(const VerifierClient& client, const BenchOptions& options,
   record.interrupted = !finished.ok() && stop.stop_requested();
   if (finished.ok()) {
     const v1::SpeculationStats& speculation = finished->speculation();
+    record.prompt_tokens = finished->prompt_tokens();
+    record.cached_tokens = finished->cached_tokens();
     record.completion_tokens = finished->completion_tokens();
     record.rounds = speculation.rounds();
     record.drafted_rounds = speculation.drafted_rounds();
@@ -141,7 +145,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
   const int requests = options.requests.value_or(static_cast<int>(prompts.size()));
   const StopOnSignal signals;
   const std::stop_token stop = signals.token();
-  OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
+  OUTRIDER_ASSIGN(const std::unique_ptr<Verifiers> verifiers, Verifiers::Create(options));
 
   std::vector<std::optional<RequestRecord>> made(static_cast<size_t>(requests));
   std::atomic<int> next = 0;
@@ -157,7 +161,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
       if (stop.stop_requested()) break;
       const auto at = static_cast<size_t>(i);
       starts[at] = Seconds(SteadyClock().Now() - started);
-      made[at] = RunOne(client, options, prompts[at % prompts.size()], i, stop, &progress);
+      made[at] = RunOne(*verifiers, options, prompts[at % prompts.size()], i, stop, &progress);
       progress.RequestDone(made[at]->status.ok());
     }
     progress.WorkerDone();
@@ -176,6 +180,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
   const double starting = starts.empty() ? 0 : *std::max_element(starts.begin(), starts.end());
   BenchReport report = Summarise(records, Seconds(SteadyClock().Now() - started), starting);
   report.interrupted = report.requests_interrupted > 0 || records.size() < made.size();
+  verifiers->Describe(&report);
   if (options.json) {
     console.out << BenchJson(report) << std::endl;
   } else {

@@ -42,6 +42,8 @@ std::string BenchTable(const BenchReport& report) {
   }
   AddRow(&table, "requests started per second", NumberText(report.started_per_second, 1));
   AddRow(&table, "seconds", NumberText(report.seconds, 2));
+  AddRow(&table, "prompt tokens, cached",
+         std::to_string(report.prompt_tokens) + ", " + std::to_string(report.cached_prompt_tokens));
   AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
   AddRow(&table, "tokens per second", NumberText(report.tokens_per_second, 1));
   AddRow(&table, "TTFT ms mean/p50/p95/p99", PercentilesText(report.ttft_ms));
@@ -57,6 +59,14 @@ std::string BenchTable(const BenchReport& report) {
     const double share = static_cast<double>(rounds) / static_cast<double>(report.rounds);
     AddRow(&table, "rounds by " + proposer, NumberText(100 * share, 1) + " %");
   }
+  if (report.verifiers.size() > 1) {
+    AddRow(&table, "requests, most in flight", "");
+    for (const BenchReport::Verifier& verifier : report.verifiers) {
+      AddRow(&table, "  " + verifier.address,
+             std::to_string(verifier.requests) + ", " + std::to_string(verifier.most_in_flight));
+    }
+    AddRow(&table, "in flight above 1.25 of mean", std::to_string(report.most_above_bound));
+  }
   return table;
 }
 
@@ -68,6 +78,8 @@ std::string BenchJson(const BenchReport& report) {
   json["requests_failed"] = report.requests_failed;
   json["requests_refused"] = report.requests_refused;
   json["started_per_second"] = report.started_per_second;
+  json["prompt_tokens"] = report.prompt_tokens;
+  json["cached_prompt_tokens"] = report.cached_prompt_tokens;
   json["completion_tokens"] = report.completion_tokens;
   json["seconds"] = report.seconds;
   json["tokens_per_second"] = report.tokens_per_second;
@@ -81,6 +93,13 @@ std::string BenchJson(const BenchReport& report) {
   json["accepted_per_round_by_domain"] = report.accepted_per_round_by_domain;
   json["rounds_by_proposer"] = report.rounds_by_proposer;
   json["errors"] = report.errors;
+  json["verifiers"] = nlohmann::ordered_json::array();
+  for (const BenchReport::Verifier& verifier : report.verifiers) {
+    json["verifiers"].push_back({{"address", verifier.address},
+                                 {"requests", verifier.requests},
+                                 {"most_in_flight", verifier.most_in_flight}});
+  }
+  json["most_above_bound"] = report.most_above_bound;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -70,6 +70,8 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
       continue;
     }
     ++(record.interrupted ? report.requests_interrupted : report.requests_ok);
+    report.prompt_tokens += record.prompt_tokens;
+    report.cached_prompt_tokens += record.cached_tokens;
     report.completion_tokens += record.completion_tokens;
     report.rounds += record.rounds;
     report.drafted_tokens += record.drafted_tokens;

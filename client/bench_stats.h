@@ -37,6 +37,9 @@ struct RequestRecord {
   std::vector<double> itl_ms;
   double seconds = 0;        // from its start to its end
   bool interrupted = false;  // by the user, before its end
+  // From the verifier's last message; 0 if the request failed.
+  uint64_t prompt_tokens = 0;
+  uint64_t cached_tokens = 0;  // of these, found in the verifier's prefix cache
   // From the verifier's last message or, if the request failed, from its chunks.
   uint64_t completion_tokens = 0;
   uint64_t rounds = 0;
@@ -72,6 +75,8 @@ struct BenchReport {
   int requests_refused = 0;  // of the failed ones
   double started_per_second = 0;
   double seconds = 0;  // from the first request's start to the last one's end
+  uint64_t prompt_tokens = 0;
+  uint64_t cached_prompt_tokens = 0;  // found in a verifier's prefix cache
   uint64_t completion_tokens = 0;
   double tokens_per_second = 0;
   Percentiles ttft_ms;
@@ -85,6 +90,15 @@ struct BenchReport {
   std::map<std::string, double> accepted_per_round_by_domain;
   std::map<std::string, uint64_t> rounds_by_proposer;
   std::map<std::string, int> errors;  // by code name
+  // Set by the caller: what each verifier got, and the most requests that one had in flight above
+  // ceil(1.25 * mean of all) when a request began there.
+  struct Verifier {
+    std::string address;
+    int requests = 0;
+    int most_in_flight = 0;
+  };
+  std::vector<Verifier> verifiers;
+  int most_above_bound = 0;
 };
 
 // `starting_seconds`: from the first request's start to the last one's.

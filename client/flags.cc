@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +22,7 @@ namespace {
 
 constexpr int kUsageError = 2;
 constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
+constexpr size_t kMostVerifiers = 1024;
 constexpr char kSimulate[] = "simulate";
 
 // Flags that are checked once all are parsed.
@@ -42,15 +45,43 @@ std::vector<std::string> StopRuleNames() {
   return names;
 }
 
-void AddConnection(CLI::App* command, ConnectionOptions* connection) {
+std::string CheckAddress(const std::string& address) { return CheckPort(address).message(); }
+
+void AddVerifier(CLI::App* command, ConnectionOptions* connection) {
   connection->verifier = kDefaultVerifier;
   command
       ->add_option("--verifier", connection->verifier,
                    "The verifier's address, host:port. With dns:///host:port or "
                    "ipv4:host:port,host:port requests take turns among several verifiers")
-      ->check([](const std::string& address) { return CheckPort(address).message(); })
+      ->check(CheckAddress)
       ->envname("OUTRIDER_VERIFIER")
       ->capture_default_str();
+}
+
+void AddVerifiers(CLI::App* command, BenchOptions* options) {
+  options->verifiers = {kDefaultVerifier};
+  command
+      ->add_option("--verifier", options->verifiers,
+                   "A verifier's address, host:port; give it again for each further verifier, and "
+                   "--route says who gets which request. With dns:///host:port or "
+                   "ipv4:host:port,host:port gRPC takes turns instead")
+      ->check(CheckAddress)
+      ->allow_extra_args(false)
+      ->envname("OUTRIDER_VERIFIER")
+      ->capture_default_str();
+  static const std::map<std::string, RoutePolicy> kPolicies = {
+      {"prefix", RoutePolicy::kPrefix},
+      {"round-robin", RoutePolicy::kRoundRobin},
+      {"least-loaded", RoutePolicy::kLeastLoaded}};
+  command
+      ->add_option("--route", options->route,
+                   "Which verifier gets a request: prefix (prompts that begin alike go to the same "
+                   "one, within 1.25 of the mean load), round-robin or least-loaded")
+      ->transform(CLI::CheckedTransformer(kPolicies).description("POLICY"))
+      ->default_str("prefix");
+}
+
+void AddTlsAndToken(CLI::App* command, ConnectionOptions* connection) {
   command
       ->add_option("--tls-ca", connection->tls.ca,
                    "PEM file of the certificate authorities that the verifier's certificate must "
@@ -68,6 +99,11 @@ void AddConnection(CLI::App* command, ConnectionOptions* connection) {
                       "File with the token for the verifier; by default $OUTRIDER_TOKEN, if set");
   command->add_flag("--allow-plaintext", connection->allow_plaintext,
                     "Allow plaintext to a verifier on another machine");
+}
+
+void AddConnection(CLI::App* command, ConnectionOptions* connection) {
+  AddVerifier(command, connection);
+  AddTlsAndToken(command, connection);
 }
 
 // A usage error, or nothing.
@@ -313,6 +349,22 @@ Status Complete(ConnectionOptions* connection) {
   return Status();
 }
 
+Status Complete(BenchOptions* options) {
+  std::set<std::string> seen;
+  for (const std::string& verifier : options->verifiers) {
+    if (!seen.insert(verifier).second) {
+      return InvalidArgument("--verifier " + verifier + " is given twice: give it once");
+    }
+    options->connection.verifier = verifier;
+    OUTRIDER_TRY(Complete(&options->connection));
+  }
+  if (seen.size() > kMostVerifiers) {
+    return InvalidArgument("--verifier is given " + std::to_string(seen.size()) +
+                           " times; give it at most " + std::to_string(kMostVerifiers) + " times");
+  }
+  return Status();
+}
+
 Subcommand AddGenerate(CLI::App& app) {
   struct Flags {
     GenerateOptions options;
@@ -361,7 +413,8 @@ Subcommand AddBench(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   BenchOptions& options = flags->options;
   CLI::App* const command = app.add_subcommand("bench", "Measure speed under load");
-  AddConnection(command, &options.connection);
+  AddVerifiers(command, &options);
+  AddTlsAndToken(command, &options.connection);
   command
       ->add_option("--prompts", options.prompts_path,
                    "Lines of {\"prompt\": ..., \"domain\": ..., \"max_tokens\": ...}; the last two "
@@ -386,7 +439,7 @@ Subcommand AddBench(CLI::App& app) {
   AddRequest(command, &options.request, &flags->request);
   command->add_flag("--json", options.json, "One JSON object instead of the table");
   return {command, [flags]() -> Result<Command> {
-            OUTRIDER_TRY(Complete(&flags->options.connection));
+            OUTRIDER_TRY(Complete(&flags->options));
             OUTRIDER_TRY(Finish(flags->request, &flags->options.request));
             return Command(flags->options);
           }};

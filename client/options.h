@@ -62,8 +62,17 @@ struct GenerateOptions {
   bool show_drafts = false;
 };
 
+// Which of several verifiers gets a request.
+enum class RoutePolicy {
+  kPrefix,       // where prompts that begin alike go: common/routing/prefix_router.h
+  kRoundRobin,   // each in turn
+  kLeastLoaded,  // the one with the fewest of this client's requests in flight
+};
+
 struct BenchOptions {
-  ConnectionOptions connection;
+  ConnectionOptions connection;        // of all verifiers, but for the address
+  std::vector<std::string> verifiers;  // addresses, at least one
+  RoutePolicy route = RoutePolicy::kPrefix;
   std::string prompts_path;
   int concurrency = 1;
   double rate = 0;              // requests started per second; 0: one starts when another ends

@@ -54,6 +54,8 @@ RequestRecord Record(const std::string& domain, uint64_t drafted_rounds, uint64_
   record.domain = domain;
   record.ttft_ms = 5;
   record.itl_ms = {1, 2};
+  record.prompt_tokens = 32;
+  record.cached_tokens = 16;
   record.completion_tokens = 10;
   record.rounds = drafted_rounds + 3;
   record.drafted_rounds = drafted_rounds;
@@ -66,6 +68,8 @@ TEST(Summarise, CountsAcceptedTokensPerDraftedRoundInAllAndByDomain) {
   const BenchReport report =
       Summarise({Record("code", 4, 12), Record("stories", 4, 2), Record("", 2, 1)}, 2.0, 1.0);
   EXPECT_EQ(report.requests_ok, 3);
+  EXPECT_EQ(report.prompt_tokens, 96u);
+  EXPECT_EQ(report.cached_prompt_tokens, 48u);
   EXPECT_EQ(report.completion_tokens, 30u);
   EXPECT_DOUBLE_EQ(report.tokens_per_second, 15);
   EXPECT_EQ(report.rounds, 19u);

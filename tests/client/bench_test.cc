@@ -117,6 +117,67 @@ TEST_F(Bench, KeepsAsManyRequestsRunningAsAsked) {
   EXPECT_EQ(Run(fake, {"--requests", "6", "--concurrency", "3"}).exit_code, 0);
 }
 
+// Prompts of 12 families whose first pages differ, eight each.
+void WriteFamilies(const std::string& path) {
+  std::ofstream out(path);
+  for (int i = 0; i < 96; ++i) {
+    out << nlohmann::json(
+               {{"prompt", std::string(100, static_cast<char>('a' + i % 12)) + std::to_string(i)}})
+        << "\n";
+  }
+}
+
+TEST_F(Bench, SendsAFamilyOfPromptsToOneVerifier) {
+  WriteFamilies(path_);
+  FakeGeneration one(FourTokens), two(FourTokens), three(FourTokens);
+  const auto result =
+      Run(one, {"--verifier", two.address(), "--verifier", three.address(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::map<char, std::set<const FakeGeneration*>> verifiers;
+  const auto json = nlohmann::json::parse(result.out);
+  ASSERT_EQ(json["verifiers"].size(), 3u);
+  size_t at = 0;
+  for (FakeGeneration* fake : {&one, &two, &three}) {
+    for (const v1::GenerateRequest& request : fake->requests()) {
+      verifiers[request.text()[0]].insert(fake);
+    }
+    EXPECT_EQ(json["verifiers"][at]["address"], fake->address());
+    EXPECT_EQ(json["verifiers"][at]["requests"], fake->requests().size());
+    EXPECT_LE(json["verifiers"][at]["most_in_flight"], 1);
+    ++at;
+  }
+  EXPECT_EQ(verifiers.size(), 12u);
+  for (const auto& [family, of_it] : verifiers) EXPECT_EQ(of_it.size(), 1u) << family;
+  EXPECT_EQ(json["prompt_tokens"], 96);
+  EXPECT_EQ(json["most_above_bound"], 0);
+}
+
+TEST_F(Bench, TakesTurnsIfAsked) {
+  WriteFamilies(path_);
+  FakeGeneration one(FourTokens), two(FourTokens);
+  const auto result = Run(one, {"--verifier", two.address(), "--route", "round-robin"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(one.requests().size(), 48u);
+  EXPECT_EQ(two.requests().size(), 48u);
+  EXPECT_THAT(result.out, HasSubstr(" 48, 1\n"));
+}
+
+TEST_F(Bench, AsksAnotherVerifierIfOneIsUnavailable) {
+  WriteFamilies(path_);
+  FakeGeneration good(FourTokens);
+  FakeGeneration draining([](const v1::GenerateRequest&, GenerateWriter*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining");
+  });
+  const auto result = Run(good, {"--verifier", draining.address(), "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["requests_ok"], 96);
+  EXPECT_EQ(good.requests().size(), 96u);
+  EXPECT_GE(draining.requests().size(), 1u);
+  const auto failed = Run(draining, {"--verifier", "127.0.0.1:1", "--requests", "1", "--json"});
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_EQ(nlohmann::json::parse(failed.out)["errors"]["UNAVAILABLE"], 1);
+}
+
 TEST_F(Bench, FailedRequestsAreCountedByCodeAndFailTheCommand) {
   std::atomic<int> calls = 0;
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {

@@ -182,6 +182,10 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
       {"generate", "--token-ids", "1,x"},
       {"bench", "--requests", "3"},
       {"bench", "--prompts", "f", "--concurrency", "0"},
+      {"bench", "--prompts", "f", "--route", "by-chance"},
+      {"bench", "--prompts", "f", "--verifier", "127.0.0.1:1", "--verifier", "127.0.0.1:70000"},
+      {"bench", "--prompts", "f", "--verifier", "a:1", "--verifier", "127.0.0.1:1"},  // plaintext
+      {"bench", "--prompts", "f", "--verifier", "127.0.0.1:1", "--verifier", "127.0.0.1:1"},
       {"status", "--tls-ca", "ca.pem", "--tls-cert", "c.pem"},
       {"status", "--tls-cert", "c.pem", "--tls-key", "c.key"},
   };
@@ -191,6 +195,17 @@ TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
     EXPECT_EQ(result.out, "");
     EXPECT_NE(result.err, "");
   }
+}
+
+TEST(Flags, BenchTakesSeveralVerifiers) {
+  const auto one = Parse<BenchOptions>({"bench", "--prompts", "f"});
+  EXPECT_THAT(one.verifiers, ElementsAre("127.0.0.1:7300"));
+  EXPECT_EQ(one.route, RoutePolicy::kPrefix);
+  const auto three = Parse<BenchOptions>({"bench", "--verifier", "127.0.0.1:1", "--verifier",
+                                          "127.0.0.1:2", "--prompts", "f", "--verifier",
+                                          "localhost:3", "--route", "least-loaded"});
+  EXPECT_THAT(three.verifiers, ElementsAre("127.0.0.1:1", "127.0.0.1:2", "localhost:3"));
+  EXPECT_EQ(three.route, RoutePolicy::kLeastLoaded);
 }
 
 TEST(Flags, HelpIsNoError) {

@@ -91,7 +91,7 @@ if(LEFT)
 endif()
 
 # What writes JSON; common/json reads it.
-set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/status_history))\\.cc$")
+set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
 
 set(ERRORS)
 macro(complain file text)

@@ -228,10 +228,21 @@ void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
       ->check(Between(0, 1));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
                "Also expose metrics under vLLM's names, for tools made for it");
+  app.add_flag("--prefix-digest", o->prefix_digest,
+               "Serve GET /prefix_cache on the metrics port: hashes of the prefixes in the prefix "
+               "cache, by which a gateway routes. Whoever reads it can tell whether a text that "
+               "they have was sent here");
 }
 
 // Checks that need several flags.
 Status Complete(VerifierOptions* o) {
+  if (o->prefix_digest && o->service.metrics.empty()) {
+    return InvalidArgument("--prefix-digest is served on the metrics port: give --metrics");
+  }
+  if (o->prefix_digest && !o->engine.prefix_cache) {
+    return InvalidArgument(
+        "--prefix-digest lists the prefix cache, which --no-prefix-cache switches off: give one");
+  }
   if (o->policy != "fixed") {
     o->planner.control.policy = o->policy;
     o->planner.max_draft_length = o->engine.max_draft_length;

@@ -38,6 +38,7 @@ struct VerifierOptions {
   std::optional<ReasoningFormat> reasoning_parser;
   bool generation_config = true;  // take requests' defaults from generation_config.json
   bool vllm_metrics = false;
+  bool prefix_digest = false;  // serve GET /prefix_cache on the metrics port
   double trace_sample_ratio = 1;
 };
 

@@ -1,5 +1,6 @@
 #include "verifier/serve.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -34,6 +35,7 @@
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
+#include "verifier/status/prefix_page.h"
 #include "verifier/status/status_board.h"
 
 namespace outrider {
@@ -178,9 +180,17 @@ std::vector<std::string> ArmNames(const EngineOptions& options) {
   return names;
 }
 
+// nullptr: nothing of the prefix cache is listed.
+std::shared_ptr<PrefixDigest> MakePrefixDigest(const VerifierOptions& options,
+                                               const Loaded& loaded) {
+  if (!options.prefix_digest) return nullptr;
+  return std::make_shared<PrefixDigest>(std::min(loaded.model->total_pages(), kMaxListedPrefixes));
+}
+
 EngineOptions EngineOptionsOf(const VerifierOptions& options, const Loaded& loaded,
-                              Tracer* tracer) {
+                              PrefixDigest* digest, Tracer* tracer) {
   EngineOptions engine = options.engine;
+  engine.prefix_digest = digest;
   engine.tracer = tracer;
   engine.defaults = loaded.defaults;
   if (engine.planner.has_value()) engine.planner->passes = loaded.passes;
@@ -210,7 +220,7 @@ std::function<HttpReply()> MetricsPageOf(const VerifierOptions& options,
 HttpHeaders CorsHeaders(const std::string& origin) {
   if (origin.empty()) return {};
   return {{"Access-Control-Allow-Origin", origin},
-          {"Access-Control-Expose-Headers", "Retry-After, x-request-id"}};
+          {"Access-Control-Expose-Headers", "Retry-After, x-request-id, x-outrider-prefix"}};
 }
 
 // The engine, its drafters, and the fronts that bring it requests. Members are declared in the
@@ -227,7 +237,8 @@ class Services {
         http_metrics_(registry, loaded.config().name),
         pool_(IdentityOf(loaded), options.distribution_limits, metrics, &clock_,
               options.min_draft_wait_seconds),
-        engine_(EngineOptionsOf(options, loaded, tracer), loaded.model.get(),
+        prefixes_(MakePrefixDigest(options, loaded)),
+        engine_(EngineOptionsOf(options, loaded, prefixes_.get(), tracer), loaded.model.get(),
                 loaded.tokenizer.get(), &pool_, metrics, &clock_),
         thread_(&engine_),
         intake_(&engine_, &thread_),
@@ -256,6 +267,7 @@ class Services {
               .pad_events = options.pad_responses,
               .tracer = tracer,
               .version = kVersion,
+              .page_tokens = loaded.model->page_tokens(),
               .metrics = MetricsPageOf(options, registry),
               .cors_origin = options.http_cors},
              &intake_, &text_workers_, &http_metrics_) {
@@ -269,6 +281,8 @@ class Services {
                               .policy = options.policy,
                               .arms = ArmNames(options.engine)});
     board_->ServeOn(*exporter);
+    if (prefixes_ == nullptr) return;
+    ServePrefixPage(*exporter, loaded.config().name, loaded.model->page_tokens(), prefixes_);
   }
 
   // Opens the ports. `kv_bytes`: host memory that the target's cache may take.
@@ -285,6 +299,7 @@ class Services {
   HttpServer http_;  // before the engine: sessions hold its exchanges
   HttpMetrics http_metrics_;
   DrafterPool pool_;
+  const std::shared_ptr<PrefixDigest> prefixes_;  // nullptr: not listed
   Engine engine_;
   EngineThread thread_;
   std::unique_ptr<EmbeddedDrafter> embedded_;
@@ -352,6 +367,8 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));
   MetricsRegistry registry;
   VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
+  ExportCacheConfig(registry, loaded.config().name, loaded.model->page_tokens(),
+                    loaded.model->total_pages());
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
                              metrics.trace_spans_total, metrics.trace_spans_dropped_total));

@@ -5,8 +5,8 @@
 
 namespace outrider {
 
-PrefixCache::PrefixCache(Model* model)
-    : model_(model), page_tokens_(static_cast<size_t>(model->page_tokens())) {}
+PrefixCache::PrefixCache(Model* model, PrefixDigest* digest)
+    : model_(model), digest_(digest), page_tokens_(static_cast<size_t>(model->page_tokens())) {}
 
 PrefixCache::~PrefixCache() {
   while (EvictOne()) {
@@ -61,9 +61,7 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
     }
   }
   for (size_t page = depth; page < pages; ++page) {
-    auto child = std::make_unique<Node>();
-    child->parent = node;
-    node = node->children.emplace(Page(tokens, page), std::move(child)).first->second.get();
+    node = AddChild(node, Page(tokens, page));
   }
   entries_.push_front({*whole, node});
   pages_.reset();
@@ -86,12 +84,28 @@ bool PrefixCache::EvictOne() {
   return true;
 }
 
+PrefixCache::Node* PrefixCache::AddChild(Node* parent, std::vector<TokenId> page) {
+  auto child = std::make_unique<Node>();
+  child->parent = parent;
+  if (digest_ != nullptr) {
+    child->hash = ExtendPageHash(parent->hash, page);
+    child->slot = digest_->Add(child->hash);
+  }
+  return parent->children.emplace(std::move(page), std::move(child)).first->second.get();
+}
+
+void PrefixCache::RemoveChild(Node* child) {
+  if (digest_ != nullptr) digest_->Remove(child->slot);
+  std::erase_if(child->parent->children,
+                [child](const auto& entry) { return entry.second.get() == child; });
+}
+
 void PrefixCache::Remove(Entries::iterator entry) {
   for (Node* at = entry->end; at != &root_;) {
     std::erase(at->through, entry);
     Node* parent = at->parent;
     if (at->through.empty()) {
-      std::erase_if(parent->children, [at](const auto& child) { return child.second.get() == at; });
+      RemoveChild(at);
     }
     at = parent;
   }

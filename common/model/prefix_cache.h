@@ -19,13 +19,17 @@
 
 #include "common/base/types.h"
 #include "common/model/model.h"
+#include "common/routing/page_hashes.h"
+#include "common/routing/prefix_digest.h"
 
 namespace outrider {
 
 class PrefixCache {
  public:
-  // The model must outlive the cache, which releases its entries on destruction.
-  explicit PrefixCache(Model* model);
+  // The model must outlive the cache, which releases its entries on destruction. `digest`, if there
+  // is one, lists every page held, by the hash of the tokens up to its end; it must outlive the
+  // cache.
+  explicit PrefixCache(Model* model, PrefixDigest* digest = nullptr);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
   PrefixCache& operator=(const PrefixCache&) = delete;
@@ -55,15 +59,21 @@ class PrefixCache {
     Node* parent = nullptr;
     std::map<std::vector<TokenId>, std::unique_ptr<Node>> children;  // by the page's tokens
     std::vector<Entries::iterator> through;                          // entries that hold this page
+    uint64_t hash = kNoPages;
+    int slot = PrefixDigest::kNoSlot;  // in the digest
   };
 
   std::vector<TokenId> Page(std::span<const TokenId> tokens, size_t index) const;
   // The deepest node on the tokens' path, and its depth in pages.
   std::pair<Node*, size_t> Descend(std::span<const TokenId> tokens);
   void Touch(Entries::iterator entry) { entries_.splice(entries_.begin(), entries_, entry); }
+  // The parent's new child for this page.
+  Node* AddChild(Node* parent, std::vector<TokenId> page);
+  void RemoveChild(Node* child);
   void Remove(Entries::iterator entry);
 
   Model* model_;
+  PrefixDigest* digest_;
   size_t page_tokens_;
   Node root_;
   Entries entries_;

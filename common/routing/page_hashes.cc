@@ -1,6 +1,8 @@
 #include "common/routing/page_hashes.h"
 
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
 
 #include "common/base/fnv_hash.h"
 
@@ -25,6 +27,12 @@ uint64_t ExtendPageHash(uint64_t hash, std::span<const TokenId> tokens) {
   FnvHash fnv(hash);
   for (const TokenId token : tokens) fnv.Add(static_cast<uint64_t>(token));
   return fnv.value();
+}
+
+std::string PageHashText(uint64_t hash) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, hash);
+  return text;
 }
 
 std::vector<uint64_t> TextPageHashes(std::string_view text, size_t page_bytes, size_t max_pages) {

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,9 @@ inline constexpr uint64_t kNoPages = 0xCBF29CE484222325u;
 
 // `hash` with `tokens` after it, each as eight little-endian bytes.
 uint64_t ExtendPageHash(uint64_t hash, std::span<const TokenId> tokens);
+
+// As others see it: 16 hexadecimal digits.
+std::string PageHashText(uint64_t hash);
 
 // One hash for each page of `page_bytes` bytes, at most `max_pages`. The last page may be a shorter
 // one; an empty text has no page. REQUIRES: page_bytes > 0.

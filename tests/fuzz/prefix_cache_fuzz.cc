@@ -33,7 +33,7 @@ class Cache {
  public:
   explicit Cache(int pages)
       : model_({.vocab_size = 2, .page_tokens = kPageTokens, .total_pages = pages}) {
-    cache_.emplace(&model_);
+    cache_.emplace(&model_, &digest_);
   }
 
   void Do(Input& in) {
@@ -54,6 +54,7 @@ class Cache {
 
   void Finish() {
     cache_.reset();
+    Require(digest_.pages() == 0 && digest_.Hashes().empty());
     Require(model_.sequences() == 0 && model_.free_pages() == model_.total_pages());
   }
 
@@ -98,6 +99,7 @@ class Cache {
   }
 
   FakeModel model_;
+  PrefixDigest digest_{8};
   std::optional<PrefixCache> cache_;
   std::vector<std::vector<TokenId>> inserted_;
   bool evicted_ = false;

@@ -209,6 +209,8 @@ const Cases kMetricsCases = {
     {"open connections", Try{MetricsConnections}},
     {"time from a connection's start to its end",
      Only{[](Target& t, int64_t) { return SilentConnection(t.verifier.metrics_port); }}},
+    {"hashes that `/prefix_cache` lists",
+     HeldBy{"tests/verifier/status/prefix_page_test.cc", "IsNoLargerThanItsSlots"}},
 };
 
 // ---------------------------------------------------------------------------------------------
@@ -446,6 +448,13 @@ std::string RequestId(Target& target, int64_t size) {
   return response.headers["x-request-id"] == id ? "kept" : "replaced";
 }
 
+std::string PrefixHeader(Target& target, int64_t size) {
+  const std::string name(static_cast<size_t>(size), 'x');
+  HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", kCompletion,
+                                "X-Outrider-Prefix: " + name + "\r\n");
+  return response.headers["x-outrider-prefix"] == name ? "kept" : "replaced";
+}
+
 std::string GzippedBody(Target& target, int64_t) {
   HttpClient client(target.http_port);
   client.SendRaw(
@@ -492,6 +501,7 @@ const Cases kHttpCases = {
     {"a stream that its client does not read",
      HeldBy{kServerTest, "AReaderThatFallsTooFarBehindIsGone"}},
     {"`x-request-id`", Try{RequestId}},
+    {"`x-outrider-prefix`", Try{PrefixHeader}},
     {"depth of the JSON", Only{Completing([](int64_t size) {
        return Json{{"metadata", Nested(size)}};
      })}},

@@ -14,7 +14,7 @@ Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Mo
       sessions_(*sessions),
       model_(*model),
       observers_(*observers),
-      prefixes_(model) {}
+      prefixes_(model, options.prefix_digest) {}
 
 Status Admission::CheckQueue(const std::string& client) {
   if (waiting() >= options_.max_waiting) {

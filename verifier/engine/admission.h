@@ -21,7 +21,8 @@ struct AdmissionOptions {
   int max_running = 256;
   int max_waiting = 1024;
   int max_waiting_per_client = 1024;
-  bool prefix_cache = true;  // share the KV of common prefixes
+  bool prefix_cache = true;               // share the KV of common prefixes
+  PrefixDigest* prefix_digest = nullptr;  // lists the prefix cache's pages, if set; outlives it
 };
 
 class Admission {

@@ -254,4 +254,14 @@ void VerifierMetrics::CountAcceptedPositions(int accepted) {
   }
 }
 
+void ExportCacheConfig(MetricsRegistry& registry, const std::string& model_name, int page_tokens,
+                       int pages) {
+  registry
+      .MakeGauge("outrider_cache_config_info", "Size of the KV cache, in labels; always 1",
+                 {{"model_name", model_name},
+                  {"block_size", std::to_string(page_tokens)},
+                  {"num_gpu_blocks", std::to_string(pages)}})
+      .Set(1);
+}
+
 }  // namespace outrider

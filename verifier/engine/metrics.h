@@ -124,4 +124,9 @@ struct VerifierMetrics {
   std::vector<Counter> accepted_per_pos_;
 };
 
+// Exports the size of the paged KV cache as labels of outrider_cache_config_info, whose value is 1,
+// as vLLM does: endpoint pickers read it.
+void ExportCacheConfig(MetricsRegistry& registry, const std::string& model_name, int page_tokens,
+                       int pages);
+
 }  // namespace outrider

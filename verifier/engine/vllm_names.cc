@@ -22,6 +22,7 @@ MetricAliases VllmAliases() {
   // To vLLM, pages that can be taken at once are free, although its prefix cache still lists them.
   aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:kv_cache_usage_perc");
   aliases.names.emplace("outrider_kv_cache_requests_perc", "vllm:gpu_cache_usage_perc");
+  aliases.names.emplace("outrider_cache_config_info", "vllm:cache_config_info");
   return aliases;
 }
 

@@ -12,6 +12,7 @@
 #include "verifier/http/generation.h"
 #include "verifier/http/json_text.h"
 #include "verifier/http/open_api.h"
+#include "verifier/http/prefix_header.h"
 #include "verifier/http/token_requests.h"
 
 namespace outrider {
@@ -59,8 +60,9 @@ bool IsJson(const std::string& content_type) {
 struct HttpApi::Call {
   const Route* route = nullptr;
   uint64_t number = 0;
-  int64_t created = 0;  // Unix seconds
-  HttpHeaders headers;  // of every answer
+  int64_t created = 0;      // Unix seconds
+  HttpHeaders headers;      // of every answer
+  bool has_prefix = false;  // among these is x-outrider-prefix, the client's
   std::shared_ptr<RequestTrace> span;
   std::optional<TraceLink> trace;
   std::string client;
@@ -194,6 +196,8 @@ void HttpApi::Work(const Route& route, HttpRequest request,
                                                           std::to_string(call->number)
                                                     : request.request_id;
   call->headers = {{"x-request-id", id}};
+  if (!request.prefix.empty()) call->headers.emplace_back(kPrefixHeader, request.prefix);
+  call->has_prefix = !request.prefix.empty();
   Result<CallerKeys> caller =
       served_.tokens->Admit(request.authorization, request.client, request.peer);
   if (!caller.ok()) return Refuse(*call, caller.status());
@@ -270,6 +274,11 @@ void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
   for (GenerationRequest& prompt : parsed->prompts) {
     prompt.client = call.client;
     prompt.trace = call.trace;
+  }
+  if (!call.has_prefix) {
+    const auto name =
+        PrefixNameOf(parsed->prompts.front().prompt, static_cast<size_t>(served_.page_tokens));
+    if (name.has_value()) call.headers.emplace_back(kPrefixHeader, *name);
   }
   ApiAnswer answer(*parsed, served_.model, call.number, call.created);
   std::make_shared<HttpGeneration>(HttpGeneration::Parts{.intake = intake_,

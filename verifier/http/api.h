@@ -32,6 +32,7 @@ class HttpApi final : public HttpHandler {
     int pad_events = 0;        // see --pad-responses
     Tracer* tracer = nullptr;  // records the spans of requests, if set
     std::string version;       // for GET /version
+    int page_tokens = 16;      // of the prefix cache, for x-outrider-prefix
     // Serves GET /metrics, called from the server's threads; nullptr: the path does not exist.
     std::function<HttpReply()> metrics;
     // An origin whose pages' preflight requests (CORS) are answered; "": none. The server names it

@@ -32,7 +32,7 @@ constexpr size_t kWatchBytes = 4096;
 // The most unparsed bytes that a connection holds. A client that sends more before its answer is
 // disconnected, since its presence could no longer be observed.
 constexpr size_t kMaxAheadBytes = 128 << 10;
-constexpr size_t kMaxRequestId = 128;
+constexpr size_t kMaxIdBytes = 128;
 // How long a client may still send after the last answer, unread: closing at once would reset the
 // connection, and the answer with it.
 constexpr auto kLinger = std::chrono::seconds(2);
@@ -58,6 +58,13 @@ std::vector<std::string_view> ValuesOf(const http::request_header<>& message, co
   return values;
 }
 
+// A header that comes back with the answer; "" if it is not short and visible ASCII.
+std::string IdOf(const http::request_header<>& message, const char* name) {
+  std::string id = Text(message[name]);
+  const bool visible = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
+  return visible && id.size() <= kMaxIdBytes ? id : std::string();
+}
+
 HttpRequest HeadOf(const http::request_header<>& message) {
   HttpRequest head{.method = Text(message.method_string())};
   const std::string target = Text(message.target());
@@ -67,9 +74,8 @@ HttpRequest HeadOf(const http::request_header<>& message) {
   }
   head.content_type = Text(message[http::field::content_type]);
   head.client = Text(message["outrider-client"]);
-  const std::string id = Text(message["x-request-id"]);
-  const bool visible = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
-  if (visible && id.size() <= kMaxRequestId) head.request_id = id;
+  head.request_id = IdOf(message, "x-request-id");
+  head.prefix = IdOf(message, "x-outrider-prefix");
   head.trace = ReadTraceHeaders(ValuesOf(message, "traceparent"), ValuesOf(message, "tracestate"));
   return head;
 }

@@ -29,6 +29,7 @@ struct HttpRequest {
   std::string peer;                   // who its connection counts for; see PeerOf in common/net
   std::string client;                 // outrider-client
   std::string request_id;             // x-request-id, if it is short and visible ASCII
+  std::string prefix;                 // x-outrider-prefix, as well
   std::optional<TraceContext> trace;  // traceparent and tracestate
   BodyShare share;                    // of the server's memory for bodies
   std::string body;

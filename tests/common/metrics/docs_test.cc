@@ -31,6 +31,7 @@ std::set<std::string> DocumentedNames(const std::string& prefix = "outrider_") {
 TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
+  ExportCacheConfig(registry, "m", 16, 100);
   DrafterMetrics drafter(registry, "m");
   HttpMetrics(registry, "m").CountRequest("health", 200);
   EXPECT_THAT(DocumentedNames(), ::testing::ElementsAreArray(registry.Names()));
@@ -39,6 +40,7 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
 TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
+  ExportCacheConfig(registry, "m", 16, 100);
   std::set<std::string> theirs;
   for (const auto& [name, alias] : VllmAliases().names) {
     EXPECT_THAT(registry.Names(), ::testing::Contains(name));

@@ -21,17 +21,22 @@ struct Balance {
   double spare() const { return attached - wanted; }
 };
 
-// How many drafters have to move to even the two out; at most 0: none.
-double DraftersToMove(const Balance& from, const Balance& to) {
-  const Balance left{from.attached - 1, from.wanted}, joined{to.attached + 1, to.wanted};
-  if (to.spare() < 0) {
-    if (left.spare() >= 0) return std::min(from.spare(), -to.spare());
-    if (left.attached * to.wanted <= kUnevenLack * joined.attached * from.wanted) return 0;
-    return (from.attached * to.wanted - to.attached * from.wanted) / (from.wanted + to.wanted);
-  }
+// How many spare drafters have to move to even them out; 0: they are even enough.
+double SpareToMove(const Balance& from, const Balance& to) {
   const double uneven = std::max(1., kUnevenShare * (from.attached + to.attached));
-  if (left.spare() < 0 || left.spare() <= joined.spare() + uneven) return 0;
+  const double left = from.spare() - 1, joined = to.spare() + 1;
+  if (left < 0 || left <= joined + uneven) return 0;
   return (from.spare() - to.spare()) / 2;
+}
+
+// How many drafters should move, of those of `from`; 0: none.
+double DraftersToMove(const Balance& from, const Balance& to) {
+  if (to.spare() >= 0) return SpareToMove(from, to);
+  if (from.spare() >= 1)
+    return std::max(std::min(from.spare(), -to.spare()), SpareToMove(from, to));
+  const double left = from.attached - 1, joined = to.attached + 1;
+  if (left * to.wanted <= kUnevenLack * joined * from.wanted) return 0;
+  return (from.attached * to.wanted - to.attached * from.wanted) / (from.wanted + to.wanted);
 }
 
 // The same for drafters in the zone of `to`, which `from` is not in.

@@ -26,7 +26,7 @@ double SpareToMove(const Balance& from, const Balance& to) {
   const double uneven = std::max(1., kUnevenShare * (from.attached + to.attached));
   const double left = from.spare() - 1, joined = to.spare() + 1;
   if (left < 0 || left <= joined + uneven) return 0;
-  return (from.spare() - to.spare()) / 2;
+  return std::min(from.spare(), (from.spare() - to.spare()) / 2);
 }
 
 // How many drafters should move, of those of `from`; 0: none.

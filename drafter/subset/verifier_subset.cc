@@ -187,13 +187,16 @@ void VerifierSubset::OnVisited(const std::string& address, const std::string& zo
 VerifierSubset::Move VerifierSubset::BestMove(const std::string& to,
                                               const DrafterDemand& demand) const {
   Move best;
+  double most = 0;  // drafters to move
   for (const auto& [from, held] : held_) {
     if (held.away_since.has_value() || !held.demand.has_value()) continue;
     MoveKind kind = MoveKind::kSameZone;
     if (ZoneOf(to) == Zone::kOwn && ZoneOf(from) == Zone::kOther) kind = MoveKind::kToOwnZone;
     if (ZoneOf(to) == Zone::kOther && ZoneOf(from) == Zone::kOwn) kind = MoveKind::kFromOwnZone;
     const double probability = MoveProbability(*held.demand, demand, kind);
-    if (probability <= best.probability) continue;
+    const double drafters = probability * held.demand->attached;
+    if (drafters <= most) continue;
+    most = drafters;
     best = {.from = from,
             .reason = kind == MoveKind::kToOwnZone ? SubsetReason::kZone : SubsetReason::kDemand,
             .probability = probability};

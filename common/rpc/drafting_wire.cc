@@ -91,7 +91,8 @@ Result<DraftDistribution> FromWire(const v1::DraftRow& wire, int max_entries) {
 v1::FromDrafter ToWire(const DrafterHello& hello) {
   v1::FromDrafter message;
   v1::Hello* wire = message.mutable_hello();
-  wire->set_protocol_version(ToCount(hello.protocol_version));
+  wire->set_protocol_version(ToCount(hello.protocol.lowest));
+  wire->set_highest_protocol_version(ToCount(hello.protocol.highest));
   wire->set_name(hello.name);
   wire->set_model(hello.model);
   v1::TokenizerFingerprint* tokenizer = wire->mutable_tokenizer();
@@ -112,7 +113,9 @@ v1::FromDrafter ToWire(const DrafterHello& hello) {
 Result<DrafterHello> FromWire(const v1::Hello& wire) {
   OUTRIDER_TRY(CheckAtMost("hello.name", std::ssize(wire.name()), kMaxNameBytes, "bytes"));
   OUTRIDER_TRY(CheckAtMost("hello.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
-  return DrafterHello{.protocol_version = ToInt(wire.protocol_version()),
+  const int lowest = ToInt(wire.protocol_version());
+  const int highest = ToInt(wire.highest_protocol_version());
+  return DrafterHello{.protocol = {.lowest = lowest, .highest = highest == 0 ? lowest : highest},
                       .name = wire.name(),
                       .model = wire.model(),
                       .tokenizer = {.vocabulary = wire.tokenizer().vocabulary(),
@@ -263,7 +266,7 @@ VocabularyMatch FromWire(const v1::VocabularyMatch& wire) {
 v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
   v1::FromVerifier message;
   v1::Welcome* wire = message.mutable_welcome();
-  wire->set_protocol_version(kDraftingProtocolVersion);
+  wire->set_protocol_version(ToCount(welcome.protocol));
   wire->set_model(welcome.model);
   wire->set_vocab_limit(ToCount(welcome.vocab_limit));
   wire->mutable_law_limits()->set_mass(welcome.distribution_limits.mass);
@@ -272,10 +275,11 @@ v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
 }
 
 Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
-  if (wire.protocol_version() != kDraftingProtocolVersion) {
-    return FailedPrecondition("protocol version: the drafter speaks " +
-                              std::to_string(kDraftingProtocolVersion) + ", the verifier " +
-                              std::to_string(wire.protocol_version()));
+  const int protocol = ToInt(wire.protocol_version());
+  if (!AgreeOnProtocol({}, {.lowest = protocol, .highest = protocol}).has_value()) {
+    return FailedPrecondition("protocol version: the drafter speaks " + ToString(ProtocolRange{}) +
+                              ", the verifier " + std::to_string(protocol) +
+                              "; upgrade the older one");
   }
   OUTRIDER_TRY(CheckAtMost("welcome.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
   const float mass = wire.law_limits().mass();
@@ -286,6 +290,7 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
   }
   if (max_entries == 0) return InvalidArgument("welcome: law_limits.max_entries is 0");
   return DrafterWelcome{
+      .protocol = protocol,
       .model = wire.model(),
       .vocab_limit = ToInt(wire.vocab_limit()),
       // There cannot be more entries than units of weight.

@@ -54,8 +54,8 @@ v1::FromVerifier ToWire(const VocabularyEntries& vocabulary);
 Result<VocabularyEntries> FromWire(const v1::Vocabulary& wire);
 
 v1::FromVerifier ToWire(const DrafterWelcome& welcome);
-// kFailedPrecondition: another protocol version. kInvalidArgument also if the limits allow no
-// draft.
+// kFailedPrecondition: a protocol version that we do not speak. kInvalidArgument also if the limits
+// allow no draft.
 Result<DrafterWelcome> FromWire(const v1::Welcome& wire);
 
 v1::FromVerifier ToWire(const SessionOpening& opening);

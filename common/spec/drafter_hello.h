@@ -2,6 +2,7 @@
 // drafter's load.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -10,12 +11,33 @@
 
 namespace outrider {
 
-// Of proto/outrider/v1/drafting.proto. Both sides must have the same.
-inline constexpr int kDraftingProtocolVersion = 3;
+// The versions of proto/outrider/v1/drafting.proto that this build speaks. A drafter and a verifier
+// use the highest that both speak, so that releases whose ranges overlap work together.
+inline constexpr int kLowestDraftingProtocol = 3;
+inline constexpr int kDraftingProtocol = 4;
+
+struct ProtocolRange {
+  int lowest = kLowestDraftingProtocol;
+  int highest = kDraftingProtocol;
+  friend bool operator==(const ProtocolRange&, const ProtocolRange&) = default;
+};
+
+// "4" or "3 to 4", for messages.
+inline std::string ToString(const ProtocolRange& range) {
+  if (range.lowest == range.highest) return std::to_string(range.lowest);
+  return std::to_string(range.lowest) + " to " + std::to_string(range.highest);
+}
+
+// The highest version in both ranges; nullopt: there is none.
+inline std::optional<int> AgreeOnProtocol(const ProtocolRange& a, const ProtocolRange& b) {
+  const int highest = std::min(a.highest, b.highest);
+  if (highest < std::max(a.lowest, b.lowest)) return std::nullopt;
+  return highest;
+}
 
 // A drafter's first message.
 struct DrafterHello {
-  int protocol_version = kDraftingProtocolVersion;
+  ProtocolRange protocol;
   std::string name;  // for people and metrics
   std::string model;
   TokenizerFingerprint tokenizer;
@@ -37,8 +59,9 @@ struct VocabularyMatch {
 
 // The verifier's answer to a drafter that fits.
 struct DrafterWelcome {
-  std::string model;    // the verifier's
-  int vocab_limit = 0;  // ids in drafts are below this
+  int protocol = kDraftingProtocol;  // agreed on; both sides send nothing of later versions
+  std::string model;                 // the verifier's
+  int vocab_limit = 0;               // ids in drafts are below this
   DraftDistributionLimits distribution_limits;
 };
 

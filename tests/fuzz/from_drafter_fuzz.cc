@@ -31,7 +31,7 @@ TokenizerFingerprint Fingerprint() {
 v1::FromDrafter HelloMessage() {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(kDraftingProtocolVersion);
+  hello->set_protocol_version(kDraftingProtocol);
   hello->set_name("d");
   hello->mutable_tokenizer()->set_vocabulary(1);
   hello->mutable_tokenizer()->set_merges(2);

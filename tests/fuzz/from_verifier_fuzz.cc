@@ -140,7 +140,7 @@ class Drafter {
     if (in.Below(8) != 0) {
       v1::FromVerifier message;
       v1::Welcome* welcome = message.mutable_welcome();
-      welcome->set_protocol_version(kDraftingProtocolVersion);
+      welcome->set_protocol_version(kDraftingProtocol);
       welcome->set_vocab_limit(1u + in.Byte() % 32);
       welcome->mutable_law_limits()->set_mass(in.Below(4) == 0 ? Extreme(in) : 0.99f);
       welcome->mutable_law_limits()->set_max_entries(1u + in.Byte());

@@ -3,17 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "common/text/tokenizer.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/other_vocabulary.h"
+#include "tests/support/raw_drafter.h"
 #include "tests/support/services.h"
 
 namespace outrider {
 namespace {
 
+using testing::AddDraft;
+using testing::Asked;
 using ::testing::HasSubstr;
+using testing::RawDrafter;
 using testing::SourcePath;
 using testing::StartDrafter;
 using testing::StartVerifier;
@@ -128,6 +135,55 @@ TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_GT(outcome.finished.speculation().drafted_tokens(), 0u);
   for (const uint32_t token : outcome.tokens) EXPECT_LT(token, static_cast<uint32_t>(kVocabulary));
+}
+
+// A drafter of the release before: its hello names one version, and it ends the stream unless the
+// verifier answers with the same.
+TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
+  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const auto verifier = StartVerifier(target, dir_ / "verifier.log", {"--min-draft-wait", "30"});
+  ASSERT_NE(verifier.port, 0);
+  const auto tokenizer = Tokenizer::Load(target);
+  ASSERT_TRUE(tokenizer.ok());
+  RawDrafter old(verifier.address(), (*tokenizer)->fingerprint(), {.name = "old", .protocol = 3});
+  const std::optional<v1::FromVerifier> welcome = old.Read();
+  ASSERT_TRUE(welcome.has_value()) << old.End().error_message();
+  EXPECT_EQ(welcome->welcome().protocol_version(), 3u);
+
+  std::thread drafts([&old] {
+    old.AnswerWith(v1::DRAFT_KIND_ARGMAX, [](const Asked& asked, v1::FromDrafter* message) {
+      AddDraft(message, asked, asked.round, {5}, /*laws=*/false);
+    });
+  });
+  v1::GenerateRequest request;
+  request.set_text("abc");
+  request.mutable_sampling()->set_temperature(0);
+  request.mutable_speculation()->set_draft_length(1);
+  request.mutable_stop()->set_max_tokens(5);
+  request.mutable_stop()->set_ignore_eos(true);
+  const TestClient::Outcome outcome = TestClient(verifier.address()).Generate(request);
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_GT(outcome.finished.speculation().drafted_tokens(), 0u) << verifier.process->Log();
+  old.Cancel();
+  drafts.join();
+}
+
+TEST_F(Handshake, NextReleasesDrafterAgreesOnOurProtocol) {
+  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const auto verifier = StartVerifier(target, dir_ / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  const auto tokenizer = Tokenizer::Load(target);
+  ASSERT_TRUE(tokenizer.ok());
+  RawDrafter next(verifier.address(), (*tokenizer)->fingerprint(),
+                  {.name = "next", .protocol = 4, .highest_protocol = 5});
+  const std::optional<v1::FromVerifier> welcome = next.Read();
+  ASSERT_TRUE(welcome.has_value()) << next.End().error_message();
+  EXPECT_EQ(welcome->welcome().protocol_version(), 4u);
+  RawDrafter far(verifier.address(), (*tokenizer)->fingerprint(),
+                 {.name = "far", .protocol = 5, .highest_protocol = 6});
+  const grpc::Status refused = far.End();
+  EXPECT_EQ(refused.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(refused.error_message(), HasSubstr("the verifier speaks 3 to 4, the drafter 5 to 6"));
 }
 
 }  // namespace

@@ -333,7 +333,7 @@ constexpr char kRefused[] = "drafter refused";
 void BeRefused(Target& target) {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(kDraftingProtocolVersion);
+  hello->set_protocol_version(kDraftingProtocol);
   hello->set_name(
       "evil\x7f\xc2\x9b"
       "2J\n{\"level\":\"ERROR\"}\xe2\x80\xa8");
@@ -664,7 +664,7 @@ v1::FromDrafter HelloOf(const std::string& model) {
   const TokenizerFingerprint fingerprint = (*tokenizer)->fingerprint();
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(kDraftingProtocolVersion);
+  hello->set_protocol_version(kDraftingProtocol);
   hello->set_name("d0");
   v1::TokenizerFingerprint* wire = hello->mutable_tokenizer();
   wire->set_vocab_size(static_cast<uint32_t>(fingerprint.vocab_size));

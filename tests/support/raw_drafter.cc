@@ -3,16 +3,16 @@
 #include <map>
 
 #include "common/rpc/channel.h"
-#include "common/spec/drafter_hello.h"
 
 namespace outrider::testing {
 namespace {
 
-v1::FromDrafter HelloMessage(const TokenizerFingerprint& tokenizer, const std::string& name) {
+v1::FromDrafter HelloMessage(const TokenizerFingerprint& tokenizer, const RawHello& raw) {
   v1::FromDrafter message;
   v1::Hello* hello = message.mutable_hello();
-  hello->set_protocol_version(kDraftingProtocolVersion);
-  hello->set_name(name);
+  hello->set_protocol_version(raw.protocol);
+  hello->set_highest_protocol_version(raw.highest_protocol);
+  hello->set_name(raw.name);
   hello->set_model("small");
   hello->mutable_tokenizer()->set_vocab_size(static_cast<uint32_t>(tokenizer.vocab_size));
   hello->mutable_tokenizer()->set_vocabulary(tokenizer.vocabulary);
@@ -29,14 +29,20 @@ v1::FromDrafter HelloMessage(const TokenizerFingerprint& tokenizer, const std::s
 }  // namespace
 
 RawDrafter::RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
-                       const std::string& name)
+                       const RawHello& hello)
     : stub_(v1::Drafting::NewStub(MakeChannel(address, {}))), stream_(stub_->Attach(&context_)) {
-  Send(HelloMessage(tokenizer, name));
+  Send(HelloMessage(tokenizer, hello));
 }
 
 RawDrafter::~RawDrafter() {
   Cancel();
   if (!ended_) End();
+}
+
+std::optional<v1::FromVerifier> RawDrafter::Read() {
+  v1::FromVerifier message;
+  if (!stream_->Read(&message)) return std::nullopt;
+  return message;
 }
 
 grpc::Status RawDrafter::ReadPlans(const std::function<void(const Asked&)>& on_plan) {

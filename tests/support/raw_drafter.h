@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/spec/drafter_hello.h"
 #include "common/text/tokenizer.h"
 #include "outrider/v1/drafting.grpc.pb.h"
 
@@ -23,12 +25,18 @@ struct Asked {
   v1::DraftKind kind{};
 };
 
+struct RawHello {
+  std::string name = "hostile";
+  uint32_t protocol = kDraftingProtocol;  // the lowest that it speaks
+  uint32_t highest_protocol = 0;          // 0: that is the only one
+};
+
 // One attached stream. One thread may send while another one reads.
 class RawDrafter {
  public:
   // Sends Hello at once.
   RawDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
-             const std::string& name = "hostile");
+             const RawHello& hello = {});
   ~RawDrafter();
 
   // Returns false when the stream has ended.
@@ -43,6 +51,8 @@ class RawDrafter {
   grpc::Status End();
   // Ends the stream; any thread.
   void Cancel() { context_.TryCancel(); }
+  // The next message; nullopt: the stream is over.
+  std::optional<v1::FromVerifier> Read();
 
  private:
   grpc::ClientContext context_;

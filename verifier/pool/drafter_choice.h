@@ -31,6 +31,7 @@ struct EarlyShare {
 // A drafter that was welcomed, and its measured speed. Assignments has its sessions.
 struct ConnectedDrafter {
   DrafterHello hello;
+  int protocol = kDraftingProtocol;      // agreed on
   std::optional<VocabularyMatch> match;  // nullopt: it has our vocabulary
   std::shared_ptr<DrafterLink> link;
   Time joined;

@@ -40,10 +40,10 @@ DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& d
       clock_(clock) {}
 
 Status DrafterPool::Check(const DrafterHello& hello) const {
-  if (hello.protocol_version != kDraftingProtocolVersion) {
-    return FailedPrecondition("protocol version: the verifier speaks " +
-                              std::to_string(kDraftingProtocolVersion) + ", the drafter " +
-                              std::to_string(hello.protocol_version));
+  if (!AgreeOnProtocol({}, hello.protocol).has_value()) {
+    return FailedPrecondition("protocol version: the verifier speaks " + ToString(ProtocolRange{}) +
+                              ", the drafter " + ToString(hello.protocol) +
+                              "; upgrade the older one");
   }
   const bool translates = hello.translates && target_.vocabulary != nullptr;
   if (const std::string mismatch = TokenizerMismatch(hello); !translates && !mismatch.empty()) {
@@ -125,7 +125,9 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   drafter.last_message = drafter.joined;
   // Ids are the target's, so a translating drafter's own vocabulary size is no bound.
   const int rows = match.has_value() ? target_.vocab_size : drafter.hello.vocab_size;
-  drafter.link->SendWelcome({.model = target_.model,
+  drafter.protocol = *AgreeOnProtocol({}, drafter.hello.protocol);
+  drafter.link->SendWelcome({.protocol = drafter.protocol,
+                             .model = target_.model,
                              .vocab_limit = std::min(vocab_limit(), rows),
                              .distribution_limits = law_limits_});
   CountConnected();
@@ -133,6 +135,7 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   Log(LogLevel::kInfo, "drafter joined",
       {{"drafter", drafter.hello.name},
        {"model", drafter.hello.model},
+       {"protocol", drafter.protocol},
        {"translates", match.has_value()},
        {"shared_tokens", shown.shared},
        {"tokens", shown.tokens}});

@@ -41,7 +41,7 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
       .acceptance_head = true,
       .translates = true};
   const DrafterHello back = FromWire(ToWire(hello).hello()).value();
-  EXPECT_EQ(back.protocol_version, kDraftingProtocolVersion);
+  EXPECT_EQ(back.protocol, (ProtocolRange{.lowest = 3, .highest = 4}));
   EXPECT_EQ(back.name, "d0");
   EXPECT_EQ(back.model, "small");
   EXPECT_EQ(back.tokenizer, hello.tokenizer);

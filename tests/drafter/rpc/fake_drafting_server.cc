@@ -118,7 +118,7 @@ bool FakeDraftingServer::AwaitHalfClosed(int streams) {
 v1::FromVerifier FakeDraftingServer::Welcome() {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
-  welcome->set_protocol_version(kDraftingProtocolVersion);
+  welcome->set_protocol_version(kDraftingProtocol);
   welcome->set_model("target");
   welcome->set_vocab_limit(30);
   welcome->mutable_law_limits()->set_mass(0.99f);

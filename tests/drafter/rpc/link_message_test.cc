@@ -16,7 +16,7 @@ using testing::FieldLimit;
 using ::testing::HasSubstr;
 
 v1::FromVerifier Welcome(float mass, uint32_t max_entries, uint32_t vocab_limit,
-                         uint32_t version = kDraftingProtocolVersion) {
+                         uint32_t version = kDraftingProtocol) {
   v1::FromVerifier message;
   v1::Welcome* welcome = message.mutable_welcome();
   welcome->set_protocol_version(version);
@@ -34,11 +34,13 @@ TEST(LinkMessageTest, RefusesSenselessWelcomes) {
   }
   EXPECT_EQ(ToLinkMessage(Welcome(1.f, 0, 10)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(ToLinkMessage(Welcome(1.f, 8, 0)).status().code(), Code::kInvalidArgument);
-  const Status version = ToLinkMessage(Welcome(1.f, 8, 10, 1)).status();
-  EXPECT_EQ(version.code(), Code::kFailedPrecondition);
-  EXPECT_THAT(version.message(),
-              HasSubstr("the drafter speaks " + std::to_string(kDraftingProtocolVersion) +
-                        ", the verifier 1"));
+  EXPECT_TRUE(ToLinkMessage(Welcome(1.f, 8, 10, kLowestDraftingProtocol)).ok());
+  for (const uint32_t other : {0, kLowestDraftingProtocol - 1, kDraftingProtocol + 1}) {
+    const Status version = ToLinkMessage(Welcome(1.f, 8, 10, other)).status();
+    EXPECT_EQ(version.code(), Code::kFailedPrecondition);
+    EXPECT_THAT(version.message(),
+                HasSubstr("the drafter speaks 3 to 4, the verifier " + std::to_string(other)));
+  }
 }
 
 TEST(LinkMessageTest, ClampsWhatNoIntCanHold) {

@@ -70,7 +70,8 @@ TEST_F(VerifierLinkTest, SaysHelloAndIsWelcomed) {
   EXPECT_EQ(welcome.distribution_limits.max_entries, 8);
   ASSERT_THAT(server.received(), SizeIs(1));
   const v1::Hello hello = server.received()[0].hello();
-  EXPECT_EQ(static_cast<int>(hello.protocol_version()), kDraftingProtocolVersion);
+  EXPECT_EQ(hello.protocol_version(), 3u) << "which verifiers of version 3 require";
+  EXPECT_EQ(hello.highest_protocol_version(), 4u);
   EXPECT_EQ(hello.name(), "d0");
   EXPECT_EQ(hello.model(), "small");
   EXPECT_EQ(hello.tokenizer().vocab_size(), 30u);

@@ -162,6 +162,36 @@ TEST_F(DrafterService, DraftsSeveralSequencesInParts) {
   EXPECT_EQ(process->Wait(), 0) << process->Log();
 }
 
+// A verifier of the release before, which accepts its own version only and answers with it.
+void ProtocolThree(const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+  if (!message.has_hello()) return;
+  if (message.hello().protocol_version() != 3) {
+    sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "protocol version: the verifier speaks 3"});
+    return;
+  }
+  v1::FromVerifier welcome = FakeDraftingServer::Welcome();
+  welcome.mutable_welcome()->set_protocol_version(3);
+  sink.Send(std::move(welcome));
+  v1::FromVerifier wire;
+  v1::Open* open = wire.mutable_open();
+  open->set_session(1);
+  open->add_token_ids(3);
+  open->mutable_plan()->set_round(1);
+  open->mutable_plan()->set_length(2);
+  open->mutable_plan()->add_branching(1);
+  sink.Send(std::move(wire));
+}
+
+TEST_F(DrafterService, DraftsForVerifierOfProtocolThree) {
+  FakeDraftingServer server(&ProtocolThree);
+  const auto process = StartDrafter(model_, server.address(), log_);
+  EXPECT_TRUE(server.Await([](const std::vector<v1::FromDrafter>& messages) {
+    return std::any_of(messages.begin(), messages.end(), [](const v1::FromDrafter& m) {
+      return m.drafts().drafts_size() > 0 && m.drafts().drafts(0).token_ids_size() > 0;
+    });
+  })) << process->Log();
+}
+
 TEST_F(DrafterService, ReadsFlagsFromAFile) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   for (const std::string flag : {"--config", "--flagfile"}) {

@@ -254,11 +254,26 @@ TEST_F(TranslatingPool, RefusesWhoDoesNotTranslate) {
   EXPECT_EQ(pool_.Join(1, Other(), link).code(), Code::kFailedPrecondition) << "nothing to send";
 }
 
-TEST_F(Pool, RefusesAnotherProtocolVersion) {
+TEST_F(Pool, RefusesProtocolsThatItDoesNotSpeak) {
   DrafterHello hello = Hello("d");
-  hello.protocol_version = kDraftingProtocolVersion + 1;
-  EXPECT_THAT(pool_.Join(1, hello, std::make_shared<RecordingLink>()).message(),
-              HasSubstr("protocol"));
+  for (const ProtocolRange range : {ProtocolRange{.lowest = 5, .highest = 6}, {1, 2}, {4, 3}}) {
+    hello.protocol = range;
+    const Status status = pool_.Join(1, hello, std::make_shared<RecordingLink>());
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr("the verifier speaks 3 to 4"));
+  }
+}
+
+TEST_F(Pool, AgreesOnTheHighestCommonProtocol) {
+  DrafterHello hello = Hello("d");
+  uint64_t id = 0;
+  for (const auto& [range, agreed] : std::vector<std::pair<ProtocolRange, int>>{
+           {{.lowest = 3, .highest = 3}, 3}, {{3, 4}, 4}, {{4, 5}, 4}, {{2, 3}, 3}}) {
+    hello.protocol = range;
+    const auto link = std::make_shared<RecordingLink>();
+    EXPECT_TRUE(pool_.Join(++id, hello, link).ok());
+    EXPECT_EQ(link->welcome.protocol, agreed) << ToString(range);
+  }
 }
 
 TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {

@@ -1,6 +1,21 @@
 #include "drafter/metrics.h"
 
 namespace outrider {
+namespace {
+
+std::map<SubsetReason, Counter> MakeStreamsLeft(MetricsRegistry& registry,
+                                                const std::string& model_name) {
+  std::map<SubsetReason, Counter> counters;
+  for (const SubsetReason reason : kLeaveReasons) {
+    counters.emplace(reason, registry.MakeCounter(
+                                 "outrider_drafter_streams_left_total",
+                                 "Verifiers that this drafter has left for another one, by reason",
+                                 {{"model_name", model_name}, {"reason", ToString(reason)}}));
+  }
+  return counters;
+}
+
+}  // namespace
 
 DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& model_name)
     : draft_tokens_total(
@@ -78,6 +93,18 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       verifiers(registry.MakeGauge("outrider_drafter_verifiers",
                                    "Verifiers that --verifier names at present",
                                    {{"model_name", model_name}})),
+      subset_streams(registry.MakeGauge("outrider_drafter_subset_streams",
+                                        "Streams of the subset of --subset, attached or dialled",
+                                        {{"model_name", model_name}})),
+      draining_streams(registry.MakeGauge(
+          "outrider_drafter_draining_streams",
+          "Streams beside the subset that were left and close after their last session",
+          {{"model_name", model_name}})),
+      other_zone_streams(
+          registry.MakeGauge("outrider_drafter_other_zone_streams",
+                             "Attached streams of the subset to verifiers of another --zone",
+                             {{"model_name", model_name}})),
+      streams_left(MakeStreamsLeft(registry, model_name)),
       lookups_failed_total(registry.MakeCounter("outrider_drafter_lookups_failed_total",
                                                 "Failed lookups of a name or file of --verifier",
                                                 {{"model_name", model_name}})),

@@ -3,9 +3,11 @@
 // Owner: main; outlives the loop and the link. Thread: any.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "common/metrics/registry.h"
+#include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
 
@@ -34,7 +36,11 @@ struct DrafterMetrics {
   Gauge sessions;
   Counter reconnects_total;
   Gauge attached;   // verifiers that this drafter is attached to
-  Gauge verifiers;  // that this drafter is to serve
+  Gauge verifiers;  // that --verifier names
+  Gauge subset_streams;
+  Gauge draining_streams;
+  Gauge other_zone_streams;
+  std::map<SubsetReason, Counter> streams_left;
   Counter lookups_failed_total;
   Counter trace_spans_total;
   Counter trace_spans_dropped_total;

@@ -59,8 +59,9 @@ Attachments::Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_o
   Change(0);
 }
 
-void Attachments::OnAttached(const std::string& address) {
-  Log(LogLevel::kInfo, "attached", {{"verifier", address}});
+void Attachments::OnAttached(const std::string& address, const DrafterWelcome& welcome) {
+  Log(LogLevel::kInfo, "attached",
+      {{"verifier", address}, {"protocol", welcome.protocol}, {"zone", welcome.zone}});
   Change(+1);
 }
 
@@ -70,13 +71,22 @@ void Attachments::OnDetached(const std::string& address) {
   Change(-1);
 }
 
-void Attachments::OnRefused(const std::string& /*address*/, const Status& /*why*/) {
-  if (!exit_on_refusal_) return;
+void Attachments::OnRefused(const std::string& /*address*/, const Status& why) {
+  if (!exit_on_refusal_ || why.code() == Code::kResourceExhausted)
+    return;  // it may have room later
   refused_ = true;
   kill(getpid(), SIGTERM);  // main waits for it
 }
 
 void Attachments::OnVerifiers(int count) { metrics_->verifiers.Set(count); }
+
+void Attachments::OnSubset(int held, int leaving, int other_zone) {
+  metrics_->subset_streams.Set(held);
+  metrics_->draining_streams.Set(leaving);
+  metrics_->other_zone_streams.Set(other_zone);
+}
+
+void Attachments::OnStreamLeft(SubsetReason why) { metrics_->streams_left.at(why).Increment(); }
 
 void Attachments::OnLookupFailed(const std::string& /*target*/, const Status& /*why*/) {
   metrics_->lookups_failed_total.Increment();

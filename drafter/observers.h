@@ -33,10 +33,12 @@ class Attachments final : public LinksObserver {
   // `health` may be null if there is no server. With `exit_on_refusal` a refusal ends the process.
   Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal);
 
-  void OnAttached(const std::string& address) override;
+  void OnAttached(const std::string& address, const DrafterWelcome& welcome) override;
   void OnDetached(const std::string& address) override;
   void OnRefused(const std::string& address, const Status& why) override;
   void OnVerifiers(int count) override;
+  void OnSubset(int held, int leaving, int other_zone) override;
+  void OnStreamLeft(SubsetReason why) override;
   void OnLookupFailed(const std::string& target, const Status& why) override;
 
   // Reports not ready from now on, whatever is still attached.

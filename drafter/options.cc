@@ -7,6 +7,7 @@
 #include "common/command_line/command_line.h"
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/plaintext.h"
+#include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
 
@@ -30,6 +31,21 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
                  "Seconds between lookups of a dns:/// name; one second while one of its verifiers "
                  "is not attached")
       ->check(Between(0.1, 3600));
+  app.add_option(
+         "--subset", o->subset,
+         "The most verifiers to serve at once, of those that --verifier names: each drafter "
+         "serves others, so that every verifier gets its share")
+      ->check(CLI::Range(1, kMaxSubset));
+  app.add_option("--rebalance-seconds", o->rebalance_seconds,
+                 "Mean seconds between two looks at a verifier that is not served, for whether it "
+                 "needs this drafter more")
+      ->check(Between(0.1, 3600));
+  app.add_option("--zone", o->zone,
+                 "Where the drafter runs, such as an availability zone: verifiers of the same "
+                 "--zone are preferred; empty: none are")
+      ->check([](const std::string& zone) {
+        return CheckAtMost("--zone", std::ssize(zone), kMaxNameBytes, "bytes").message();
+      });
   app.add_option("--tls-ca", o->service.tls.ca,
                  "PEM file of the authorities that the verifiers' certificates must come from; "
                  "enables TLS. --listen (with --tls-cert) then only accepts clients with a "

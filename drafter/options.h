@@ -19,6 +19,9 @@ struct DrafterOptions {
   std::string token_file;       // "": none
   std::string name;             // "": host:pid
   bool exit_on_refusal = false;
+  int subset = 8;  // verifiers to serve at once
+  double rebalance_seconds = 30;
+  std::string zone;  // "": none is preferred
   int max_sessions = 256;
   int max_draft_length = 16;
   int max_draft_tokens = 128;

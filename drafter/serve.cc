@@ -36,6 +36,10 @@ namespace {
 constexpr int kExitRefused = 3;
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
+Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
 std::string DefaultName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
@@ -147,6 +151,8 @@ DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {
 
 VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& loaded,
                                    const DrafterHello& hello, std::shared_ptr<TlsFiles> tls) {
+  // Drafters may share a name, but must not share their ranks of the verifiers.
+  const std::string identity = hello.name + " " + DefaultName();
   return {
       .targets = options.verifiers,
       .link = {.hello = hello,
@@ -154,8 +160,11 @@ VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& 
                .tls = options.service.tls.ca.empty() ? nullptr : std::move(tls),
                .tls_server_name = options.tls_server_name,
                .token_file = options.token_file},
-      .refresh = std::chrono::duration_cast<Duration>(
-          std::chrono::duration<double>(options.resolve_seconds)),
+      .subset = {.drafter = identity,
+                 .size = options.subset,
+                 .zone = options.zone,
+                 .rebalance = FromSeconds(options.rebalance_seconds)},
+      .refresh = FromSeconds(options.resolve_seconds),
       .admit = [&options](const std::string& address) { return CheckVerifier(options, address); }};
 }
 

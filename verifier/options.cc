@@ -120,6 +120,16 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
                  "would be faster. For tests and measurements of fixed plans: a drafter that hangs "
                  "then holds its requests up")
       ->check(Between(0, 60));
+  app.add_option("--max-drafters", o->max_drafters,
+                 "The most drafters that may attach; further ones are refused and go to another "
+                 "verifier")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--zone", o->zone,
+                 "Where the verifier runs, such as an availability zone: drafters prefer verifiers "
+                 "of their own --zone; empty: unknown")
+      ->check([](const std::string& zone) {
+        return CheckAtMost("--zone", std::ssize(zone), kMaxNameBytes, "bytes").message();
+      });
   app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
                "Only use drafts where a drafter that misreports its distributions cannot change "
                "the text's: rule gumbel (then the default) and temperature 0");

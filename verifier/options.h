@@ -21,6 +21,8 @@ struct VerifierOptions {
   PlannerOptions planner;
   DraftDistributionLimits distribution_limits;
   double min_draft_wait_seconds = 0;  // above 0 for tests and measurements
+  int max_drafters = 64;
+  std::string zone;  // "": unknown
   double drain_timeout_seconds = 30;
   std::string client_tokens;   // file; "": every client may call
   std::string drafter_tokens;  // file; without it and drafter_names, any drafter may attach

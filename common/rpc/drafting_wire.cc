@@ -268,6 +268,7 @@ v1::FromVerifier ToWire(const DrafterWelcome& welcome) {
   v1::Welcome* wire = message.mutable_welcome();
   wire->set_protocol_version(ToCount(welcome.protocol));
   wire->set_model(welcome.model);
+  wire->set_zone(welcome.zone);
   wire->set_vocab_limit(ToCount(welcome.vocab_limit));
   wire->mutable_law_limits()->set_mass(welcome.distribution_limits.mass);
   wire->mutable_law_limits()->set_max_entries(ToCount(welcome.distribution_limits.max_entries));
@@ -282,6 +283,7 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
                               "; upgrade the older one");
   }
   OUTRIDER_TRY(CheckAtMost("welcome.model", std::ssize(wire.model()), kMaxNameBytes, "bytes"));
+  OUTRIDER_TRY(CheckAtMost("welcome.zone", std::ssize(wire.zone()), kMaxNameBytes, "bytes"));
   const float mass = wire.law_limits().mass();
   const uint32_t max_entries = wire.law_limits().max_entries();
   if (wire.vocab_limit() == 0) return InvalidArgument("welcome: vocab_limit is 0");
@@ -292,6 +294,7 @@ Result<DrafterWelcome> FromWire(const v1::Welcome& wire) {
   return DrafterWelcome{
       .protocol = protocol,
       .model = wire.model(),
+      .zone = wire.zone(),
       .vocab_limit = ToInt(wire.vocab_limit()),
       // There cannot be more entries than units of weight.
       .distribution_limits = {

@@ -61,7 +61,9 @@ struct VocabularyMatch {
 struct DrafterWelcome {
   int protocol = kDraftingProtocol;  // agreed on; both sides send nothing of later versions
   std::string model;                 // the verifier's
-  int vocab_limit = 0;               // ids in drafts are below this
+  // Where the verifier runs, for drafters that prefer their own zone; "": unknown.
+  std::string zone = {};
+  int vocab_limit = 0;  // ids in drafts are below this
   DraftDistributionLimits distribution_limits;
 };
 

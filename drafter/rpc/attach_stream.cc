@@ -151,7 +151,9 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
     return InvalidArgument(welcomed_ ? "a second Welcome on one stream"
                                      : "the first message must be Welcome");
   }
+  DrafterWelcome welcomed_with;
   if (welcome != nullptr) {
+    welcomed_with = welcome->welcome;
     welcome->link = shared_from_this();
     welcome->vocabulary = vocabulary_;
   }
@@ -160,7 +162,7 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
   }
   if (!welcomed_) {
     welcomed_ = true;
-    observer_->OnAttached(address_);
+    observer_->OnAttached(address_, welcomed_with);
     MutexLock lock(mu_);
     told_welcome_ = true;
     if (!wanted_) events_->PushUrgent({connection_, WantedEvent{false}});

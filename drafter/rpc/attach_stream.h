@@ -37,10 +37,10 @@ namespace outrider {
 class LinkObserver {
  public:
   virtual ~LinkObserver() = default;
-  virtual void OnAttached(const std::string& address) = 0;
+  virtual void OnAttached(const std::string& address, const DrafterWelcome& welcome) = 0;
   virtual void OnDetached(const std::string& address) = 0;
-  // The verifier refuses this drafter, for the reason in `end`: it does not fit
-  // (FAILED_PRECONDITION), or is not allowed (UNAUTHENTICATED, PERMISSION_DENIED).
+  // The verifier refuses this drafter: it does not fit (FAILED_PRECONDITION), is not allowed
+  // (UNAUTHENTICATED, PERMISSION_DENIED), or the verifier is full (RESOURCE_EXHAUSTED).
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
 };
 

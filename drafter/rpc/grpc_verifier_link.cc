@@ -14,10 +14,11 @@ namespace {
 
 constexpr Duration kCloseGrace = std::chrono::seconds(1);
 
-// A refusal lasts until the verifier or this drafter is configured differently.
+// A refusal lasts until the verifier or this drafter is configured differently, or until the
+// verifier has room.
 bool IsRefusal(const Status& end) {
   return end.code() == Code::kFailedPrecondition || end.code() == Code::kUnauthenticated ||
-         end.code() == Code::kPermissionDenied;
+         end.code() == Code::kPermissionDenied || end.code() == Code::kResourceExhausted;
 }
 
 uint64_t NextConnection() {

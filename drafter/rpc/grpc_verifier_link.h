@@ -28,7 +28,7 @@ struct VerifierLinkOptions {
   std::string token_file;         // read at every dial; "": no token
   // The longest pause before the next dial.
   Duration max_pause = std::chrono::seconds(2);
-  // The pause after a refusal, which lasts until the configuration changes.
+  // The pause after a refusal, which lasts until the configuration changes or there is room.
   Duration refused_pause = std::chrono::seconds(10);
 };
 

@@ -10,38 +10,62 @@ namespace outrider {
 
 class VerifierLinks::Tracker final : public LinkObserver {
  public:
+  using Event = std::function<void(VerifierSubset&)>;
+
   Tracker(LinksObserver* observer, std::shared_ptr<Bell> bell)
       : observer_(observer), bell_(std::move(bell)) {}
 
-  void OnAttached(const std::string& address) override {
+  void OnAttached(const std::string& address, const DrafterWelcome& welcome) override {
     {
       MutexLock lock(mu_);
       attached_.insert(address);
+      Note([address, zone = welcome.zone](VerifierSubset& subset) {
+        subset.OnAttached(address, zone);
+      });
     }
-    observer_->OnAttached(address);
+    observer_->OnAttached(address, welcome);
+    bell_->Ring();
   }
   void OnDetached(const std::string& address) override {
     {
       MutexLock lock(mu_);
       attached_.erase(address);
+      Note([address, now = std::chrono::steady_clock::now()](VerifierSubset& subset) {
+        subset.OnDetached(address, now);
+      });
     }
     observer_->OnDetached(address);
     bell_->Ring();  // its address may have changed
   }
   void OnRefused(const std::string& address, const Status& why) override {
+    {
+      MutexLock lock(mu_);
+      Note([address, now = std::chrono::steady_clock::now()](VerifierSubset& subset) {
+        subset.OnRefused(address, now);
+      });
+    }
     observer_->OnRefused(address, why);
+    bell_->Ring();
   }
 
   bool attached(const std::string& address) {
     MutexLock lock(mu_);
     return attached_.contains(address);
   }
+  // What happened since the last call, in order.
+  std::vector<Event> TakeEvents() {
+    MutexLock lock(mu_);
+    return std::exchange(events_, {});
+  }
 
  private:
+  void Note(Event event) OUTRIDER_REQUIRES(mu_) { events_.push_back(std::move(event)); }
+
   LinksObserver* const observer_;
   const std::shared_ptr<Bell> bell_;
   Mutex mu_;
   std::set<std::string> attached_ OUTRIDER_GUARDED_BY(mu_);
+  std::vector<Event> events_ OUTRIDER_GUARDED_BY(mu_);
 };
 
 VerifierLinks::VerifierLinks(const VerifierLinksOptions& options, LinkEvents* events,
@@ -49,7 +73,8 @@ VerifierLinks::VerifierLinks(const VerifierLinksOptions& options, LinkEvents* ev
     : options_(options),
       events_(events),
       observer_(observer),
-      tracker_(std::make_unique<Tracker>(observer, bell_)) {
+      tracker_(std::make_unique<Tracker>(observer, bell_)),
+      subset_(options.subset, std::chrono::steady_clock::now()) {
   for (const VerifierTarget& what : options_.targets) {
     Target& target = targets_.emplace_back(Target{.what = what});
     if (what.kind == VerifierTarget::Kind::kAddress) target.addresses = {what.text};
@@ -72,9 +97,12 @@ void VerifierLinks::Stop() {
 }
 
 Duration VerifierLinks::Period(const Target& target) {
-  const bool hasty = target.what.kind == VerifierTarget::Kind::kFile || target.addresses.empty() ||
-                     !std::all_of(target.addresses.begin(), target.addresses.end(),
-                                  [this](const auto& a) { return tracker_->attached(a); });
+  const bool all_attached =
+      std::all_of(target.addresses.begin(), target.addresses.end(), [this](const auto& address) {
+        return !subset_.holds(address) || tracker_->attached(address);
+      });
+  const bool hasty =
+      target.what.kind == VerifierTarget::Kind::kFile || target.addresses.empty() || !all_attached;
   return hasty ? std::min(options_.hasty_refresh, options_.refresh) : options_.refresh;
 }
 
@@ -88,8 +116,9 @@ void VerifierLinks::Run() {
       // An answer rings the bell.
       if (target.asked == nullptr) next = std::min({next, target.due, now + Period(target)});
     }
-    Update();
-    std::erase_if(leaving_, [](const auto& entry) { return entry.second->over(); });
+    UpdateAddresses();
+    FollowSubset(now);
+    next = std::min(next, subset_.next());
     if (!leaving_.empty()) next = std::min(next, now + options_.hasty_refresh);
 
     MutexLock lock(bell_->mu);
@@ -169,37 +198,75 @@ void VerifierLinks::Settle(Target& target, Result<std::vector<std::string>> resu
   target.addresses = std::move(addresses);
 }
 
-void VerifierLinks::Update() {
-  std::map<std::string, std::string> wanted;  // address to authority
+void VerifierLinks::UpdateAddresses() {
+  std::map<std::string, std::string> authorities;
   for (const Target& target : targets_) {
     for (const std::string& address : target.addresses) {
-      wanted.emplace(address, target.what.authority);
+      authorities.emplace(address, target.what.authority);
     }
   }
-  for (auto it = links_.begin(); it != links_.end();) {
-    if (wanted.contains(it->first)) {
-      ++it;
-      continue;
+  if (authorities == authorities_) return;
+  authorities_ = std::move(authorities);
+  auto addresses = std::make_shared<std::vector<std::string>>();
+  for (const auto& [address, authority] : authorities_) addresses->push_back(address);
+  subset_.SetAddresses(std::move(addresses));
+}
+
+void VerifierLinks::FollowSubset(Time now) {
+  DropLeft();
+  for (const auto& event : tracker_->TakeEvents()) event(subset_);
+  for (const SubsetChange& change : subset_.Advance(now)) {
+    switch (change.kind) {
+      case SubsetChange::Kind::kAttach: Attach(change.address); break;
+      case SubsetChange::Kind::kLeave: Leave(change.address, change.reason); break;
+      case SubsetChange::Kind::kVisit:  // no verifier says what it wants
+        subset_.OnVisited(change.address, "", std::nullopt, now);
+        break;
     }
-    Log(LogLevel::kInfo, "verifier gone from the list; its sessions may finish",
-        {{"verifier", it->first}});
-    if (it->second->SetWanted(false)) leaving_[it->first] = std::move(it->second);
-    it = links_.erase(it);
   }
-  for (const auto& [address, authority] : wanted) {
-    if (links_.contains(address)) continue;
-    if (const auto back = leaving_.find(address); back != leaving_.end()) {
-      if (back->second->SetWanted(true)) links_[address] = std::move(back->second);
-      leaving_.erase(back);
-      if (links_.contains(address)) continue;
+  ReportSubset();
+}
+
+void VerifierLinks::Attach(const std::string& address) {
+  if (const auto back = leaving_.find(address); back != leaving_.end()) {
+    std::unique_ptr<GrpcVerifierLink> link = std::move(back->second);
+    leaving_.erase(back);
+    if (link->SetWanted(true)) {
+      links_[address] = std::move(link);
+      if (tracker_->attached(address)) subset_.OnAttached(address, "");
+      return;
     }
-    VerifierLinkOptions link = options_.link;
-    link.address = address;
-    link.authority = authority;
-    links_[address] = std::make_unique<GrpcVerifierLink>(link, events_, tracker_.get());
   }
-  const int count = static_cast<int>(links_.size());
-  if (std::exchange(told_, count) != count) observer_->OnVerifiers(count);
+  VerifierLinkOptions link = options_.link;
+  link.address = address;
+  link.authority = authorities_.at(address);
+  links_[address] = std::make_unique<GrpcVerifierLink>(link, events_, tracker_.get());
+}
+
+void VerifierLinks::Leave(const std::string& address, SubsetReason why) {
+  Log(LogLevel::kInfo, "verifier left; its sessions may finish",
+      {{"verifier", address}, {"reason", ToString(why)}});
+  observer_->OnStreamLeft(why);
+  const auto it = links_.find(address);
+  it->second->SetWanted(false);
+  leaving_[address] = std::move(it->second);
+  links_.erase(it);
+}
+
+void VerifierLinks::DropLeft() {
+  std::erase_if(leaving_, [this](const auto& entry) {
+    if (!entry.second->over()) return false;
+    subset_.OnLeft(entry.first);
+    return true;
+  });
+}
+
+void VerifierLinks::ReportSubset() {
+  const int verifiers = static_cast<int>(authorities_.size());
+  if (std::exchange(told_verifiers_, verifiers) != verifiers) observer_->OnVerifiers(verifiers);
+  const std::array<int, 3> counts = {subset_.held(), subset_.leaving(), subset_.in_other_zone()};
+  if (std::exchange(told_subset_, counts) == counts) return;
+  observer_->OnSubset(counts[0], counts[1], counts[2]);
 }
 
 }  // namespace outrider

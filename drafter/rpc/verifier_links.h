@@ -1,15 +1,16 @@
-// The links to all verifiers that the drafter serves, updated as names and files change: a new
-// address is dialled; one that disappears finishes its sessions and is dropped, or is kept if it
-// returns meanwhile. A failed lookup changes nothing.
+// The links to the verifiers that the drafter serves: a subset (drafter/subset) of those that its
+// targets name, updated as names, files and the verifiers change. One that is left finishes its
+// sessions and is dropped, or is kept if it returns meanwhile. A failed lookup changes nothing.
 //
-// Names are resolved again every `refresh`, and every second while one of their verifiers is not
-// attached; files are checked every second and read when they have changed. A lookup may hang for
-// as long as the system lets it, and cannot be interrupted, so each has a thread that nobody waits
-// for.
+// Names are resolved again every `refresh`, and every second while none of their verifiers is known
+// or a verifier of the subset is not attached; files are checked every second and read when they
+// have changed. A lookup may hang for as long as the system lets it, and cannot be interrupted, so
+// each has a thread that nobody waits for.
 //
 // Thread: one owner; has a thread of its own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -25,23 +26,30 @@
 #include "common/base/mutex.h"
 #include "drafter/rpc/grpc_verifier_link.h"
 #include "drafter/rpc/verifier_target.h"
+#include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
 
 // Called from the links' and from gRPC's threads; must not block.
 class LinksObserver : public LinkObserver {
  public:
-  // The number of verifiers to serve has changed.
+  // The number of verifiers that the targets name has changed.
   virtual void OnVerifiers(int count) = 0;
+  // The subset has changed. `held`: its streams, attached or dialled; `leaving`: streams beside it
+  // that are left and drain; `other_zone`: attached ones of it to verifiers in another zone.
+  virtual void OnSubset(int held, int leaving, int other_zone) = 0;
+  // A stream was left.
+  virtual void OnStreamLeft(SubsetReason why) = 0;
   virtual void OnLookupFailed(const std::string& target, const Status& why) = 0;
 };
 
 struct VerifierLinksOptions {
   std::vector<VerifierTarget> targets;
   VerifierLinkOptions link;  // without address and authority
+  SubsetOptions subset;
   Duration refresh = std::chrono::seconds(10);
-  // The longest time between two lookups while a verifier is not attached, and between two checks
-  // of a file.
+  // The longest time between two lookups while a verifier of the subset is not attached, and
+  // between two checks of a file.
   Duration hasty_refresh = std::chrono::seconds(1);
   Lookup lookup = SystemLookup;
   // Whether an address from a file may be dialled.
@@ -84,15 +92,22 @@ class VerifierLinks {
       rung.notify_all();
     }
   };
-  // Tracks which links are attached, and passes events on.
+  // Collects what happens to the links for the thread, and passes it on to the observer.
   class Tracker;
 
   void Run();
   // Begins lookups that are due and takes results.
   void Look(Target& target, Time now);
   void Settle(Target& target, Result<std::vector<std::string>> result);
-  // Dials new addresses and drops old ones.
-  void Update();
+  // Tells the subset which verifiers there are.
+  void UpdateAddresses();
+  // Does what the subset decides.
+  void FollowSubset(Time now);
+  void Attach(const std::string& address);
+  void Leave(const std::string& address, SubsetReason why);
+  // Forgets links that are over.
+  void DropLeft();
+  void ReportSubset();
   Duration Period(const Target& target);
 
   const VerifierLinksOptions options_;
@@ -103,9 +118,12 @@ class VerifierLinks {
 
   // Used by the thread, and by the owner after it has ended.
   std::vector<Target> targets_;
+  std::map<std::string, std::string> authorities_;  // by address; "": as ChannelOptions has it
+  VerifierSubset subset_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> links_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> leaving_;
-  int told_ = -1;
+  int told_verifiers_ = -1;
+  std::array<int, 3> told_subset_{};  // the arguments of OnSubset
 
   std::atomic<bool> stopping_ = false;
   std::thread thread_;

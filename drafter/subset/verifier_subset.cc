@@ -31,6 +31,18 @@ uint64_t HashOf(const std::string& text) {
 
 }  // namespace
 
+const char* ToString(SubsetReason reason) {
+  switch (reason) {
+    case SubsetReason::kFill: return "fill";
+    case SubsetReason::kGone: return "gone";
+    case SubsetReason::kLost: return "lost";
+    case SubsetReason::kRefused: return "refused";
+    case SubsetReason::kDemand: return "demand";
+    case SubsetReason::kZone: return "zone";
+  }
+  return "";
+}
+
 VerifierSubset::VerifierSubset(SubsetOptions options, Time now)
     : options_(std::move(options)),
       name_hash_(Mix(HashOf(options_.drafter))),

@@ -22,6 +22,7 @@
 // Thread: one owner.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -48,7 +49,7 @@ struct SubsetOptions {
   Duration lost = std::chrono::seconds(10);
 };
 
-// Why a stream is begun or left.
+// Why a stream is attached or left.
 enum class SubsetReason {
   kFill,     // fewer than `size` were held
   kGone,     // its address is no longer known
@@ -57,6 +58,12 @@ enum class SubsetReason {
   kDemand,   // another verifier needs the drafter more
   kZone,     // another verifier is in the drafter's zone
 };
+inline constexpr std::array kLeaveReasons = {SubsetReason::kGone, SubsetReason::kLost,
+                                             SubsetReason::kRefused, SubsetReason::kDemand,
+                                             SubsetReason::kZone};
+
+// The name of the reason in logs and metrics.
+const char* ToString(SubsetReason reason);
 
 struct SubsetChange {
   enum class Kind {

@@ -781,6 +781,8 @@ const Cases kGrpcCases = {
     {"texts of one client that are tokenized at once",
      HeldBy{kWorkersTest, "OneClientsTextsLeaveAWorkerToOthers"}},
     {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
+    {"drafters attached",
+     HeldBy{"tests/verifier/pool/drafter_pool_test.cc", "RefusesDraftersBeyondTheirNumber"}},
     {"drafter: `drafts` of a message", Only{DraftsOfAMessage}},
     {"drafter: `token_ids`, `parents`, `rows` of a part", Only{TokensOfAPart}},
     {"drafter: early drafts of a round",
@@ -798,7 +800,7 @@ const Cases kGrpcCases = {
     {"verifier: `open.sampling.structured_output`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
-    {"verifier: `welcome.model`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `welcome.model`, `welcome.zone`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},
 };
 
 // ---------------------------------------------------------------------------------------------

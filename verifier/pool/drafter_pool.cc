@@ -32,10 +32,11 @@ DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
 }  // namespace
 
 DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
-                         VerifierMetrics* metrics, const Clock* clock, double min_draft_wait)
+                         VerifierMetrics* metrics, const Clock* clock,
+                         const DrafterPoolOptions& options)
     : target_(std::move(target)),
       law_limits_(distribution_limits),
-      min_draft_wait_(min_draft_wait),
+      options_(options),
       metrics_(metrics),
       clock_(clock) {}
 
@@ -90,6 +91,12 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                          std::shared_ptr<DrafterLink> link) {
   if (draining_) return Unavailable("the verifier is draining");
   if (Status status = Check(hello); !status.ok()) return Refuse(hello, std::move(status));
+  if (std::ssize(drafters_) + std::ssize(translators_) >= options_.max_drafters) {
+    return Refuse(hello,
+                  ResourceExhausted("the verifier has " + std::to_string(options_.max_drafters) +
+                                    " drafters, as many as --max-drafters allows; attach "
+                                    "to another verifier"));
+  }
   if (TokenizerMismatch(hello).empty()) {
     Welcome(id, hello, std::move(link), std::nullopt);
     return Status();
@@ -117,7 +124,7 @@ Status DrafterPool::OnMatch(uint64_t id, const VocabularyMatch& match) {
 void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                           std::optional<VocabularyMatch> match) {
   ConnectedDrafter& drafter = drafters_[id];
-  drafter.punctuality = Punctuality(min_draft_wait_);
+  drafter.punctuality = Punctuality(options_.min_draft_wait);
   drafter.hello = std::move(hello);
   drafter.match = match;
   drafter.link = std::move(link);
@@ -128,6 +135,7 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   drafter.protocol = *AgreeOnProtocol({}, drafter.hello.protocol);
   drafter.link->SendWelcome({.protocol = drafter.protocol,
                              .model = target_.model,
+                             .zone = options_.zone,
                              .vocab_limit = std::min(vocab_limit(), rows),
                              .distribution_limits = law_limits_});
   CountConnected();

@@ -62,11 +62,17 @@ struct DrafterSnapshot {
   int target_tokens = 0;                 // of the target, if the vocabularies differ
 };
 
+struct DrafterPoolOptions {
+  double min_draft_wait = 0;  // seconds, as Punctuality has it
+  // Further drafters are refused with kResourceExhausted, and go to another verifier.
+  int max_drafters = 64;
+  std::string zone;  // told to drafters; "": unknown
+};
+
 class DrafterPool final : public DraftSource {
  public:
-  // `min_draft_wait`: seconds, as Punctuality has it.
   DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
-              VerifierMetrics* metrics, const Clock* clock, double min_draft_wait = 0);
+              VerifierMetrics* metrics, const Clock* clock, const DrafterPoolOptions& options = {});
 
   // Receives the drafts. Set before the first Join.
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
@@ -75,7 +81,8 @@ class DrafterPool final : public DraftSource {
   const DraftDistributionLimits& distribution_limits() const { return law_limits_; }
 
   // Handles a drafter's hello. It is welcomed and takes sessions from now on, or refused with
-  // kFailedPrecondition and the difference, and the caller closes the stream. If its vocabulary
+  // kFailedPrecondition and the difference, or with kResourceExhausted if there are as many as may
+  // be, and the caller closes the stream. If its vocabulary
   // differs and it translates, it is sent the target's instead, and is welcomed once it has
   // reported how well they match.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
@@ -155,7 +162,7 @@ class DrafterPool final : public DraftSource {
 
   const TargetIdentity target_;
   const DraftDistributionLimits law_limits_;
-  const double min_draft_wait_;
+  const DrafterPoolOptions options_;
   VerifierMetrics* const metrics_;
   const Clock* const clock_;
   DraftConsumer* consumer_ = nullptr;

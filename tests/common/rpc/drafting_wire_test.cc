@@ -52,11 +52,15 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.max_context, 7);
   EXPECT_TRUE(back.acceptance_head);
   EXPECT_TRUE(back.translates);
-  const DrafterWelcome welcome{.model = "large",
+  const DrafterWelcome welcome{.protocol = 3,
+                               .model = "large",
+                               .zone = "zone-a",
                                .vocab_limit = 30,
                                .distribution_limits = {.mass = 0.99f, .max_entries = 8}};
   const DrafterWelcome welcomed = FromWire(ToWire(welcome).welcome()).value();
+  EXPECT_EQ(welcomed.protocol, 3);
   EXPECT_EQ(welcomed.model, "large");
+  EXPECT_EQ(welcomed.zone, "zone-a");
   EXPECT_EQ(welcomed.vocab_limit, 30);
   EXPECT_EQ(welcomed.distribution_limits, welcome.distribution_limits);
   for (const auto& limit : {std::optional<int>(), std::optional(0), std::optional(4)}) {

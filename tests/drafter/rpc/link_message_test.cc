@@ -116,6 +116,12 @@ TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
                                  message.mutable_welcome()->set_model(
                                      std::string(static_cast<size_t>(count), 'm'));
                                })},
+       {"welcome.zone", Limit(kMaxNameBytes, "welcome.zone",
+                              [](int count, auto& message) {
+                                message = Welcome(1.f, 1, 1);
+                                message.mutable_welcome()->set_zone(
+                                    std::string(static_cast<size_t>(count), 'z'));
+                              })},
        {"vocabulary.entries",
         {VocabularyEntries::kMaxEntries, "vocabulary.entries",
          [](int64_t count) {

@@ -79,7 +79,7 @@ class RecordedEvents final : public LinkEvents {
 
 class RecordedObserver final : public LinksObserver {
  public:
-  void OnAttached(const std::string&) override { Change(&attached_); }
+  void OnAttached(const std::string&, const DrafterWelcome&) override { Change(&attached_); }
   void OnDetached(const std::string&) override { Change(&detached_); }
   void OnRefused(const std::string&, const Status& why) override {
     MutexLock lock(mu_);
@@ -91,10 +91,25 @@ class RecordedObserver final : public LinksObserver {
     verifiers_ = count;
     changed_.notify_all();
   }
+  void OnSubset(int held, int leaving, int other_zone) override {
+    MutexLock lock(mu_);
+    held_ = held;
+    leaving_ = leaving;
+    other_zone_ = other_zone;
+    changed_.notify_all();
+  }
+  void OnStreamLeft(SubsetReason why) override {
+    MutexLock lock(mu_);
+    left_.push_back(why);
+    changed_.notify_all();
+  }
   void OnLookupFailed(const std::string&, const Status&) override { Change(&lookups_failed_); }
 
   // Waits until the observer has seen it; returns false if it has not within a minute.
   bool AwaitVerifiers(int count) { return AwaitCount(&verifiers_, count, /*exactly=*/true); }
+  bool AwaitHeld(int count) { return AwaitCount(&held_, count, /*exactly=*/true); }
+  bool AwaitLeaving(int count) { return AwaitCount(&leaving_, count, /*exactly=*/true); }
+  bool AwaitOtherZone(int count) { return AwaitCount(&other_zone_, count, /*exactly=*/true); }
   bool AwaitDetached(int count) { return AwaitCount(&detached_, count); }
   bool AwaitLookupsFailed(int count) { return AwaitCount(&lookups_failed_, count); }
   std::vector<Status> AwaitRefusals(size_t n) {
@@ -104,6 +119,10 @@ class RecordedObserver final : public LinksObserver {
       if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
     }
     return refusals_;
+  }
+  std::vector<SubsetReason> left() {
+    MutexLock lock(mu_);
+    return left_;
   }
   int attached() {
     MutexLock lock(mu_);
@@ -136,6 +155,10 @@ class RecordedObserver final : public LinksObserver {
   int detached_ = 0;
   int lookups_failed_ = 0;
   int verifiers_ = -1;
+  int held_ = -1;
+  int leaving_ = -1;
+  int other_zone_ = -1;
+  std::vector<SubsetReason> left_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<Status> refusals_ OUTRIDER_GUARDED_BY(mu_);
 };
 

@@ -61,7 +61,7 @@ class VerifierLinksTest : public ::testing::Test {
 
   std::unique_ptr<VerifierLinks> Links(const std::vector<std::string>& targets,
                                        Duration refresh = kSoon, Duration hasty = kSoon) {
-    VerifierLinksOptions options;
+    VerifierLinksOptions options{.subset = subset_};
     for (const std::string& text : targets) {
       options.targets.push_back(ParseVerifierTarget(text).value());
     }
@@ -98,6 +98,7 @@ class VerifierLinksTest : public ::testing::Test {
     }
   }
 
+  SubsetOptions subset_ = {.drafter = "d0"};
   RecordedEvents events_;
   RecordedObserver observer_;
   const std::shared_ptr<FakeDns> dns_ = std::make_shared<FakeDns>();
@@ -237,6 +238,65 @@ TEST_F(VerifierLinksTest, AnAddressThatIsNamedTwiceIsOneVerifier) {
   ASSERT_TRUE(Greeted(one));
   ASSERT_TRUE(dns_->AwaitLookups(3));
   EXPECT_EQ(one.received().size(), 1u);
+}
+
+TEST_F(VerifierLinksTest, OnlyTheSubsetIsDialled) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer),
+      three(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address(), three.address()});
+  subset_.size = 2;
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(2);
+  ASSERT_TRUE(observer_.AwaitVerifiers(3));
+  ASSERT_TRUE(observer_.AwaitHeld(2));
+  ASSERT_TRUE(dns_->AwaitLookups(5));
+  EXPECT_EQ(events_.Count<WelcomeEvent>(), 2);
+  EXPECT_EQ(one.received().size() + two.received().size() + three.received().size(), 2u);
+}
+
+TEST_F(VerifierLinksTest, VerifierThatLeavesTheNameIsReplaced) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  dns_->Set(std::vector{one.address(), two.address()});
+  subset_.size = 1;
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>();
+  const bool first = !one.received().empty();
+  dns_->Set(std::vector{first ? two.address() : one.address()});
+  EXPECT_TRUE(Greeted(first ? two : one));
+  ASSERT_TRUE(observer_.AwaitLeaving(1)) << "its sessions go on";
+  EXPECT_EQ(observer_.left(), std::vector{SubsetReason::kGone});
+  CloseUnwanted();
+  EXPECT_TRUE((first ? one : two).AwaitHalfClosed(1));
+  EXPECT_TRUE(observer_.AwaitLeaving(0));
+}
+
+TEST_F(VerifierLinksTest, FullVerifierGivesWayToAnother) {
+  FakeDraftingServer full([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+    sink.Close({grpc::StatusCode::RESOURCE_EXHAUSTED, "the verifier has 64 drafters"});
+  });
+  FakeDraftingServer free(&FakeDraftingServer::Welcomer);
+  // Whichever ranks first, for one of these drafters it is the full one.
+  subset_.size = 1;
+  for (int i = 0; full.received().empty(); ++i) {
+    subset_.drafter = "d" + std::to_string(i);
+    const auto links = Links({full.address(), free.address()});
+    EXPECT_TRUE(Greeted(free, i + 1));
+  }
+  EXPECT_EQ(observer_.left().back(), SubsetReason::kRefused);
+}
+
+TEST_F(VerifierLinksTest, ZoneOfVerifierIsLearned) {
+  FakeDraftingServer far([](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+    if (!message.has_hello()) return;
+    v1::FromVerifier welcome = FakeDraftingServer::Welcome();
+    welcome.mutable_welcome()->set_zone("far");
+    sink.Send(std::move(welcome));
+  });
+  FakeDraftingServer near(&FakeDraftingServer::Welcomer);
+  subset_.zone = "here";
+  const auto links = Links({far.address(), near.address()});
+  EXPECT_TRUE(observer_.AwaitOtherZone(1));
+  EXPECT_TRUE(observer_.AwaitHeld(2));
 }
 
 }  // namespace

@@ -264,6 +264,21 @@ TEST_F(Pool, RefusesProtocolsThatItDoesNotSpeak) {
   }
 }
 
+TEST_F(Pool, RefusesDraftersBeyondTheirNumber) {
+  DrafterPool pool({.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112}, {}, nullptr,
+                   &clock_, {.max_drafters = 2, .zone = "zone-a"});
+  pool.set_consumer(&consumer_);
+  const auto link = std::make_shared<RecordingLink>();
+  EXPECT_TRUE(pool.Join(1, Hello("a"), link).ok());
+  EXPECT_EQ(link->welcome.zone, "zone-a");
+  EXPECT_TRUE(pool.Join(2, Hello("b"), link).ok());
+  const Status status = pool.Join(3, Hello("c"), link);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("--max-drafters"));
+  pool.Leave(1);
+  EXPECT_TRUE(pool.Join(4, Hello("d"), link).ok());
+}
+
 TEST_F(Pool, AgreesOnTheHighestCommonProtocol) {
   DrafterHello hello = Hello("d");
   uint64_t id = 0;

@@ -101,13 +101,14 @@ int StepTokens(const DrafterOptions& options) {
       {DraftLoopOptions{}.max_step_tokens, options.max_sessions, options.max_draft_tokens});
 }
 
-Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals) {
+Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals,
+                    const ModelLoader& load_model) {
   const std::string& directory = options.service.model;
   Loaded loaded;
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
-  OUTRIDER_ASSIGN(loaded.model,
-                  LoadServedModel(options.service, StepTokens(options), signals.token()));
+  OUTRIDER_ASSIGN(loaded.model, load_model(options.service, StepTokens(options), signals.token(),
+                                           /*promised_bytes=*/0));
   loaded.vocabulary = VocabularyOf(*loaded.tokenizer, loaded.config());
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));
@@ -185,11 +186,12 @@ Result<std::unique_ptr<RpcServer>> StartServer(const DrafterOptions& options,
 
 }  // namespace
 
-Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals) {
+Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
+                  const ModelLoader& load_model) {
   // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
-  OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));
+  OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
   DrafterMetrics metrics(registry, loaded.config().name);
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,

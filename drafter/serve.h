@@ -5,12 +5,14 @@
 
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/service/service_options.h"
 #include "drafter/options.h"
 
 namespace outrider {
 
 // Blocks until a signal has come and everything is closed. Returns the exit code: 3 if a verifier's
-// refusal ended the process (--exit-on-refusal).
-Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals);
+// refusal ended the process (--exit-on-refusal). `load_model`: of the draft model.
+Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
+                  const ModelLoader& load_model = LoadServedModel);
 
 }  // namespace outrider

@@ -143,7 +143,8 @@ std::shared_ptr<const VocabularyEntries> TargetVocabularyOf(const Loaded& loaded
   return nullptr;
 }
 
-Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals) {
+Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals,
+                    const ModelLoader& load_model) {
   const std::string& directory = options.service.model;
   Loaded loaded;
   // Checks the architecture first, so that an unknown one does not fail with a message about its
@@ -158,9 +159,8 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals)
   if (options.generation_config) {
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }
-  OUTRIDER_ASSIGN(
-      loaded.model,
-      LoadServedModel(options.service, options.engine.scheduler.token_budget, signals.token()));
+  OUTRIDER_ASSIGN(loaded.model, load_model(options.service, options.engine.scheduler.token_budget,
+                                           signals.token(), /*promised_bytes=*/0));
   // Drafts have a few rows. If the model is too slow to time that many, real steps will tell.
   constexpr int kMostRows = 16;
   constexpr double kMostSeconds = 0.5;
@@ -363,10 +363,11 @@ bool Services::Stop() {
 
 }  // namespace
 
-Status Serve(const VerifierOptions& options, const StopOnSignal& signals) {
+Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
+             const ModelLoader& load_model) {
   // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_ASSIGN(const Access access, OpenAccess(options));
-  OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals));
+  OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
   VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
   ExportCacheConfig(registry, loaded.config().name, loaded.model->page_tokens(),

@@ -5,11 +5,13 @@
 
 #include "common/base/signals.h"
 #include "common/base/status.h"
+#include "common/service/service_options.h"
 #include "verifier/options.h"
 
 namespace outrider {
 
-// Blocks until a signal has come and running requests have ended.
-Status Serve(const VerifierOptions& options, const StopOnSignal& signals);
+// Blocks until a signal has come and running requests have ended. `load_model`: of the target.
+Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
+             const ModelLoader& load_model = LoadServedModel);
 
 }  // namespace outrider

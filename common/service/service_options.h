@@ -3,6 +3,7 @@
 // Thread: main.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -60,6 +61,10 @@ Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
                                                const std::stop_token& stop = {},
                                                int64_t promised_bytes = 0);
+// How a service gets its model: LoadServedModel, or what a test has in its place.
+using ModelLoader = std::function<Result<std::unique_ptr<Model>>(
+    const ServiceOptions& options, int max_batch_tokens, const std::stop_token& stop,
+    int64_t promised_bytes)>;
 // Bytes of host memory that the cache of `model`, loaded with `options`, may take; 0 on a GPU.
 int64_t KvBytes(const ServiceOptions& options, const Model& model);
 

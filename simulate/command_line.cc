@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/base/status.h"
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
 #include "common/json/json.h"
 #include "common/spec/draft.h"
 #include "simulate/control.h"
+#include "simulate/fleet/fleet.h"
 #include "simulate/simulate.h"
 
 namespace outrider {
@@ -56,6 +58,33 @@ CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
   return control;
 }
 
+CLI::App* AddFleet(CLI::App& app, FleetOptions* o) {
+  CLI::App* const fleet = app.add_subcommand(
+      "fleet", "Run verifiers and drafters with given pass times, network, load and failures");
+  fleet->add_option("--scenario", o->scenario_path, "JSON file (docs/scaling.md)")->required();
+  fleet
+      ->add_option("--layout", o->layout,
+                   "split (drafters as services), colocated (in the verifiers' processes and on "
+                   "their devices), plain (no drafters) or all")
+      ->capture_default_str();
+  fleet->add_option("--seed", o->seed, "Seed of arrivals, lengths and the network")
+      ->capture_default_str();
+  return fleet;
+}
+
+// Returns the exit code.
+int RunFleetCommand(const FleetOptions& options, bool as_json, std::ostream& out,
+                    std::ostream& err) {
+  SetLogLevel(LogLevel::kError);  // of the simulated processes
+  const Result<FleetReport> report = RunFleet(options);
+  if (!report.ok()) {
+    err << "error: " << report.status().ToString() << std::endl;
+    return kFailed;
+  }
+  out << (as_json ? FleetJson(*report) + "\n" : FleetTable(*report)) << std::flush;
+  return 0;
+}
+
 void Print(const std::string& result, bool as_json, std::ostream& out) {
   if (as_json) {
     out << result << std::endl;
@@ -89,10 +118,13 @@ int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
   AddRuleFlags(app, &options);
   SimulateControlOptions control_options;
   CLI::App* const control = AddControl(app, &control_options);
-  for (CLI::App* const command : {&app, control}) {
+  FleetOptions fleet_options;
+  CLI::App* const fleet = AddFleet(app, &fleet_options);
+  for (CLI::App* const command : {&app, control, fleet}) {
     command->add_flag("--json", json, "One JSON object");
   }
   if (const auto code = ParseCommandLine(app, argc, argv, out, err)) return *code;
+  if (fleet->parsed()) return RunFleetCommand(fleet_options, json, out, err);
   if (!control->parsed() && options.pair_path.empty()) {
     err << "--pair is required" << std::endl;
     return kUsageError;

@@ -50,6 +50,7 @@ allow(verifier/chat common/base common/grammar common/json common/text)
 allow(verifier/http common verifier/chat verifier/engine)
 allow(verifier/status common verifier/engine verifier/pool)
 allow(simulate common/base common/command_line common/json common/math common/routing common/spec verifier/control common/rules)
+allow(simulate/fleet common drafter/propose verifier/control verifier/engine verifier/pool verifier/propose)
 allow(client common)
 
 # The folders that `folder` may include, subfolders written out; a folder and its own subfolders are
@@ -92,7 +93,7 @@ if(LEFT)
 endif()
 
 # What writes JSON; common/json reads it.
-set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
+set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|fleet/fleet_report|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
 
 set(ERRORS)
 macro(complain file text)

@@ -1,0 +1,117 @@
+#include "simulate/fleet/fleet.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "common/base/input_file.h"
+#include "simulate/fleet/event_queue.h"
+#include "simulate/fleet/fleet_load.h"
+#include "simulate/fleet/fleet_machines.h"
+#include "simulate/fleet/fleet_operations.h"
+
+namespace outrider {
+namespace {
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+FleetMachines::Usage Difference(const FleetMachines::Usage& after,
+                                const FleetMachines::Usage& before) {
+  return {.verifier_busy = after.verifier_busy - before.verifier_busy,
+          .drafter_busy = after.drafter_busy - before.drafter_busy,
+          .verifier_alive = after.verifier_alive - before.verifier_alive,
+          .drafter_alive = after.drafter_alive - before.drafter_alive};
+}
+
+// Of drafters inside verifiers: of their common devices.
+double DrafterBusy(FleetLayout layout, const FleetMachines::Usage& usage) {
+  return Ratio(usage.drafter_busy,
+               layout == FleetLayout::kColocated ? usage.verifier_alive : usage.drafter_alive);
+}
+
+// The usage at the end of each interval, and at the end of the warm-up.
+class Watcher {
+ public:
+  Watcher(const FleetScenario& scenario, FleetLayout layout, EventQueue* queue,
+          FleetMachines* machines, FleetFigures* figures)
+      : layout_(layout), machines_(machines), figures_(figures) {
+    for (size_t i = 0; i < figures->timeline.size(); ++i) {
+      const double end = std::min(scenario.seconds, scenario.interval * static_cast<double>(i + 1));
+      queue->After(SimulatedSeconds(end), [this, i] { EndInterval(i); });
+    }
+    queue->After(SimulatedSeconds(scenario.warm_up), [this] { warm_ = machines_->usage(); });
+  }
+
+  FleetMachines::Usage SinceWarmUp() const { return Difference(machines_->usage(), warm_); }
+
+ private:
+  void EndInterval(size_t index) {
+    FleetInterval& interval = figures_->timeline[index];
+    const FleetMachines::Usage now = machines_->usage();
+    const FleetMachines::Usage usage = Difference(now, last_);
+    last_ = now;
+    interval.verifiers = machines_->running_verifiers();
+    interval.drafters = machines_->running_drafters();
+    interval.verifier_busy = Ratio(usage.verifier_busy, usage.verifier_alive);
+    interval.drafter_busy = DrafterBusy(layout_, usage);
+  }
+
+  const FleetLayout layout_;
+  FleetMachines* const machines_;
+  FleetFigures* const figures_;
+  FleetMachines::Usage last_;
+  FleetMachines::Usage warm_;
+};
+
+Result<std::vector<FleetLayout>> LayoutsOf(const std::string& name) {
+  const std::vector<FleetLayout> all = {FleetLayout::kPlain, FleetLayout::kColocated,
+                                        FleetLayout::kSplit};
+  if (name == "all") return all;
+  for (const FleetLayout layout : all) {
+    if (name == LayoutName(layout)) return std::vector<FleetLayout>{layout};
+  }
+  return InvalidArgument("layout is \"" + name + "\", must be split, colocated, plain or all");
+}
+
+}  // namespace
+
+FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, uint64_t seed) {
+  FleetFigures figures;
+  EventQueue queue;
+  auto machines = std::make_unique<FleetMachines>(scenario, layout, seed, &queue);
+  FleetLoad load(scenario, seed, &queue, machines.get(), &figures);
+  machines->set_on_verifier_end([&load](FleetVerifier* v) { load.FailRequestsOf(v); });
+  FleetOperations operations(scenario, &queue, machines.get());
+  Watcher watcher(scenario, layout, &queue, machines.get(), &figures);
+  load.Start();
+  operations.Start();
+  queue.RunUntil(Time{} + SimulatedSeconds(scenario.seconds));
+
+  const FleetMachines::Usage usage = watcher.SinceWarmUp();
+  figures.seconds = scenario.seconds - scenario.warm_up;
+  figures.verifier_busy = Ratio(usage.verifier_busy, usage.verifier_alive);
+  figures.drafter_busy = DrafterBusy(layout, usage);
+  figures.verifier_hours = usage.verifier_alive / 3600;
+  figures.drafter_hours = usage.drafter_alive / 3600;
+  figures.price = figures.verifier_hours * scenario.verifier.price +
+                  figures.drafter_hours * scenario.drafter.price;
+  figures.expelled = machines->expelled();
+  load.Stop();
+  machines.reset();  // engines tell the load about their ends
+  return figures;
+}
+
+Result<FleetReport> RunFleet(const FleetOptions& options) {
+  OUTRIDER_ASSIGN(const std::vector<FleetLayout> layouts, LayoutsOf(options.layout));
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(options.scenario_path, kMaxTextFileBytes));
+  const std::filesystem::path folder = std::filesystem::path(options.scenario_path).parent_path();
+  const Result<FleetScenario> scenario = ParseFleetScenario(text, folder.string());
+  if (!scenario.ok()) return scenario.status().Annotate(options.scenario_path);
+  FleetReport report{.interval_seconds = scenario->interval, .layouts = {}};
+  for (const FleetLayout layout : layouts) {
+    report.layouts.push_back({layout, SimulateFleet(*scenario, layout, options.seed)});
+  }
+  return report;
+}
+
+}  // namespace outrider

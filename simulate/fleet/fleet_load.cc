@@ -1,0 +1,219 @@
+#include "simulate/fleet/fleet_load.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+namespace outrider {
+namespace {
+
+// Before a client tries again after a refusal.
+constexpr double kRetrySeconds = 1;
+constexpr int kMaxLength = 1 << 16;
+
+int Length(const Distribution& distribution, SimulatedRandom& random) {
+  return static_cast<int>(
+      std::clamp(std::round(distribution.Draw(random)), 1.0, static_cast<double>(kMaxLength)));
+}
+
+}  // namespace
+
+class FleetLoad::Sink final : public GenerationSink {
+ public:
+  Sink(FleetLoad* load, uint64_t id, const Clock* clock) : load_(load), id_(id), clock_(clock) {}
+  void Send(Chunk chunk) override {
+    load_->OnChunk(id_, static_cast<int>(chunk.tokens.size()), clock_->Now());
+  }
+  void Finish(const Summary& summary) override { load_->OnFinished(id_, summary); }
+  void Fail(const Status& /*status*/) override { load_->OnFailed(id_); }
+
+ private:
+  FleetLoad* const load_;
+  const uint64_t id_;
+  const Clock* const clock_;
+};
+
+FleetLoad::FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* queue,
+                     FleetMachines* machines, FleetFigures* figures)
+    : scenario_(scenario),
+      queue_(queue),
+      machines_(machines),
+      figures_(figures),
+      random_(MixBits(seed + 2)),
+      start_(queue->now()),
+      counts_from_(start_ + SimulatedSeconds(scenario.warm_up)) {
+  for (const FleetClass& c : scenario.classes) shares_ += c.share;
+  figures_->timeline.resize(
+      static_cast<size_t>(std::ceil(scenario.seconds / scenario.interval - 1e-9)));
+}
+
+void FleetLoad::Start() {
+  if (!scenario_.arrivals.trace.empty()) return ScheduleNextTraced();
+  if (scenario_.arrivals.clients == 0) return ScheduleNextArrival();
+  for (int client = 0; client < scenario_.arrivals.clients; ++client) {
+    queue_->After(SimulatedSeconds(random_.Uniform() * 0.1), [this, client] { Arrive(client); });
+  }
+}
+
+void FleetLoad::ScheduleNextArrival() {
+  const FleetArrivals& arrivals = scenario_.arrivals;
+  const double most = arrivals.rate * (1 + arrivals.swing);
+  queue_->After(SimulatedSeconds(random_.Exponential() / most), [this, most] {
+    const FleetArrivals& a = scenario_.arrivals;
+    const double angle = 2 * std::numbers::pi * Seconds(queue_->now() - start_) / a.day;
+    // Thinning (Lewis and Shedler 1979).
+    if (random_.Uniform() * most < a.rate * (1 + a.swing * std::sin(angle))) Arrive(-1);
+    ScheduleNextArrival();
+  });
+}
+
+void FleetLoad::ScheduleNextTraced() {
+  const std::vector<TracedRequest>& trace = scenario_.arrivals.trace;
+  if (next_traced_ == trace.size()) return;
+  queue_->At(start_ + SimulatedSeconds(trace[next_traced_].at), [this] {
+    const TracedRequest& request = scenario_.arrivals.trace[next_traced_++];
+    Send(-1, request.request_class, request.prompt_tokens, request.output_tokens);
+    ScheduleNextTraced();
+  });
+}
+
+void FleetLoad::Arrive(int client) {
+  double share = random_.Uniform() * shares_;
+  size_t chosen = 0;
+  while (chosen + 1 < scenario_.classes.size() && share >= scenario_.classes[chosen].share) {
+    share -= scenario_.classes[chosen++].share;
+  }
+  const FleetClass& c = scenario_.classes[chosen];
+  const int prompt = Length(c.prompt_tokens, random_);
+  const int output = Length(c.output_tokens, random_);
+  Send(client, static_cast<int>(chosen), prompt, output);
+}
+
+std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, uint64_t id) {
+  const FleetClass& c = scenario_.classes[static_cast<size_t>(request_class)];
+  const int shared = c.prefixes == 0 ? 0 : std::min(c.prefix_tokens, tokens - 1);
+  const uint64_t prefix =
+      shared == 0 ? 0 : MixBits(static_cast<uint64_t>(random_.Below(c.prefixes)) + 1);
+  std::vector<TokenId> prompt = {request_class};  // which tells the models the class
+  for (int i = 1; i < tokens; ++i) {
+    const uint64_t text = i <= shared ? prefix : MixBits(~id);
+    prompt.push_back(static_cast<TokenId>(MixBits(text + static_cast<uint64_t>(i)) % kFleetVocab));
+  }
+  return prompt;
+}
+
+FleetVerifier* FleetLoad::ChooseVerifier(int client) {
+  std::vector<FleetVerifier*> serving;
+  for (const FleetMachines::VerifierSlot& slot : machines_->verifiers()) {
+    if (slot.node != nullptr) serving.push_back(slot.node);
+  }
+  if (serving.empty()) return nullptr;
+  const size_t turn = client >= 0 ? static_cast<size_t>(client) : next_verifier_++;
+  return serving[turn % serving.size()];
+}
+
+void FleetLoad::Send(int client, int request_class, int prompt_tokens, int output_tokens) {
+  const uint64_t id = next_id_++;
+  const Time now = queue_->now();
+  FleetVerifier* const verifier = ChooseVerifier(client);
+  requests_[id] = {.client = client, .verifier = verifier, .arrived = now};
+  ++IntervalOf(now).arrived;
+  if (Counts(now)) ++figures_->arrived;
+  if (verifier == nullptr) return OnRejected(id);
+  GenerationRequest request{.prompt = MakePrompt(request_class, prompt_tokens, id),
+                            .sampling = {.temperature = 0},
+                            .max_tokens = output_tokens,
+                            .ignore_eos = true};
+  verifier->Post([this, id, request = std::move(request)] { Submit(id, request); });
+}
+
+void FleetLoad::Submit(uint64_t id, GenerationRequest request) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  FleetVerifier* const verifier = found->second.verifier;
+  // As Intake does before the engine's thread is asked.
+  AdmissionGate& gate = verifier->engine().gate();
+  if (!gate.TryEnter()) return OnRejected(id);
+  gate.Leave();
+  auto sink = std::make_shared<Sink>(this, id, &verifier->clock());
+  if (!verifier->engine().Submit(id, std::move(request), std::move(sink)).ok()) OnRejected(id);
+}
+
+FleetInterval& FleetLoad::IntervalOf(Time at) {
+  const double index = Seconds(at - start_) / scenario_.interval;
+  return figures_->timeline[std::min(static_cast<size_t>(index), figures_->timeline.size() - 1)];
+}
+
+void FleetLoad::OnChunk(uint64_t id, int tokens, Time now) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || now > start_ + SimulatedSeconds(scenario_.seconds)) return;
+  Request& request = found->second;
+  FleetInterval& interval = IntervalOf(now);
+  interval.tokens += tokens;
+  if (Counts(now)) figures_->tokens += tokens;
+  if (request.tokens == 0) {
+    const double seconds = Seconds(now - request.arrived);
+    interval.first_token_seconds += seconds;
+    ++interval.first_tokens;
+    if (Counts(request.arrived)) figures_->first_token.Add(seconds);
+    request.first_token = now;
+    request.first_tokens = tokens;
+  } else {
+    request.longest_pause = std::max(request.longest_pause, Seconds(now - request.last_token));
+  }
+  request.tokens += tokens;
+  request.last_token = now;
+}
+
+void FleetLoad::OnFinished(uint64_t id, const Summary& summary) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  const Request request = found->second;
+  requests_.erase(found);
+  if (Counts(request.arrived)) {
+    ++figures_->finished;
+    figures_->draft_tokens += summary.drafted_tokens;
+    figures_->accepted_tokens += summary.accepted_tokens;
+    const int further = request.tokens - request.first_tokens;
+    if (further > 0) {
+      figures_->between_tokens.Add(Seconds(request.last_token - request.first_token) / further);
+      figures_->longest_pause.Add(request.longest_pause);
+    }
+  }
+  Continue(request.client, request.last_token);
+}
+
+void FleetLoad::OnFailed(uint64_t id) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end()) return;
+  const Request request = found->second;
+  requests_.erase(found);
+  ++IntervalOf(queue_->now()).failed;
+  if (Counts(request.arrived)) ++figures_->failed;
+  Continue(request.client, queue_->now());
+}
+
+void FleetLoad::OnRejected(uint64_t id) {
+  const Request request = requests_.at(id);
+  requests_.erase(id);
+  ++IntervalOf(queue_->now()).rejected;
+  if (Counts(request.arrived)) ++figures_->rejected;
+  if (request.client < 0) return;
+  queue_->After(SimulatedSeconds(kRetrySeconds),
+                [this, client = request.client] { Arrive(client); });
+}
+
+void FleetLoad::Continue(int client, Time at) {
+  if (client >= 0) queue_->At(at, [this, client] { Arrive(client); });
+}
+
+void FleetLoad::FailRequestsOf(const FleetVerifier* verifier) {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, request] : requests_) {
+    if (request.verifier == verifier) ids.push_back(id);
+  }
+  for (const uint64_t id : ids) OnFailed(id);
+}
+
+}  // namespace outrider

@@ -1,0 +1,75 @@
+// The requests of a simulated fleet: when they come, which verifier gets them, and how they fare.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "simulate/fleet/event_queue.h"
+#include "simulate/fleet/fleet_figures.h"
+#include "simulate/fleet/fleet_machines.h"
+
+namespace outrider {
+
+class FleetLoad {
+ public:
+  // All must outlive it.
+  FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* queue,
+            FleetMachines* machines, FleetFigures* figures);
+
+  // Begins to send requests.
+  void Start();
+  // Forgets the requests under way. Nothing counts from now on.
+  void Stop() { requests_.clear(); }
+  // The verifier's process ends: its requests fail.
+  void FailRequestsOf(const FleetVerifier* verifier);
+
+ private:
+  class Sink;
+  struct Request {
+    int client = -1;  // of FleetArrivals::clients
+    FleetVerifier* verifier = nullptr;
+    Time arrived;
+    Time first_token;
+    Time last_token;
+    int tokens = 0;
+    int first_tokens = 0;  // in the first chunk
+    double longest_pause = 0;
+  };
+
+  void ScheduleNextArrival();
+  void ScheduleNextTraced();
+  // A request of a random class, with random lengths.
+  void Arrive(int client);
+  void Send(int client, int request_class, int prompt_tokens, int output_tokens);
+  // nullptr: no verifier serves.
+  FleetVerifier* ChooseVerifier(int client);
+  std::vector<TokenId> MakePrompt(int request_class, int tokens, uint64_t id);
+  void Submit(uint64_t id, GenerationRequest request);
+  void OnChunk(uint64_t id, int tokens, Time now);
+  void OnFinished(uint64_t id, const Summary& summary);
+  void OnFailed(uint64_t id);
+  void OnRejected(uint64_t id);
+  // The client sends its next request.
+  void Continue(int client, Time at);
+  bool Counts(Time at) const { return at >= counts_from_; }
+  FleetInterval& IntervalOf(Time at);
+
+  const FleetScenario& scenario_;
+  EventQueue* const queue_;
+  FleetMachines* const machines_;
+  FleetFigures* const figures_;
+  SimulatedRandom random_;
+  const Time start_;
+  const Time counts_from_;
+  double shares_ = 0;  // of all classes
+  uint64_t next_id_ = 1;
+  size_t next_traced_ = 0;
+  size_t next_verifier_ = 0;
+  std::map<uint64_t, Request> requests_;
+};
+
+}  // namespace outrider

@@ -1,0 +1,99 @@
+// The machines of a simulated fleet: which processes run where, and who is attached to whom.
+//
+// Thread: one owner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "simulate/fleet/event_queue.h"
+#include "simulate/fleet/fleet_connection.h"
+#include "simulate/fleet/fleet_network.h"
+#include "simulate/fleet/fleet_nodes.h"
+
+namespace outrider {
+
+class FleetMachines {
+ public:
+  // A place for one process at a time; nullptr: none runs now.
+  struct VerifierSlot {
+    int zone = 0;
+    FleetVerifier* node = nullptr;
+    std::optional<Time> down_since = {};
+  };
+  struct DrafterSlot {
+    int zone = 0;
+    FleetDrafter* node = nullptr;
+  };
+
+  // What machines have done so far.
+  struct Usage {
+    double verifier_busy = 0;  // seconds
+    double drafter_busy = 0;
+    double verifier_alive = 0;
+    double drafter_alive = 0;  // without those in a verifier's process
+  };
+
+  // `scenario` and `queue` must outlive it. Starts the scenario's processes.
+  FleetMachines(const FleetScenario& scenario, FleetLayout layout, uint64_t seed,
+                EventQueue* queue);
+
+  // Called when a verifier's process ends, before its engine is gone.
+  void set_on_verifier_end(std::function<void(FleetVerifier*)> f) { on_end_ = std::move(f); }
+
+  const std::vector<VerifierSlot>& verifiers() const { return verifiers_; }
+  const std::vector<DrafterSlot>& drafters() const { return drafters_; }
+  int running_verifiers() const;
+  int running_drafters() const;
+  FleetNetwork& network() { return network_; }
+
+  size_t AddVerifierSlot(int zone);
+  size_t AddDrafterSlot(int zone);
+  // Starts a process in a slot, beside the one that may still run there and that this returns: the
+  // slot is the new one's.
+  FleetVerifier* StartVerifier(size_t slot);
+  FleetDrafter* StartDrafter(size_t slot);
+  // The slot's process takes no new requests; it is returned and still runs. nullptr: none did.
+  FleetVerifier* DetachVerifier(size_t slot);
+  // Ends a process, whether it is in a slot or not.
+  void EndVerifier(FleetVerifier* verifier);
+  void EndDrafter(FleetDrafter* drafter);
+  // Breaks the streams between the zones as keepalive does, and dials again at `until`.
+  void BreakStreams(int zone_a, int zone_b, Time until);
+
+  Usage usage() const;
+  int64_t expelled() const;
+
+ private:
+  // A drafter in a verifier's process.
+  struct Inside {
+    FleetVerifier* verifier = nullptr;
+    std::unique_ptr<FleetDrafter> drafter;
+  };
+
+  void Connect(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote);
+  void EndStreams(const SimulatedNode* node);
+  void StartInside(const VerifierSlot& slot, std::shared_ptr<SimulatedDevice> device);
+
+  const FleetScenario& scenario_;
+  const FleetLayout layout_;
+  EventQueue* const queue_;
+  SimulatedRandom random_;
+  FleetNetwork network_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  std::function<void(FleetVerifier*)> on_end_;
+  std::vector<VerifierSlot> verifiers_;
+  std::vector<DrafterSlot> drafters_;
+  std::vector<std::shared_ptr<FleetConnection>> connections_;  // open ones, and some that ended
+  int64_t expelled_ = 0;
+  uint64_t next_connection_ = 1;
+  // All processes ever: events of the queue may still name them.
+  std::vector<std::unique_ptr<FleetVerifier>> all_verifiers_;
+  std::vector<std::unique_ptr<FleetDrafter>> all_drafters_;
+  std::vector<Inside> all_inside_;
+};
+
+}  // namespace outrider

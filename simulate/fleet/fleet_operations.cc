@@ -1,0 +1,207 @@
+#include "simulate/fleet/fleet_operations.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/rpc/keepalive.h"
+
+namespace outrider {
+namespace {
+
+constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
+
+// Streams over a partition that lasts longer end: neither side answers the other's keepalive.
+constexpr Duration kKeepalive = std::chrono::milliseconds(kKeepaliveTimeMs + kKeepaliveTimeoutMs);
+
+}  // namespace
+
+void FleetOperations::Start() {
+  for (const FleetEvent& event : scenario_.events) {
+    queue_->After(SimulatedSeconds(event.at), [this, &event] { Run(event); });
+  }
+  if (scenario_.autoscaler.has_value()) {
+    queue_->After(SimulatedSeconds(scenario_.autoscaler->every), [this] { Scale(); });
+  }
+}
+
+void FleetOperations::Run(const FleetEvent& event) {
+  switch (event.kind) {
+    case FleetEvent::Kind::kKillDrafters: return KillDrafters(event);
+    case FleetEvent::Kind::kKillVerifiers: return KillVerifiers(event);
+    case FleetEvent::Kind::kSlowDrafters: return Slow(event, /*is_verifiers=*/false);
+    case FleetEvent::Kind::kSlowVerifiers: return Slow(event, /*is_verifiers=*/true);
+    case FleetEvent::Kind::kPartition: return Partition(event);
+    case FleetEvent::Kind::kUpdateDrafters: return UpdateDrafters(event, 0);
+    case FleetEvent::Kind::kUpdateVerifiers: return UpdateVerifiers(event, 0);
+  }
+}
+
+void FleetOperations::KillVerifiers(const FleetEvent& event) {
+  int left = event.count;
+  for (size_t slot = 0; slot < machines_->verifiers().size() && left > 0; ++slot) {
+    FleetVerifier* const node = machines_->verifiers()[slot].node;
+    if (node == nullptr) continue;
+    --left;
+    machines_->EndVerifier(node);
+    if (!event.restart.has_value()) continue;
+    queue_->After(SimulatedSeconds(*event.restart),
+                  [this, slot] { machines_->StartVerifier(slot); });
+  }
+}
+
+void FleetOperations::KillDrafters(const FleetEvent& event) {
+  int left = event.count;
+  for (size_t slot = 0; slot < machines_->drafters().size() && left > 0; ++slot) {
+    FleetDrafter* const node = machines_->drafters()[slot].node;
+    if (node == nullptr) continue;
+    --left;
+    machines_->EndDrafter(node);
+    if (!event.restart.has_value()) continue;
+    queue_->After(SimulatedSeconds(*event.restart),
+                  [this, slot] { machines_->StartDrafter(slot); });
+  }
+}
+
+void FleetOperations::Slow(const FleetEvent& event, bool is_verifiers) {
+  std::vector<SimulatedNode*> nodes;
+  if (is_verifiers) {
+    for (const auto& slot : machines_->verifiers()) nodes.push_back(slot.node);
+  } else {
+    for (const auto& slot : machines_->drafters()) nodes.push_back(slot.node);
+  }
+  std::erase(nodes, nullptr);
+  nodes.resize(std::min(nodes.size(), static_cast<size_t>(event.count)));
+  for (SimulatedNode* const node : nodes) {
+    node->set_slowness(event.factor);
+    queue_->After(SimulatedSeconds(event.lasts), [node] { node->set_slowness(1); });
+  }
+}
+
+void FleetOperations::Partition(const FleetEvent& event) {
+  const Time now = queue_->now();
+  const Time until = now + SimulatedSeconds(event.lasts);
+  machines_->network().Partition(event.zones[0], event.zones[1], now, until);
+  if (until - now <= kKeepalive) return;
+  queue_->After(kKeepalive, [this, zones = event.zones, until] {
+    machines_->BreakStreams(zones[0], zones[1], until);
+  });
+}
+
+void FleetOperations::UpdateDrafters(const FleetEvent& event, size_t first) {
+  const size_t slots = machines_->drafters().size();
+  if (first >= slots) return;
+  const size_t end = std::min(slots, first + static_cast<size_t>(event.count));
+  for (size_t slot = first; slot < end && !event.surge; ++slot) {
+    FleetDrafter* const node = machines_->drafters()[slot].node;
+    if (node != nullptr) machines_->EndDrafter(node);
+  }
+  queue_->After(SimulatedSeconds(event.restart.value_or(0)), [this, &event, first, end] {
+    for (size_t slot = first; slot < end; ++slot) {
+      FleetDrafter* const before = machines_->StartDrafter(slot);
+      if (before != nullptr) machines_->EndDrafter(before);
+    }
+    UpdateDrafters(event, end);
+  });
+}
+
+void FleetOperations::UpdateVerifiers(const FleetEvent& event, size_t first) {
+  const size_t slots = machines_->verifiers().size();
+  if (first >= slots) return;
+  const size_t end = std::min(slots, first + static_cast<size_t>(event.count));
+  const Duration restart = SimulatedSeconds(event.restart.value_or(0));
+  const Duration drain = SimulatedSeconds(event.drain);
+  // Without surge the successor starts once the process has had its time to drain.
+  for (size_t slot = first; slot < end && !event.surge; ++slot) {
+    FleetVerifier* const node = machines_->DetachVerifier(slot);
+    if (node != nullptr) DrainAndEnd(node, queue_->now() + drain);
+  }
+  queue_->After(event.surge ? restart : drain + restart, [this, &event, first, end, drain] {
+    for (size_t slot = first; slot < end; ++slot) {
+      FleetVerifier* const before = machines_->StartVerifier(slot);
+      if (before != nullptr) DrainAndEnd(before, queue_->now() + drain);
+    }
+    if (!event.surge) return UpdateVerifiers(event, end);
+    queue_->After(drain, [this, &event, end] { UpdateVerifiers(event, end); });
+  });
+}
+
+void FleetOperations::DrainAndEnd(FleetVerifier* verifier, Time until) {
+  verifier->Post([verifier] {
+    verifier->engine().Drain();
+    verifier->pool().Drain();
+  });
+  queue_->After(kDrainPoll, [this, verifier, until] {
+    if (!verifier->alive()) return;
+    if (verifier->engine().idle() || queue_->now() >= until) {
+      machines_->EndVerifier(verifier);
+    } else {
+      DrainAndEnd(verifier, until);
+    }
+  });
+}
+
+void FleetOperations::Scale() {
+  const FleetAutoscaler& scaler = *scenario_.autoscaler;
+  const FleetMachines::Usage usage = machines_->usage();
+  if (scaler.verifiers.has_value()) ScaleVerifiers(*scaler.verifiers, usage);
+  if (scaler.drafters.has_value() && !machines_->drafters().empty()) {
+    ScaleDrafters(*scaler.drafters, usage);
+  }
+  queue_->After(SimulatedSeconds(scaler.every), [this] { Scale(); });
+}
+
+int FleetOperations::Wanted(const FleetScaling& scaling, int running, double busy, double alive,
+                            Scaled* scaled) const {
+  const double share = (busy - scaled->busy) / std::max(alive - scaled->alive, 1e-9);
+  scaled->busy = busy;
+  scaled->alive = alive;
+  // As Kubernetes' HorizontalPodAutoscaler, with its tolerance of a tenth.
+  const double ratio = share / scaling.busy;
+  if (std::abs(ratio - 1) <= 0.1) return running;
+  return std::clamp(static_cast<int>(std::ceil(running * ratio)), scaling.least, scaling.most);
+}
+
+void FleetOperations::ScaleVerifiers(const FleetScaling& scaling,
+                                     const FleetMachines::Usage& usage) {
+  const int running = machines_->running_verifiers();
+  int change =
+      Wanted(scaling, running, usage.verifier_busy, usage.verifier_alive, &scaled_verifiers_) -
+      running - scaled_verifiers_.coming;
+  for (; change > 0; --change) {
+    ++scaled_verifiers_.coming;
+    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [this] {
+      --scaled_verifiers_.coming;
+      const auto turn = machines_->verifiers().size() % scenario_.zones.size();
+      machines_->StartVerifier(machines_->AddVerifierSlot(static_cast<int>(turn)));
+    });
+  }
+  for (size_t slot = machines_->verifiers().size(); slot-- > 0 && change < 0;) {
+    if (machines_->verifiers()[slot].node == nullptr) continue;
+    ++change;
+    DrainAndEnd(machines_->DetachVerifier(slot), queue_->now() + std::chrono::seconds(30));
+  }
+}
+
+void FleetOperations::ScaleDrafters(const FleetScaling& scaling,
+                                    const FleetMachines::Usage& usage) {
+  const int running = machines_->running_drafters();
+  int change =
+      Wanted(scaling, running, usage.drafter_busy, usage.drafter_alive, &scaled_drafters_) -
+      running - scaled_drafters_.coming;
+  for (; change > 0; --change) {
+    ++scaled_drafters_.coming;
+    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [this] {
+      --scaled_drafters_.coming;
+      const auto turn = machines_->drafters().size() % scenario_.zones.size();
+      machines_->StartDrafter(machines_->AddDrafterSlot(static_cast<int>(turn)));
+    });
+  }
+  for (size_t slot = machines_->drafters().size(); slot-- > 0 && change < 0;) {
+    FleetDrafter* const node = machines_->drafters()[slot].node;
+    if (node == nullptr) continue;
+    ++change;
+    machines_->EndDrafter(node);
+  }
+}
+
+}  // namespace outrider

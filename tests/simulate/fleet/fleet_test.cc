@@ -1,0 +1,231 @@
+#include "simulate/fleet/fleet.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <string>
+
+#include "client/plan.h"
+#include "common/base/log.h"
+#include "tests/simulate/fleet/fleet_testing.h"
+
+namespace outrider {
+namespace {
+
+using nlohmann::json;
+using testing::ParsedFleet;
+using testing::RunOf;
+using testing::SmallFleet;
+
+class FleetTest : public ::testing::Test {
+ protected:
+  FleetTest() { SetLogLevel(LogLevel::kError); }
+};
+
+std::string JsonOf(const json& scenario, uint64_t seed) {
+  return FleetJson(
+      {.interval_seconds = 1,
+       .layouts = {{FleetLayout::kSplit, RunOf(scenario, FleetLayout::kSplit, seed)}}});
+}
+
+// Several verifiers, zones, losses and failures.
+json BusyFleet() {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 20;
+  scenario["zones"] = {{{"verifiers", 2}, {"drafters", 2}}, {{"verifiers", 1}, {"drafters", 2}}};
+  scenario["network"] = {{"within_ms", {{"exponential", 1}}}, {"between_ms", 2}, {"loss", 0.01}};
+  scenario["policy"] = "adaptive";
+  scenario["classes"][0]["output_tokens"] = {{"lognormal", {100, 0.7}}};
+  scenario["arrivals"] = {{"rate_per_s", 6}};
+  scenario["events"] = {{{"kind", "kill_drafters"}, {"at_s", 6}, {"restart_s", 2}},
+                        {{"kind", "kill_verifiers"}, {"at_s", 9}, {"restart_s", 2}},
+                        {{"kind", "slow_drafters"}, {"at_s", 12}, {"factor", 5}, {"for_s", 3}}};
+  return scenario;
+}
+
+TEST_F(FleetTest, SameSeedGivesSameFigures) {
+  EXPECT_EQ(JsonOf(BusyFleet(), 7), JsonOf(BusyFleet(), 7));
+  EXPECT_NE(JsonOf(BusyFleet(), 7), JsonOf(BusyFleet(), 8));
+}
+
+TEST_F(FleetTest, NoDrafterBreaksTheProtocol) {
+  const FleetFigures figures = RunOf(BusyFleet());
+  EXPECT_EQ(figures.expelled, 0);
+  EXPECT_GT(figures.draft_tokens, 0);
+}
+
+// `outrider plan` computes the same, without prompts, ends of requests and the split's waves: the
+// deviations that the bounds allow are deterministic.
+TEST_F(FleetTest, AgreesWithPlansFormulas) {
+  const PlanOptions options{.draft_ms = 2,
+                            .draft_row_ms = 0.05,
+                            .verify_ms = 20,
+                            .verify_row_ms = 0.1,
+                            .rtt_ms = 6,
+                            .acceptance = 0.7,
+                            .draft_length = 4,
+                            .sessions = 16};
+  const Result<PlanReport> plan = MakePlan(options);
+  ASSERT_TRUE(plan.ok());
+  for (const int clients : {1, 16}) {
+    json scenario = SmallFleet();
+    scenario["network"]["within_ms"] = 3;
+    scenario["arrivals"]["clients"] = clients;
+    for (const PlannedLayout& planned : plan->layouts) {
+      if (planned.name == "ahead") continue;
+      const FleetLayout layout = planned.name == "plain"       ? FleetLayout::kPlain
+                                 : planned.name == "colocated" ? FleetLayout::kColocated
+                                                               : FleetLayout::kSplit;
+      const double expected = clients == 1 ? planned.one_request : planned.full_batch;
+      EXPECT_NEAR(RunOf(scenario, layout).TokensPerSecond() / expected, 1, 0.08)
+          << planned.name << ", " << clients << " clients";
+    }
+  }
+}
+
+// Little's law: requests in the system = rate * time in the system. Of plain requests that never
+// share a step with a prompt the time is tokens * step.
+TEST_F(FleetTest, OpenArrivalsObeyLittlesLaw) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 400;
+  scenario["verifier"]["t_row_ms"] = 0;
+  scenario["classes"][0]["output_tokens"] = 50;
+  scenario["arrivals"] = {{"rate_per_s", 3}};
+  const FleetFigures figures = RunOf(scenario, FleetLayout::kPlain);
+  // Steps of 20 ms whatever is in them: a request takes 50 of them after the one under way.
+  EXPECT_NEAR(figures.first_token.Mean(), 0.030, 0.002);
+  EXPECT_NEAR(figures.between_tokens.Mean(), 0.020, 1e-6);
+  // Busy unless no request is there: 1 - exp(-3 * 1.01), M/G/infinity. The deviation of the share
+  // over 333 s of about a second each is below 0.02.
+  EXPECT_NEAR(figures.verifier_busy, 1 - std::exp(-3 * 1.01), 0.08);
+  EXPECT_EQ(figures.rejected, 0);
+}
+
+TEST_F(FleetTest, ArrivalsSwingWithTheDay) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 200;
+  scenario["interval_s"] = 50;
+  scenario["warm_up_s"] = 0;
+  scenario["classes"][0]["output_tokens"] = 2;
+  scenario["arrivals"] = {{"rate_per_s", 10}, {"swing", 0.9}, {"day_s", 200}};
+  const FleetFigures figures = RunOf(scenario, FleetLayout::kPlain);
+  // The first half of a sine above the second: 10 * 100 * (1 +- 0.9 * 2 / pi), five deviations.
+  const double day = static_cast<double>(figures.timeline[0].arrived + figures.timeline[1].arrived);
+  const double night =
+      static_cast<double>(figures.timeline[2].arrived + figures.timeline[3].arrived);
+  EXPECT_NEAR(day, 1573, 5 * std::sqrt(1573.));
+  EXPECT_NEAR(night, 427, 5 * std::sqrt(427.));
+}
+
+TEST_F(FleetTest, FullQueueRejects) {
+  json scenario = SmallFleet();
+  scenario["verifier"]["sessions"] = 1;
+  scenario["verifier"]["waiting"] = 2;
+  scenario["arrivals"] = {{"rate_per_s", 2}};
+  const FleetFigures figures = RunOf(scenario, FleetLayout::kPlain);
+  EXPECT_GT(figures.rejected, figures.arrived / 2);
+  EXPECT_EQ(figures.failed, 0);
+}
+
+TEST_F(FleetTest, RequestsSurviveTheirDrafter) {
+  json scenario = SmallFleet();
+  scenario["interval_s"] = 5;
+  scenario["arrivals"]["clients"] = 4;
+  scenario["events"] = {{{"kind", "kill_drafters"}, {"at_s", 20}, {"restart_s", 20}}};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.failed, 0);
+  EXPECT_EQ(figures.rejected, 0);
+  const double before = figures.timeline[3].tokens;
+  EXPECT_LT(figures.timeline[6].tokens, 0.7 * before);
+  EXPECT_GT(figures.timeline[10].tokens, 0.9 * before) << "the successor drafts";
+  EXPECT_EQ(figures.timeline[6].drafters, 0);
+}
+
+TEST_F(FleetTest, RequestsFailWithTheirVerifier) {
+  json scenario = SmallFleet();
+  scenario["zones"][0]["verifiers"] = 2;
+  scenario["interval_s"] = 5;
+  scenario["arrivals"]["clients"] = 8;
+  scenario["events"] = {{{"kind", "kill_verifiers"}, {"at_s", 20}, {"restart_s", 10}}};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.failed, 4);
+  EXPECT_EQ(figures.timeline[4].verifiers, 1);
+  EXPECT_EQ(figures.timeline[8].verifiers, 2);
+}
+
+TEST_F(FleetTest, PartitionCostsDraftsButNoRequest) {
+  json scenario = SmallFleet();
+  scenario["zones"] = {{{"verifiers", 1}}, {{"drafters", 1}}};
+  scenario["network"]["between_ms"] = 1;
+  scenario["interval_s"] = 5;
+  for (const double seconds : {10, 40}) {  // shorter and longer than keepalive
+    scenario["seconds"] = 100;
+    scenario["events"] = {
+        {{"kind", "partition"}, {"at_s", 20}, {"for_s", seconds}, {"zones", {0, 1}}}};
+    const FleetFigures figures = RunOf(scenario);
+    EXPECT_EQ(figures.failed, 0);
+    const double before = figures.timeline[3].tokens;
+    EXPECT_LT(figures.timeline[5].tokens, 0.7 * before);
+    EXPECT_GT(figures.timeline[5].tokens, 0.3 * before) << "it goes on plainly";
+    EXPECT_GT(figures.timeline[18].tokens, 0.9 * before);
+  }
+}
+
+TEST_F(FleetTest, UpdateOfVerifiersDrains) {
+  json scenario = SmallFleet();
+  scenario["zones"][0]["verifiers"] = 3;
+  scenario["seconds"] = 120;
+  scenario["arrivals"] = {{"rate_per_s", 1}};
+  scenario["classes"][0]["output_tokens"] = 100;
+  scenario["events"] = {
+      {{"kind", "update_verifiers"}, {"at_s", 30}, {"restart_s", 5}, {"drain_s", 10}}};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.failed, 0) << "requests take some 3 s";
+  EXPECT_EQ(figures.rejected, 0);
+}
+
+TEST_F(FleetTest, UpdateWithSurgeKeepsEveryPlaceServed) {
+  json scenario = SmallFleet();
+  scenario["zones"][0] = {{"verifiers", 2}, {"drafters", 3}};
+  scenario["interval_s"] = 1;
+  scenario["arrivals"]["clients"] = 4;
+  scenario["events"] = {
+      {{"kind", "update_drafters"}, {"at_s", 20}, {"restart_s", 3}, {"surge", true}},
+      {{"kind", "update_verifiers"},
+       {"at_s", 35},
+       {"restart_s", 3},
+       {"drain_s", 6},
+       {"surge", true}}};
+  const FleetFigures figures = RunOf(scenario);
+  for (const FleetInterval& interval : figures.timeline) {
+    EXPECT_EQ(interval.verifiers, 2);
+    EXPECT_EQ(interval.drafters, 3);
+  }
+}
+
+TEST_F(FleetTest, AutoscalerFollowsTheLoadAfterItsLag) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 120;
+  scenario["interval_s"] = 5;
+  scenario["drafter"]["t_ms"] = 8;
+  scenario["arrivals"]["clients"] = 16;
+  scenario["zones"][0]["verifiers"] = 2;
+  scenario["autoscaler"] = {
+      {"every_s", 5}, {"lag_s", 30}, {"drafters", {{"least", 1}, {"most", 4}, {"busy", 0.4}}}};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.timeline[5].drafters, 1);
+  EXPECT_GT(figures.timeline.back().drafters, 1);
+  EXPECT_LE(figures.timeline.back().drafters, 4);
+}
+
+TEST_F(FleetTest, PriceCountsTheMachines) {
+  json scenario = SmallFleet();
+  scenario["zones"][0]["drafters"] = 2;
+  const FleetFigures split = RunOf(scenario);
+  EXPECT_NEAR(split.price, (10 + 2 * 1) * 50. / 3600, 1e-9);
+  const FleetFigures inside = RunOf(scenario, FleetLayout::kColocated);
+  EXPECT_NEAR(inside.price, 10 * 50. / 3600, 1e-9);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -71,7 +71,8 @@ Time FleetConnection::Arrival(int from, int to, Time sent, Time* last) {
   return network_ == nullptr ? sent : network_->Arrival(from, to, sent, last);
 }
 
-void FleetConnection::Dial() {
+void FleetConnection::Dial(std::function<void()> ended) {
+  ended_ = std::move(ended);
   // TCP's handshake, then the hello.
   const int here = drafter_->zone();
   const int there = verifier_->zone();
@@ -94,6 +95,14 @@ void FleetConnection::Break(StreamEnd why) {
   verifier_->Post([id = id_, verifier = verifier_, why] { verifier->pool().OnStreamEnd(id, why); });
   drafter_->Post([id = id_, drafter = drafter_] {
     drafter->loop().PushUrgent({.connection = id, .message = DisconnectedEvent{}});
+  });
+  std::exchange(ended_, nullptr)();
+}
+
+void FleetConnection::Leave() {
+  drafter_->Post([self = shared_from_this()] {
+    self->drafter_->loop().PushUrgent(
+        {.connection = self->id_, .message = WantedEvent{.wanted = false}});
   });
 }
 

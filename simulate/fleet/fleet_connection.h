@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "simulate/fleet/event_queue.h"
@@ -20,8 +21,10 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
   FleetConnection(uint64_t id, FleetVerifier* verifier, FleetDrafter* drafter, EventQueue* queue,
                   FleetNetwork* network);
 
-  // The drafter connects and says hello.
-  void Dial();
+  // The drafter connects and says hello. `ended`: called once, when the stream ends.
+  void Dial(std::function<void()> ended);
+  // The drafter wants to leave the verifier after the last session.
+  void Leave();
   // The stream ends: both sides learn of it now.
   void Break(StreamEnd why);
   // The drafter's process ends: what it sent before still arrives.
@@ -47,6 +50,7 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
   FleetDrafter* const drafter_;
   EventQueue* const queue_;
   FleetNetwork* const network_;
+  std::function<void()> ended_;
   bool is_open_ = true;
   bool was_expelled_ = false;
   Time last_to_drafter_{};

@@ -5,12 +5,17 @@
 #include <numbers>
 #include <utility>
 
+#include "common/routing/page_hashes.h"
+
 namespace outrider {
 namespace {
 
 // Before a client tries again after a refusal.
 constexpr double kRetrySeconds = 1;
 constexpr int kMaxLength = 1 << 16;
+// What of a prompt decides where it goes.
+constexpr size_t kRoutedPageTokens = 64;
+constexpr size_t kMaxRoutedPages = 64;
 
 int Length(const Distribution& distribution, SimulatedRandom& random) {
   return static_cast<int>(
@@ -103,29 +108,54 @@ std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, uint64
   return prompt;
 }
 
-FleetVerifier* FleetLoad::ChooseVerifier(int client) {
-  std::vector<FleetVerifier*> serving;
-  for (const FleetMachines::VerifierSlot& slot : machines_->verifiers()) {
-    if (slot.node != nullptr) serving.push_back(slot.node);
+int FleetLoad::ChooseInTurn(int client) {
+  std::vector<int> serving;
+  for (size_t slot = 0; slot < machines_->verifiers().size(); ++slot) {
+    if (machines_->verifiers()[slot].node != nullptr) serving.push_back(static_cast<int>(slot));
   }
-  if (serving.empty()) return nullptr;
+  if (serving.empty()) return -1;
   const size_t turn = client >= 0 ? static_cast<size_t>(client) : next_verifier_++;
   return serving[turn % serving.size()];
+}
+
+int FleetLoad::ChooseVerifier(int client, const std::vector<TokenId>& prompt) {
+  if (scenario_.routing == FleetRouting::kRoundRobin) return ChooseInTurn(client);
+  const std::vector<FleetMachines::VerifierSlot>& slots = machines_->verifiers();
+  for (int slot = router_.verifiers(); slot < static_cast<int>(slots.size()); ++slot) {
+    router_.Add(FleetMachines::VerifierName(static_cast<size_t>(slot)));
+  }
+  for (int slot = 0; slot < router_.verifiers(); ++slot) {
+    const bool serves = slots[static_cast<size_t>(slot)].node != nullptr;
+    if (router_.is_serving(slot) != serves) router_.SetServing(slot, serves);
+  }
+  return router_.Choose(TokenPageHashes(prompt, kRoutedPageTokens, kMaxRoutedPages));
 }
 
 void FleetLoad::Send(int client, int request_class, int prompt_tokens, int output_tokens) {
   const uint64_t id = next_id_++;
   const Time now = queue_->now();
-  FleetVerifier* const verifier = ChooseVerifier(client);
-  requests_[id] = {.client = client, .verifier = verifier, .arrived = now};
+  std::vector<TokenId> prompt = MakePrompt(request_class, prompt_tokens, id);
+  const int slot = ChooseVerifier(client, prompt);
+  FleetVerifier* const verifier =
+      slot < 0 ? nullptr : machines_->verifiers()[static_cast<size_t>(slot)].node;
+  requests_[id] = {.client = client, .verifier = verifier, .slot = slot, .arrived = now};
   ++IntervalOf(now).arrived;
   if (Counts(now)) ++figures_->arrived;
   if (verifier == nullptr) return OnRejected(id);
-  GenerationRequest request{.prompt = MakePrompt(request_class, prompt_tokens, id),
+  GenerationRequest request{.prompt = std::move(prompt),
                             .sampling = {.temperature = 0},
                             .max_tokens = output_tokens,
                             .ignore_eos = true};
   verifier->Post([this, id, request = std::move(request)] { Submit(id, request); });
+}
+
+FleetLoad::Request FleetLoad::Take(uint64_t id) {
+  const auto found = requests_.find(id);
+  const Request request = found->second;
+  requests_.erase(found);
+  const bool is_routed = scenario_.routing == FleetRouting::kPrefix && request.slot >= 0;
+  if (is_routed) router_.End(request.slot);
+  return request;
 }
 
 void FleetLoad::Submit(uint64_t id, GenerationRequest request) {
@@ -167,10 +197,8 @@ void FleetLoad::OnChunk(uint64_t id, int tokens, Time now) {
 }
 
 void FleetLoad::OnFinished(uint64_t id, const Summary& summary) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  const Request request = found->second;
-  requests_.erase(found);
+  if (!requests_.contains(id)) return;
+  const Request request = Take(id);
   if (Counts(request.arrived)) {
     ++figures_->finished;
     figures_->draft_tokens += summary.drafted_tokens;
@@ -185,18 +213,15 @@ void FleetLoad::OnFinished(uint64_t id, const Summary& summary) {
 }
 
 void FleetLoad::OnFailed(uint64_t id) {
-  const auto found = requests_.find(id);
-  if (found == requests_.end()) return;
-  const Request request = found->second;
-  requests_.erase(found);
+  if (!requests_.contains(id)) return;
+  const Request request = Take(id);
   ++IntervalOf(queue_->now()).failed;
   if (Counts(request.arrived)) ++figures_->failed;
   Continue(request.client, queue_->now());
 }
 
 void FleetLoad::OnRejected(uint64_t id) {
-  const Request request = requests_.at(id);
-  requests_.erase(id);
+  const Request request = Take(id);
   ++IntervalOf(queue_->now()).rejected;
   if (Counts(request.arrived)) ++figures_->rejected;
   if (request.client < 0) return;

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/routing/prefix_router.h"
 #include "simulate/fleet/event_queue.h"
 #include "simulate/fleet/fleet_figures.h"
 #include "simulate/fleet/fleet_machines.h"
@@ -32,6 +33,7 @@ class FleetLoad {
   struct Request {
     int client = -1;  // of FleetArrivals::clients
     FleetVerifier* verifier = nullptr;
+    int slot = -1;  // of FleetMachines::verifiers
     Time arrived;
     Time first_token;
     Time last_token;
@@ -45,8 +47,11 @@ class FleetLoad {
   // A request of a random class, with random lengths.
   void Arrive(int client);
   void Send(int client, int request_class, int prompt_tokens, int output_tokens);
-  // nullptr: no verifier serves.
-  FleetVerifier* ChooseVerifier(int client);
+  // The slot of a serving verifier; -1: none serves.
+  int ChooseVerifier(int client, const std::vector<TokenId>& prompt);
+  int ChooseInTurn(int client);
+  // Removes a request that has ended.
+  Request Take(uint64_t id);
   std::vector<TokenId> MakePrompt(int request_class, int tokens, uint64_t id);
   void Submit(uint64_t id, GenerationRequest request);
   void OnChunk(uint64_t id, int tokens, Time now);
@@ -69,6 +74,7 @@ class FleetLoad {
   uint64_t next_id_ = 1;
   size_t next_traced_ = 0;
   size_t next_verifier_ = 0;
+  PrefixRouter router_;
   std::map<uint64_t, Request> requests_;
 };
 

@@ -8,6 +8,8 @@ namespace {
 
 // The longest pause before a drafter dials again (drafter/rpc/grpc_verifier_link.h).
 constexpr double kLongestBackoff = 2;
+// So that time goes on whatever a subset asks for.
+constexpr Duration kLeastPause = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -42,8 +44,27 @@ int FleetMachines::running_drafters() const {
                                         [](const DrafterSlot& s) { return s.node != nullptr; }));
 }
 
+void FleetMachines::DialAgain(size_t slot, const FleetDrafter* drafter, size_t verifier_slot) {
+  const DrafterSlot& place = drafters_[slot];
+  FleetVerifier* const verifier = verifiers_[verifier_slot].node;
+  if (place.node != drafter || verifier == nullptr) return;
+  if (place.subset == nullptr) return Dial(verifier, place.node, /*is_remote=*/true);
+  if (place.subset->holds(VerifierName(verifier_slot))) AttachOfSubset(slot, verifier_slot);
+}
+
+std::string FleetMachines::VerifierName(size_t slot) {
+  std::string number = std::to_string(slot);
+  // In the order of slots.
+  return "verifier-" + std::string(4 - std::min(number.size(), size_t{4}), '0') + number;
+}
+
 size_t FleetMachines::AddVerifierSlot(int zone) {
   verifiers_.push_back({.zone = zone});
+  for (size_t slot = 0; slot < drafters_.size(); ++slot) {
+    if (drafters_[slot].subset == nullptr) continue;
+    PublishAddresses(&drafters_[slot]);
+    AdvanceSubset(slot, drafters_[slot].node);
+  }
   return verifiers_.size() - 1;
 }
 
@@ -60,15 +81,16 @@ FleetVerifier* FleetMachines::StartVerifier(size_t slot) {
                                       random_.Bits(), tokenizer_.get(), queue_, device));
   FleetVerifier* const before = std::exchange(place.node, all_verifiers_.back().get());
   if (layout_ == FleetLayout::kColocated) StartInside(place, device);
-  for (const DrafterSlot& drafter : drafters_) {
+  for (size_t i = 0; i < drafters_.size(); ++i) {
+    const DrafterSlot& drafter = drafters_[i];
     if (drafter.node == nullptr) continue;
+    if (drafter.subset != nullptr && !drafter.subset->holds(VerifierName(slot))) continue;
     // Drafters that found nobody dial after a random part of a bound that has grown meanwhile.
     const double down =
         place.down_since.has_value() ? Seconds(queue_->now() - *place.down_since) : 0;
     const double pause = random_.Uniform() * std::min(down, kLongestBackoff);
-    queue_->After(SimulatedSeconds(pause), [this, verifier = place.node, node = drafter.node] {
-      if (verifier->alive() && node->alive()) Connect(verifier, node, /*is_remote=*/true);
-    });
+    queue_->After(SimulatedSeconds(pause),
+                  [this, i, slot, node = drafter.node] { DialAgain(i, node, slot); });
   }
   place.down_since.reset();
   return before;
@@ -81,7 +103,7 @@ void FleetMachines::StartInside(const VerifierSlot& slot, std::shared_ptr<Simula
   all_inside_.push_back({.verifier = slot.node,
                          .drafter = std::make_unique<FleetDrafter>(
                              scenario_, slot.zone, tokenizer_.get(), queue_, std::move(device))});
-  Connect(slot.node, all_inside_.back().drafter.get(), /*is_remote=*/false);
+  Dial(slot.node, all_inside_.back().drafter.get(), /*is_remote=*/false);
 }
 
 FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
@@ -89,8 +111,12 @@ FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
   all_drafters_.push_back(std::make_unique<FleetDrafter>(
       scenario_, place.zone, tokenizer_.get(), queue_, std::make_shared<SimulatedDevice>()));
   FleetDrafter* const before = std::exchange(place.node, all_drafters_.back().get());
+  if (scenario_.drafter.subset > 0) {
+    BeginSubset(slot);
+    return before;
+  }
   for (const VerifierSlot& verifier : verifiers_) {
-    if (verifier.node != nullptr) Connect(verifier.node, place.node, /*is_remote=*/true);
+    if (verifier.node != nullptr) Dial(verifier.node, place.node, /*is_remote=*/true);
   }
   return before;
 }
@@ -98,6 +124,89 @@ FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
 FleetVerifier* FleetMachines::DetachVerifier(size_t slot) {
   verifiers_[slot].down_since = queue_->now();
   return std::exchange(verifiers_[slot].node, nullptr);
+}
+
+void FleetMachines::PublishAddresses(DrafterSlot* slot) {
+  auto addresses = std::make_shared<std::vector<std::string>>();
+  for (size_t i = 0; i < verifiers_.size(); ++i) addresses->push_back(VerifierName(i));
+  slot->subset->SetAddresses(std::move(addresses));
+}
+
+void FleetMachines::BeginSubset(size_t slot) {
+  DrafterSlot& place = drafters_[slot];
+  place.subset =
+      std::make_unique<VerifierSubset>(SubsetOptions{.drafter = "drafter-" + std::to_string(slot),
+                                                     .size = scenario_.drafter.subset,
+                                                     .zone = std::to_string(place.zone)},
+                                       queue_->now());
+  PublishAddresses(&place);
+  AdvanceSubset(slot, place.node);
+}
+
+void FleetMachines::AdvanceSubset(size_t slot, const FleetDrafter* drafter) {
+  DrafterSlot& place = drafters_[slot];
+  if (place.node != drafter || drafter == nullptr) return;
+  for (const SubsetChange& change : place.subset->Advance(queue_->now())) Carry(slot, change);
+  const Time due = place.subset->next();
+  if (due == Time::max()) return;
+  queue_->At(std::max(due, queue_->now() + kLeastPause), [this, slot, drafter, due] {
+    const DrafterSlot& then = drafters_[slot];
+    // Another call has advanced it since, and scheduled the next.
+    if (then.node == drafter && then.subset->next() == due) AdvanceSubset(slot, drafter);
+  });
+}
+
+void FleetMachines::Carry(size_t slot, const SubsetChange& change) {
+  size_t verifier_slot = 0;
+  while (VerifierName(verifier_slot) != change.address) ++verifier_slot;
+  FleetDrafter* const drafter = drafters_[slot].node;
+  switch (change.kind) {
+    case SubsetChange::Kind::kAttach:
+      if (verifiers_[verifier_slot].node != nullptr) AttachOfSubset(slot, verifier_slot);
+      return;
+    case SubsetChange::Kind::kLeave: {
+      bool is_leaving = false;
+      for (const auto& connection : connections_) {
+        if (connection->drafter() != drafter || !connection->is_open()) continue;
+        if (connection->verifier() != verifiers_[verifier_slot].node) continue;
+        connection->Leave();
+        is_leaving = true;
+      }
+      if (!is_leaving) drafters_[slot].subset->OnLeft(change.address);
+      return;
+    }
+    case SubsetChange::Kind::kVisit:
+      if (verifiers_[verifier_slot].node == nullptr) {
+        drafters_[slot].subset->OnFailed(change.address, queue_->now());
+      } else {
+        drafters_[slot].subset->OnVisited(change.address,
+                                          std::to_string(verifiers_[verifier_slot].zone),
+                                          std::nullopt, queue_->now());
+      }
+  }
+}
+
+void FleetMachines::AttachOfSubset(size_t slot, size_t verifier_slot) {
+  DrafterSlot& place = drafters_[slot];
+  const VerifierSlot& verifier = verifiers_[verifier_slot];
+  Connect(verifier.node, place.node, /*is_remote=*/true)
+      ->Dial([this, slot, verifier_slot, drafter = place.node] {
+        OnStreamOfSubsetEnded(slot, drafter, verifier_slot);
+      });
+  place.subset->OnAttached(VerifierName(verifier_slot), std::to_string(verifier.zone));
+}
+
+void FleetMachines::OnStreamOfSubsetEnded(size_t slot, const FleetDrafter* drafter,
+                                          size_t verifier_slot) {
+  DrafterSlot& place = drafters_[slot];
+  if (place.node != drafter) return;
+  const std::string name = VerifierName(verifier_slot);
+  if (place.subset->holds(name)) {
+    place.subset->OnDetached(name, queue_->now());
+  } else {
+    place.subset->OnLeft(name);
+  }
+  queue_->At(queue_->now(), [this, slot, drafter] { AdvanceSubset(slot, drafter); });
 }
 
 void FleetMachines::EndVerifier(FleetVerifier* verifier) {
@@ -131,24 +240,37 @@ void FleetMachines::EndStreams(const SimulatedNode* node) {
   std::erase_if(connections_, [](const auto& connection) { return !connection->is_open(); });
 }
 
-void FleetMachines::Connect(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote) {
+std::shared_ptr<FleetConnection> FleetMachines::Connect(FleetVerifier* verifier,
+                                                        FleetDrafter* drafter, bool is_remote) {
   connections_.push_back(std::make_shared<FleetConnection>(
       next_connection_++, verifier, drafter, queue_, is_remote ? &network_ : nullptr));
-  connections_.back()->Dial();
+  return connections_.back();
+}
+
+void FleetMachines::Dial(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote) {
+  Connect(verifier, drafter, is_remote)->Dial([] {});
 }
 
 void FleetMachines::BreakStreams(int zone_a, int zone_b, Time until) {
-  const auto [low, high] = std::minmax(zone_a, zone_b);
+  const int low = std::min(zone_a, zone_b);
+  const int high = std::max(zone_a, zone_b);
+  const auto crosses = [&](const FleetConnection& connection) {
+    const int a = connection.verifier()->zone();
+    const int b = connection.drafter()->zone();
+    return std::min(a, b) <= low && std::max(a, b) >= high;
+  };
   for (const auto& connection : connections_) {
-    FleetVerifier* const verifier = connection->verifier();
-    FleetDrafter* const drafter = connection->drafter();
-    const auto [near, far] = std::minmax(verifier->zone(), drafter->zone());
-    if (!connection->is_open() || near > low || far < high) continue;
+    if (!connection->is_open() || !crosses(*connection)) continue;
     connection->Break(StreamEnd::kGone);
-    const double pause = random_.Uniform() * kLongestBackoff;
-    queue_->At(until + SimulatedSeconds(pause), [this, verifier, drafter] {
-      if (verifier->alive() && drafter->alive()) Connect(verifier, drafter, /*is_remote=*/true);
-    });
+    for (size_t slot = 0; slot < drafters_.size(); ++slot) {
+      if (drafters_[slot].node != connection->drafter()) continue;
+      for (size_t place = 0; place < verifiers_.size(); ++place) {
+        if (verifiers_[place].node != connection->verifier()) continue;
+        const double pause = random_.Uniform() * kLongestBackoff;
+        queue_->At(until + SimulatedSeconds(pause), [this, slot, drafter = connection->drafter(),
+                                                     place] { DialAgain(slot, drafter, place); });
+      }
+    }
   }
 }
 

@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "drafter/subset/verifier_subset.h"
 #include "simulate/fleet/event_queue.h"
 #include "simulate/fleet/fleet_connection.h"
 #include "simulate/fleet/fleet_network.h"
@@ -27,6 +29,7 @@ class FleetMachines {
   struct DrafterSlot {
     int zone = 0;
     FleetDrafter* node = nullptr;
+    std::unique_ptr<VerifierSubset> subset = {};  // of `node`; nullptr: it serves all verifiers
   };
 
   // What machines have done so far.
@@ -46,6 +49,7 @@ class FleetMachines {
 
   const std::vector<VerifierSlot>& verifiers() const { return verifiers_; }
   const std::vector<DrafterSlot>& drafters() const { return drafters_; }
+  static std::string VerifierName(size_t slot);
   int running_verifiers() const;
   int running_drafters() const;
   FleetNetwork& network() { return network_; }
@@ -74,7 +78,21 @@ class FleetMachines {
     std::unique_ptr<FleetDrafter> drafter;
   };
 
-  void Connect(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote);
+  std::shared_ptr<FleetConnection> Connect(FleetVerifier* verifier, FleetDrafter* drafter,
+                                           bool is_remote);
+  void Dial(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote);
+  // If `drafter` is still the slot's and wants the verifier's slot, and somebody runs there.
+  void DialAgain(size_t slot, const FleetDrafter* drafter, size_t verifier_slot);
+  // Tells the subsets of the verifiers that there are.
+  void PublishAddresses(DrafterSlot* slot);
+  void BeginSubset(size_t slot);
+  // Carries out what the slot's subset decides, now and whenever it is due, while `drafter` is the
+  // slot's process.
+  void AdvanceSubset(size_t slot, const FleetDrafter* drafter);
+  void Carry(size_t slot, const SubsetChange& change);
+  // The slot's drafter dials a verifier of its subset.
+  void AttachOfSubset(size_t slot, size_t verifier_slot);
+  void OnStreamOfSubsetEnded(size_t slot, const FleetDrafter* drafter, size_t verifier_slot);
   void EndStreams(const SimulatedNode* node);
   void StartInside(const VerifierSlot& slot, std::shared_ptr<SimulatedDevice> device);
 

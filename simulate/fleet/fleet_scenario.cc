@@ -8,6 +8,7 @@
 
 #include "common/base/input_file.h"
 #include "common/json/json.h"
+#include "drafter/subset/verifier_subset.h"
 #include "verifier/control/controller.h"
 
 namespace outrider {
@@ -102,12 +103,13 @@ Status ReadVerifier(const JsonValue& json, FleetVerifierScenario* verifier) {
 }
 
 Status ReadDrafter(const JsonValue& json, FleetDrafterScenario* drafter) {
-  OUTRIDER_TRY(
-      json.AllowOnly({"t_ms", "t_row_ms", "sessions", "kv_tokens", "ahead_tokens", "price"}));
+  OUTRIDER_TRY(json.AllowOnly(
+      {"t_ms", "t_row_ms", "sessions", "kv_tokens", "ahead_tokens", "subset", "price"}));
   OUTRIDER_TRY(ReadCost(json, &drafter->cost));
   OUTRIDER_TRY(json["sessions"].Read(&drafter->sessions, 1, 4096));
   OUTRIDER_TRY(json["kv_tokens"].Read(&drafter->kv_tokens, 1024, kMaxKvTokens));
   OUTRIDER_TRY(json["ahead_tokens"].Read(&drafter->ahead_tokens, 0, 4096));
+  OUTRIDER_TRY(json["subset"].Read(&drafter->subset, 0, kMaxSubset));
   return ReadNumber(json["price"], 0, kMaxPrice, &drafter->price);
 }
 
@@ -265,6 +267,12 @@ Status ReadPolicy(const JsonValue& json, FleetScenario* scenario) {
   return json["draft_length"].Read(&scenario->draft_length, 1, 16);
 }
 
+Status ReadRouting(const JsonValue& json, FleetRouting* routing) {
+  if (json.absent() || json.Is("round_robin")) return Status();
+  *routing = FleetRouting::kPrefix;
+  return json.Is("prefix") ? Status() : json.Wrong("\"round_robin\" or \"prefix\"");
+}
+
 Status CheckCounts(const JsonValue& json, const FleetScenario& scenario) {
   if (scenario.verifiers() < 1 || scenario.verifiers() > kMaxFleetVerifiers) {
     return json["zones"].Error("must have 1 to " + std::to_string(kMaxFleetVerifiers) +
@@ -303,8 +311,8 @@ int FleetScenario::drafters() const {
 Result<FleetScenario> ParseFleetScenario(std::string_view text, const std::string& folder) {
   OUTRIDER_ASSIGN(const JsonValue json, ParseJsonObject(text, "the scenario"));
   OUTRIDER_TRY(json.AllowOnly({"seconds", "warm_up_s", "interval_s", "zones", "network", "verifier",
-                               "drafter", "policy", "draft_length", "classes", "arrivals", "events",
-                               "autoscaler"}));
+                               "drafter", "policy", "draft_length", "classes", "arrivals",
+                               "routing", "events", "autoscaler"}));
   FleetScenario scenario;
   OUTRIDER_TRY(ReadTimes(json, &scenario));
   OUTRIDER_TRY(ReadArray(json["zones"], 1, kMaxZones, &scenario.zones, ParseZone));
@@ -316,6 +324,7 @@ Result<FleetScenario> ParseFleetScenario(std::string_view text, const std::strin
   OUTRIDER_TRY(ReadArray(json["classes"], 1, kMaxClasses, &scenario.classes, ParseClass));
   OUTRIDER_TRY(ReadArrivals(json["arrivals"], folder, static_cast<int>(scenario.classes.size()),
                             &scenario.arrivals));
+  OUTRIDER_TRY(ReadRouting(json["routing"], &scenario.routing));
   if (!json["events"].absent()) {
     OUTRIDER_TRY(ReadArray(
         json["events"], 0, kMaxEvents, &scenario.events,

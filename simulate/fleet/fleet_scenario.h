@@ -41,6 +41,7 @@ struct FleetDrafterScenario {
   int sessions = 256;
   int kv_tokens = 1 << 18;
   int ahead_tokens = 32;
+  int subset = 0;    // verifiers that each serves; 0: all
   double price = 0;  // an hour
 };
 
@@ -105,6 +106,11 @@ struct FleetAutoscaler {
   std::optional<FleetScaling> drafters;
 };
 
+enum class FleetRouting {
+  kRoundRobin,  // each client of FleetArrivals::clients stays with one verifier
+  kPrefix,      // common/routing/prefix_router.h
+};
+
 enum class FleetLayout { kSplit, kColocated, kPlain };
 const char* LayoutName(FleetLayout layout);
 
@@ -120,6 +126,7 @@ struct FleetScenario {
   int draft_length = 4;  // under "fixed"
   std::vector<FleetClass> classes;
   FleetArrivals arrivals;
+  FleetRouting routing = FleetRouting::kRoundRobin;
   std::vector<FleetEvent> events;
   std::optional<FleetAutoscaler> autoscaler;
 

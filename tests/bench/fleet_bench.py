@@ -57,12 +57,12 @@ class Fleet:
         flags = ["--policy", policy, "--kv-tokens", 65536, "--draft-length", 4, "--max-paths", 1,
                  "--lookup-tokens", 0, "--suffix-tokens", 0]
         for i, (address, metrics) in enumerate(zip(self.addresses, self.metrics)):
-            self.processes.start(f"fleet-verifier{i}", "paced_verifier", "--model", args.drafter, "--listen", address,
+            self.processes.start(f"fleet-verifier{i}", "paced_verifier", "--model", args.target, "--listen", address,
                                  "--metrics", metrics, *flags)
         os.environ["OUTRIDER_PACED"] = f"{args.draft_ms},{args.draft_row_ms},{args.acceptance}"
         dialled = [flag for address in self.addresses for flag in ("--verifier", address)]
         for i in range(DRAFTERS if with_drafters else 0):
-            self.processes.start(f"fleet-drafter{i}", "paced_drafter", "--model", args.drafter, "--listen", "",
+            self.processes.start(f"fleet-drafter{i}", "paced_drafter", "--model", args.target, "--listen", "",
                                  "--metrics", "", "--kv-tokens", 65536, "--ahead-tokens", 0, *dialled)
         self._await(DRAFTERS if with_drafters else 0)
 

@@ -136,7 +136,7 @@ TEST_F(FleetTest, RequestsSurviveTheirDrafter) {
   EXPECT_EQ(figures.failed, 0);
   EXPECT_EQ(figures.rejected, 0);
   const double before = figures.timeline[3].tokens;
-  EXPECT_LT(figures.timeline[6].tokens, 0.7 * before);
+  EXPECT_LT(figures.timeline[6].tokens, 0.85 * before);
   EXPECT_GT(figures.timeline[10].tokens, 0.9 * before) << "the successor drafts";
   EXPECT_EQ(figures.timeline[6].drafters, 0);
 }

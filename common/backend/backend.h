@@ -33,8 +33,8 @@ namespace outrider {
 // Which ops read the output of an op before it is overwritten.
 enum class Readers : uint8_t {
   kAny,
-  // Only MatMul, from the first row on, with matrices of the model's weight type. A backend whose
-  // products read rounded rows then need not write the floats.
+  // Only MatMul, starting at the first row, with matrices of the model's weight type. A backend
+  // whose products read rounded rows then need not write the floats.
   kProducts,
 };
 

@@ -74,7 +74,7 @@ struct GgufValue {
 
 class GgufFile {
  public:
-  // The errors of MappedFile besides.
+  // Also fails with the errors of MappedFile.
   static Result<GgufFile> Open(const std::filesystem::path& path);
   // `bytes` must outlive the result; `where` begins the messages.
   static Result<GgufFile> Parse(std::span<const std::byte> bytes, const std::string& where);
@@ -86,7 +86,7 @@ class GgufFile {
   const GgufTensor* Tensor(std::string_view name) const;
 
   bool Has(std::string_view key) const { return metadata_.contains(key); }
-  // Values that must be there. A string is not always UTF-8.
+  // Required values. A string is not necessarily UTF-8.
   Result<std::string_view> Text(std::string_view key) const;
   Result<int64_t> Int(std::string_view key, int64_t low, int64_t high) const;
   Result<bool> Bool(std::string_view key) const;
@@ -94,13 +94,13 @@ class GgufFile {
   Result<std::vector<std::string_view>> Texts(std::string_view key) const;
   Result<std::vector<int64_t>> Ints(std::string_view key) const;
   Result<std::vector<float>> Floats(std::string_view key) const;  // all finite
-  // nullopt where there is none.
+  // nullopt if there is none.
   Result<std::optional<int64_t>> MaybeInt(std::string_view key, int64_t low, int64_t high) const;
   Result<std::optional<bool>> MaybeBool(std::string_view key) const;
-  // A token's id, below `limit`; nullopt also where it is -1, which some files have for none.
+  // A token's id, below `limit`; nullopt also for -1, which some files have instead of no id.
   Result<std::optional<int64_t>> MaybeToken(std::string_view key, int64_t limit) const;
 
-  // kInvalidArgument "<where>: <key> <why>", kUnimplemented the same.
+  // kInvalidArgument or kUnimplemented, with the message "<where>: <key> <why>".
   Status Wrong(std::string_view key, const std::string& why) const;
   Status Unsupported(std::string_view key, const std::string& why) const;
 

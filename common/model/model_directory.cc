@@ -56,7 +56,7 @@ Status Missing(const fs::path& path) {
                   text + " --local-dir DIR, then give DIR");
 }
 
-// For a folder with several of them.
+// The error for a folder with several GGUF files.
 Status SeveralGguf(const fs::path& first) {
   return InvalidArgument(first.string() +
                          ": is one of several GGUF files of its folder; give the file itself");

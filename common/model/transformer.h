@@ -22,7 +22,7 @@ struct ModelOptions {
   double memory_fraction = 0;
   int64_t kv_bytes = int64_t{256} << 20;
   int kv_pages = 0;
-  // Host memory that other models of the process may yet use.
+  // Host memory that other models of the process may still use.
   int64_t promised_bytes = 0;
   int page_tokens = 16;
   // Rows of the largest batch. The workspace grows with it, above all by vocab_size floats per row.

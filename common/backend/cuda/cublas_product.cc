@@ -25,7 +25,8 @@ constexpr uint32_t kRowAlignment = 16;                // of rows in the middle o
 constexpr int kCandidates = 8;
 constexpr int kTimedRuns = 3;  // after one warm-up run
 // Bytes of weights from which candidates are timed. A smaller product takes only a few
-// microseconds: its timings are mostly noise, and two starts would choose two algorithms.
+// microseconds: its timings are mostly noise, and two starts of a service would choose different
+// algorithms.
 constexpr int64_t kLeastTimedBytes = int64_t{4} << 20;
 
 void Must(cublasStatus_t status, const char* what) {
@@ -36,7 +37,7 @@ void Must(cublasStatus_t status, const char* what) {
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
-// The library does not support the request, which is not fatal: slower ways do.
+// The library does not support the request. Not fatal: a slower path does.
 bool IsNoWay(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;

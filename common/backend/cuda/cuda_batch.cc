@@ -56,7 +56,7 @@ struct Places {
       path_begin, passes, units, merges, lists;
 };
 
-// The launch of attention, the same for all plans: that of the largest one.
+// Launch sizes of attention, shared by all plans: those of the largest one.
 struct Grid {
   size_t units = 0, merges = 0;
   int tile_queries = 0;

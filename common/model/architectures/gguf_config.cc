@@ -166,8 +166,8 @@ bool MayHaveBias(const GgufArchitecture& architecture, std::string_view stem) {
   return false;
 }
 
-// The part after "model.layers.<n>." of a layer tensor's name; "" if the architecture has none
-// such.
+// The part after "model.layers.<n>." of a layer tensor's name; "" if the architecture has no such
+// tensor.
 std::string CheckpointName(const GgufArchitecture& architecture, const LayerName& name) {
   const auto find = [&](std::span<const Name> names) -> std::string {
     for (const Name& known : names) {

@@ -22,8 +22,8 @@ Status ReadLinear(const JsonValue& json, RopeDescription* rope) {
   return Status();
 }
 
-// "dynamic" scales nothing up to max_position_embeddings, where a context ends here. Beyond that,
-// the frequencies would change with the length of the sequence.
+// "dynamic" scales nothing up to max_position_embeddings, which is where a context ends here.
+// Beyond that, the frequencies would change with the length of the sequence.
 Status ReadDynamic(const JsonValue& json) {
   float factor = 1.f;
   return ReadPositive(json["factor"], kMaxFactor, &factor);

@@ -15,7 +15,7 @@ Status DescribePhi3(const JsonValue& json, ModelConfig* config) {
   layer.attention.fused_qkv = true;
   layer.mlp.fused_gate_up = true;
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
-  // Transformers takes Phi-3's "yarn" for LongRoPE; no published file uses it.
+  // Transformers treats Phi-3's "yarn" as LongRoPE; no published file uses it.
   if (std::holds_alternative<YarnRopeScaling>(layer.attention.rope.scaling)) {
     return json["rope_scaling"].Unsupported(" with the type \"yarn\"; supported: longrope");
   }

@@ -24,8 +24,8 @@ struct AttentionCall {
   const int32_t* passes = nullptr;
   const AttentionTile* units = nullptr;
   const AttentionMerge* merges = nullptr;
-  // The number of units and of merges, if the grids have more blocks than that; null: they have
-  // not.
+  // The number of units and of merges if the grids have more blocks than that; null if they have
+  // exactly as many.
   const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's partials

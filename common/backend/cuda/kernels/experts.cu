@@ -13,7 +13,7 @@ constexpr int kProductWarps = 4;    // per block
 constexpr int kOutputsOfAWarp = 2;  // one after another
 constexpr int kCombineThreads = 256;
 
-// A lane keeps its taken experts as bits of one word.
+// A lane records in the bits of one word which of its experts are taken.
 static_assert(kMaxExperts <= kWarpSize * 32);
 
 // An expert of a row, or none.

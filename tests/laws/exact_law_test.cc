@@ -133,7 +133,7 @@ TEST(ExactLaw, OfTwoRoundsIsTheTargets) {
   }
 }
 
-// Paths end after a token sampled from a row that is not sure enough; some trees are ragged.
+// Paths end after a token sampled from a row that makes the rule stop; some trees are ragged.
 TEST(ExactLaw, UnderAStopRuleIsTheTargets) {
   for (int vocab = 2; vocab <= 3; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 8)) {

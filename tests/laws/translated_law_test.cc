@@ -1,6 +1,7 @@
 // A drafter with another vocabulary: the output distribution is the target's under every rule, by
 // enumeration of rounds over restricted and translated draft distributions, and by counting through
-// engine, pool and drafting loop. Where drafts do not affect the text they do not here either.
+// engine, pool and drafting loop. Under rules whose text does not depend on drafts, it does not
+// depend on such a drafter's either.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -19,7 +19,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 constexpr auto kProbePeriod = std::chrono::milliseconds(20);
 constexpr auto kProbeTimeout = std::chrono::seconds(5);
 // Readiness ends shortly after the log line that announces the drain: one probe that still succeeds
-// is no error, a second one is.
+// is not an error, a second one is.
 constexpr int kReadyProbesAllowed = 1;
 
 SteadyTime Now() { return std::chrono::steady_clock::now(); }

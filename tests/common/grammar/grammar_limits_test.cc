@@ -163,7 +163,7 @@ TEST(GrammarLimits, AmbiguousTextsTakeLinearSteps) {
   }
 }
 
-// The number of ways to read n letters grows with n: it fails with an error instead of running
+// The number of ways to read n letters grows with n: reading fails with an error instead of running
 // forever.
 TEST(GrammarLimits, WaysOfReadingAreBounded) {
   const GrammarPtr grammar = Compiled(Kind::kRegex, "a{0,100000}a{0,100000}b");

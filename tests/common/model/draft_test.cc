@@ -93,7 +93,7 @@ TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
       if (!graphs) Extend(*model, sequence, std::span(said).first(static_cast<size_t>(length)));
       const std::vector<TokenId> missing = {i % 5};
       const DraftChain chains[] = {{sequence, missing}};
-      // The sizes differ within the same capacity, and sometimes in that.
+      // Sizes mostly differ within the same capacity, and sometimes the capacities differ, too.
       std::vector<SeenToken> seen(static_cast<size_t>(56 + i % 4 * 20));
       for (TokenId token = i; SeenToken & entry : seen) entry = {token++, 1};
       const std::vector<TokenBias> biases = {{20 + i, 4.f}, {90 - i, -1.f}};

@@ -56,8 +56,9 @@ inline TestRound RandomRound(Random& random, int number, int allowed) {
   return round;
 }
 
-// Passes over sequences that want a verdict, a verdict and their rows, or neither: rows are copied
-// to the host only for the second kind, and verdicts equal the host's on the rows of the same pass.
+// Passes over sequences that request a verdict, a verdict and their rows, or neither: rows are
+// copied to the host only for the second kind, and verdicts equal the host's on the rows of the
+// same pass.
 inline void ExpectVerdictsOfTheHost(Model& model) {
   constexpr int kSteps = 14, kPrefix = 9;
   const int vocab = model.config().vocab_size, allowed = vocab - 5;
@@ -94,7 +95,7 @@ inline void ExpectVerdictsOfTheHost(Model& model) {
 
     ForwardOutput output;
     ASSERT_TRUE(model.Forward(BatchOf(shares, true), false, &output).ok());
-    std::vector<float> wanted;  // of sequences that want their rows
+    std::vector<float> wanted;  // of sequences that request their rows
     const float* row = output.logits;
     for (VerifyShare& s : shares) {
       for (size_t i = 0; i < s.wanted.size(); ++i, row += width) {

@@ -106,8 +106,8 @@ TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
   }
 }
 
-// A distribution without the draft token cannot be the one that was sampled (the wire rejects it),
-// so the token is rejected.
+// A draft token cannot have been sampled from a distribution that does not contain it (the wire
+// rejects such a draft), so the token is rejected.
 TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
   const DraftDistribution law{{0}, {kDraftWeightTotal}};
   for (const Rule rule : kRules) {

@@ -1249,7 +1249,7 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   Restart({});
   source_.accepts = false;
   const auto used = [&] { return model_.total_pages() - model_.free_pages(); };
-  // Two that compute the same prompt at the same time have its pages twice.
+  // Two requests that compute the same prompt at the same time have separate pages for it.
   Submit(1, Greedy(30));
   Submit(2, Greedy(40));
   engine_->Step();

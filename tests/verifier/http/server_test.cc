@@ -46,7 +46,7 @@ class Handler final : public HttpHandler {
     return {.code = code, .body = "bad"};
   }
 
-  // Parts of 64 KiB between two words, much more than may wait for a client.
+  // Writes many parts of 64 KiB, much more than may wait for a client, between short ones.
   static void Serve(HttpExchange& exchange) {
     exchange.BeginStream({.content_type = "text/plain"});
     exchange.Write("begin,");

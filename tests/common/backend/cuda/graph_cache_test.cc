@@ -132,8 +132,8 @@ TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
   for (int i = 0; i < 3; ++i) Use(5);
   for (int key = 100; key < 1100; ++key) Use(key);
   EXPECT_EQ(captures(), 1);
-  // A thousand keys later the graph is still there, and a new key must be used three times within
-  // not too many others.
+  // A thousand keys later the graph is still there, but the first use of key 100 is forgotten, so
+  // it is captured only at its third use from now on.
   calls_ = 0;
   Use(5);
   EXPECT_EQ(calls_, 0);

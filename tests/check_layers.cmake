@@ -1,9 +1,9 @@
-# Who may include whom, checked on every source file. Run by ctest:
+# Checks on every source file that it includes only what its layer may include. Run by ctest:
 #   cmake -D SOURCE_DIR=<root> -P tests/check_layers.cmake
 cmake_minimum_required(VERSION 3.25)
 
-# allow(<folder> <folders that it may include besides itself>...). A file goes by the longest folder
-# of this list that holds it; an allowed folder holds its subfolders too.
+# allow(<folder> <folders that it may include besides itself>...). The longest folder of this list
+# that contains a file applies to it; allowing a folder allows its subfolders, too.
 set(FOLDERS)
 function(allow folder)
   set(FOLDERS ${FOLDERS} ${folder} PARENT_SCOPE)
@@ -53,8 +53,8 @@ allow(simulate common/base common/command_line common/json common/math common/ro
 allow(simulate/fleet common drafter/propose verifier/control verifier/engine verifier/pool verifier/propose)
 allow(client common)
 
-# The folders that `folder` may include, subfolders written out; a folder and its own subfolders are
-# one layer.
+# Lists the folders that `folder` may include, with their subfolders; a folder and its own
+# subfolders are one layer.
 function(layers_below folder out)
   set(below)
   foreach(allowed IN LISTS "ALLOWED_${folder}")
@@ -70,7 +70,8 @@ function(layers_below folder out)
   set(${out} ${below} PARENT_SCOPE)
 endfunction()
 
-# No circle: layers whose layers below are all removed are removed in turn, until none is left.
+# Checks that there is no cycle: repeatedly removes the layers that have no remaining layer below
+# them, until none is left.
 set(LEFT ${FOLDERS})
 set(BEFORE)
 while(NOT LEFT STREQUAL BEFORE)
@@ -92,7 +93,7 @@ if(LEFT)
   message(FATAL_ERROR "layers that include each other in a circle, or are above one: ${LEFT}")
 endif()
 
-# What writes JSON; common/json reads it.
+# The sources that may write JSON; it is read by common/json alone.
 set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|fleet/fleet_report|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
 
 set(ERRORS)
@@ -125,7 +126,7 @@ foreach(file IN LISTS FILES)
   endif()
 
   file(STRINGS ${SOURCE_DIR}/${file} lines REGEX "^ *#(include|pragma once)")
-  # Highway's -inl.h are read once for each instruction set.
+  # Highway's -inl.h files are included once per instruction set.
   if(file MATCHES "\\.h$" AND NOT file MATCHES "-inl\\.h$" AND NOT lines MATCHES "^#pragma once")
     complain(${file} "no #pragma once before its includes")
   endif()
@@ -134,7 +135,7 @@ foreach(file IN LISTS FILES)
     complain(${file} "${names}: only common/model/architectures knows architectures by name")
   endif()
   file(STRINGS ${SOURCE_DIR}/${file} parses REGEX "[Jj]son::(parse|accept|sax_parse|from_)|>> *json")
-  # A constant of the source itself is no input.
+  # Parsing a constant of the source itself is allowed, since it is not input.
   if(parses AND NOT parses MATCHES "parse\\(k[A-Z]" AND NOT home STREQUAL "common/json")
     complain(${file} "${parses}: JSON is read by common/json alone")
   endif()

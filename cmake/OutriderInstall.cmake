@@ -1,5 +1,5 @@
-# What `cmake --install` copies, by component: verifier, drafter, client, models, cuda. Programs find
-# one another and the CUDA backend relative to their own path, so that a prefix may be moved.
+# What `cmake --install` copies, by component: verifier, drafter, client, models, cuda. Programs
+# find one another and the CUDA backend relative to their own path, so a prefix may be moved.
 include(GNUInstallDirs)
 
 foreach(component verifier drafter)
@@ -44,13 +44,14 @@ function(outrider_manual component name program)
   list(JOIN ARGN " " subcommand)
   list(PREPEND ARGN ${program})
   list(JOIN ARGN "-" page)
+  set(sections ${PROJECT_SOURCE_DIR}/deploy/man/${component}.h2m)
   set(output ${PROJECT_BINARY_DIR}/man/${page}.1)
   add_custom_command(OUTPUT ${output}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/man
     COMMAND ${OUTRIDER_HELP2MAN} --no-info --name=${name} --source=Outrider
-      --version-string=${PROJECT_VERSION} --include=${PROJECT_SOURCE_DIR}/deploy/man/${component}.h2m
+      --version-string=${PROJECT_VERSION} --include=${sections}
       --output=${output} "$<TARGET_FILE:${program}> ${subcommand}"
-    DEPENDS ${program} ${PROJECT_SOURCE_DIR}/deploy/man/${component}.h2m
+    DEPENDS ${program} ${sections}
     VERBATIM)
   install(FILES ${output} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${component} OPTIONAL)
   set(pages ${pages} ${output} PARENT_SCOPE)

@@ -38,7 +38,8 @@ function(outrider_service_package component)
   set(control ${PROJECT_BINARY_DIR}/packaging/${component})
   foreach(script postinst prerm postrm)
     configure_file(${packaging}/${script}.in ${control}/${script} @ONLY
-      FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+      FILE_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+        WORLD_READ WORLD_EXECUTE)
   endforeach()
   file(WRITE ${control}/conffiles "/etc/outrider/${component}.conf\n")
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${package} PARENT_SCOPE)

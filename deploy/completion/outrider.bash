@@ -42,7 +42,8 @@ _outrider() {
     fi
   fi
   if [[ $word == -* || -z $commands ]]; then
-    commands=$(grep -oE '^ +(-h,)?--[a-z][a-z0-9-]*(,--[a-z][a-z0-9-]*)*' <<<"$help" | tr ', ' '\n\n' | grep -e '^--')
+    commands=$(grep -oE '^ +(-h,)?--[a-z][a-z0-9-]*(,--[a-z][a-z0-9-]*)*' <<<"$help" |
+      tr ', ' '\n\n' | grep -e '^--')
   fi
   mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
 }

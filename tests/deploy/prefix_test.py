@@ -28,6 +28,8 @@ COMMANDS = ("generate", "bench", "status", "plan", "train-head")
 
 
 def check_programs(prefix, version):
+    chart = (prefix / "share/outrider/helm/outrider/Chart.yaml").read_text()
+    assert f"\nappVersion: {version}\n" in chart, "Chart.yaml has another appVersion"
     for program in PROGRAMS:
         assert run(prefix / "bin" / program, "--version").strip() == version, program
     # It starts outrider-simulate, which lies beside it.

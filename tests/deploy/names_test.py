@@ -10,8 +10,10 @@ import subprocess
 import sys
 
 # Of other people's programs: kubectl, helm, docker, cmake, prometheus.
-OTHERS_FLAGS = {"--command", "--create-namespace", "--from-file", "--image", "--labels", "--override-type", "--overrides",
-                "--restart", "--rm", "--set", "--strict", "--config", "--benchmark", "--build", "--preset", "--target"}
+OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-namespace", "--from-file",
+                "--gpus", "--image", "--install", "--labels", "--network", "--output-on-failure",
+                "--override-type", "--overrides", "--prefix", "--preset", "--read-only", "--restart",
+                "--rm", "--scale", "--set", "--strict", "--strip", "--target", "--test-dir", "--time"}
 # What a path in backticks may begin with.
 FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "examples", "models", "proto", "scripts", "simulate",
            "tests", "tools", "verifier")
@@ -77,8 +79,8 @@ def check_links(source, page, text):
 
 def check_pages(source, flags, metrics, recorded):
     libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt") if "build" not in p.parts)
-    pages = [source / name for name in ("README.md", "client/python/README.md", "examples/README.md")]
-    for page in [*pages, *sorted((source / "docs").glob("*.md"))]:
+    pages = [source / name for name in ("client/python/README.md", "examples/README.md")]
+    for page in [*pages, *sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md"))]:
         text = page.read_text()
         for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
             expect(flag in flags, page, f"names {flag}: no program has such a flag")

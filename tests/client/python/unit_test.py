@@ -343,7 +343,7 @@ class CancelTest(unittest.TestCase):
                 stream = client.stream("x")
                 async for _ in stream:
                     break
-                await asyncio.to_thread(verifier.cancelled.wait, PATIENCE)
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -353,7 +353,7 @@ class CancelTest(unittest.TestCase):
             async with AsyncClient(verifier.address) as client:
                 async with client.stream("x") as stream:
                     await stream.__aiter__().__anext__()
-                await asyncio.to_thread(verifier.cancelled.wait, PATIENCE)
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -372,7 +372,7 @@ class CancelTest(unittest.TestCase):
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await task
-                await asyncio.to_thread(verifier.cancelled.wait, PATIENCE)
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -445,8 +445,13 @@ class BenchTest(unittest.TestCase):
             meeting.wait()
             yield finished(0)
 
+        async def over_asyncio(address):
+            async with AsyncClient(address) as client:
+                return await client.bench(["a"], concurrency=3, requests=6)
+
         with FakeVerifier(meet) as verifier, Client(verifier.address) as client:
             self.assertEqual(client.bench(["a"], concurrency=3, requests=6).failed, 0)
+            self.assertEqual(asyncio.run(over_asyncio(verifier.address)).failed, 0)
 
     def test_refuses_what_is_no_load(self):
         with Client() as client:

@@ -1,4 +1,4 @@
-"""Generates src/outrider/v1 from the repository's proto/ before anything is packed.
+"""Generates src/outrider/v1 from the repository's proto/ when the package is built.
 
 A source distribution has no proto/, but the generated files, so that installing it needs no protoc.
 """
@@ -9,30 +9,44 @@ import subprocess
 import sys
 
 from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
 HERE = pathlib.Path(__file__).resolve().parent
 PROTO = HERE.parents[1] / "proto"
-NAMES = ("generation", "drafting")
+FILES = ["outrider/v1/generation.proto", "outrider/v1/drafting.proto"]
+HAS_PROTO = all((PROTO / file).exists() for file in FILES)
+PLUGIN = shutil.which("grpc_python_plugin")
+HAS_PROTOC = shutil.which("protoc") is not None and PLUGIN is not None
 
 
-def compiler():
-    """protoc with gRPC's plugin for Python, or the same from grpcio-tools."""
-    protoc, plugin = shutil.which("protoc"), shutil.which("grpc_python_plugin")
-    if protoc and plugin:
-        return [protoc, f"--plugin=protoc-gen-grpc_python={plugin}"]
-    return [sys.executable, "-m", "grpc_tools.protoc"]
-
-
-def generate(out):
-    files = [f"outrider/v1/{name}.proto" for name in NAMES]
-    command = [*compiler(), f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}",
-               f"--grpc_python_out={out}", *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def generate():
+    """By protoc with gRPC's plugin for Python, or by the same of grpcio-tools."""
+    if not HAS_PROTO:
+        return
+    compiler = [sys.executable, "-m", "grpc_tools.protoc"]
+    if HAS_PROTOC:
+        compiler = ["protoc", f"--plugin=protoc-gen-grpc_python={PLUGIN}"]
+    out = HERE / "src"
+    done = subprocess.run([*compiler, f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}",
+                           f"--grpc_python_out={out}", *FILES],
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"outrider: generating code from {PROTO} failed: {done.stderr.strip()}\n"
                          "install protobuf-compiler-grpc (Debian) or grpcio-tools (PyPI)")
 
 
-if (PROTO / "outrider/v1/generation.proto").exists():
-    generate(HERE / "src")
-setup()
+class BuildPy(build_py):
+    def run(self):
+        generate()
+        super().run()
+
+
+class Sdist(sdist):
+    def run(self):
+        generate()
+        super().run()
+
+
+setup(cmdclass={"build_py": BuildPy, "sdist": Sdist},
+      setup_requires=["grpcio-tools"] if HAS_PROTO and not HAS_PROTOC else [])

@@ -113,9 +113,12 @@ class HostTest(unittest.TestCase):
             drafter.kill()
             self.await_drafters(0)
             self.assertEqual(self.host.propose({"a": [1, 2, 3, 4]}, 4, timeout=0), {})
-            self.start(processes, "ngram", sys.executable, "-B", SOURCE / "examples/ngram_drafter.py")
+            ngram = self.start(processes, "ngram", sys.executable, "-B", SOURCE / "examples/ngram_drafter.py")
             self.await_drafters(1)
             self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, PATIENCE), {"a": [3, 1, 2, 3]})
+            self.assertEqual(self.host.propose({}, 4, PATIENCE), {}, "closes the session")
+            ngram.terminate()
+            self.assertEqual(ngram.wait(timeout=PATIENCE), 0, "it leaves after its last session")
 
     def test_refuses_other_versions(self):
         channel = grpc.insecure_channel(self.address)

@@ -26,7 +26,7 @@
 namespace outrider {
 namespace {
 
-using Json = nlohmann::json;
+using UnorderedJson = nlohmann::json;
 
 bool IsNumber(std::string_view type) { return type == "integer" || type == "number"; }
 
@@ -45,8 +45,8 @@ class FieldRanges : public ::testing::Test {
   }
 
   // "" if a body with this member is accepted; otherwise the field that the error names.
-  std::string Refused(FieldsOf kind, const Json& member) const {
-    Json body = {{"prompt", "abc"}, {"echo", true}};  // so that max_tokens may be 0
+  std::string Refused(FieldsOf kind, const UnorderedJson& member) const {
+    UnorderedJson body = {{"prompt", "abc"}, {"echo", true}};  // so that max_tokens may be 0
     if (kind == FieldsOf::kChat) {
       body = {{"messages", {{{"role", "user"}, {"content", "abc"}}}}, {"logprobs", true}};
     }
@@ -54,7 +54,7 @@ class FieldRanges : public ::testing::Test {
     const auto parsed = kind == FieldsOf::kChat ? ParseChat(body.dump(), model_)
                                                 : ParseCompletion(body.dump(), model_);
     if (parsed.ok()) return "";
-    const Json error = Json::parse(ErrorJson(parsed.status()))["error"];
+    const UnorderedJson error = UnorderedJson::parse(ErrorJson(parsed.status()))["error"];
     return error["param"].is_string() ? error["param"].get<std::string>() : error.dump();
   }
 
@@ -65,12 +65,12 @@ class FieldRanges : public ::testing::Test {
     SCOPED_TRACE(path);
     const bool is_integer = (field.items.empty() ? field.type : field.items) == "integer";
     const auto refused = [&](double value) {
-      const Json json = !is_integer ? Json(value)
-                        : value < 0 ? Json(static_cast<int64_t>(value))
-                                    : Json(static_cast<uint64_t>(value));
-      const Json item = field.items.empty()      ? json
-                        : field.type == "object" ? Json{{"0", json}}
-                                                 : Json::array({json});
+      const UnorderedJson json = !is_integer ? UnorderedJson(value)
+                                 : value < 0 ? UnorderedJson(static_cast<int64_t>(value))
+                                             : UnorderedJson(static_cast<uint64_t>(value));
+      const UnorderedJson item = field.items.empty()      ? json
+                                 : field.type == "object" ? UnorderedJson{{"0", json}}
+                                                          : UnorderedJson::array({json});
       const std::string param = Refused(kind, make(item));
       return param == field.name ? path : param.substr(0, path.size());
     };
@@ -109,19 +109,22 @@ TEST_F(FieldRanges, AreThoseThatAreChecked) {
       const std::string name(field.name);
       // Its range is checked under its own name, the context's under the internal name of both.
       const std::string told = name == "max_completion_tokens" ? "max_tokens" : name;
-      ExpectRange(kind, field, told, [&](const Json& value) { return Json{{name, value}}; });
+      ExpectRange(kind, field, told, [&](const UnorderedJson& value) {
+        return UnorderedJson{{name, value}};
+      });
     }
     for (const ServedField& field : ServedFields(FieldsOf::kSpeculation)) {
       if (!IsNumber(field.type) && !IsNumber(field.items)) continue;
       const std::string name(field.name);
-      ExpectRange(kind, field, "speculation." + name, [&](const Json& value) {
-        return Json{{"speculation", {{name, value}}}};
+      ExpectRange(kind, field, "speculation." + name, [&](const UnorderedJson& value) {
+        return UnorderedJson{{"speculation", {{name, value}}}};
       });
     }
     for (const ServedField& field : ServedFields(FieldsOf::kStopRule)) {
       if (!IsNumber(field.type)) continue;
-      ExpectRange(kind, field, "speculation.stop.threshold", [&](const Json& value) {
-        return Json{{"speculation", {{"stop", {{"kind", "entropy"}, {"threshold", value}}}}}};
+      ExpectRange(kind, field, "speculation.stop.threshold", [&](const UnorderedJson& value) {
+        return UnorderedJson{
+            {"speculation", {{"stop", {{"kind", "entropy"}, {"threshold", value}}}}}};
       });
     }
   }
@@ -137,7 +140,7 @@ TEST_F(FieldRanges, RequiredFieldsAreAskedFor) {
     }
   }
   for (const ServedField& field : ServedFields(FieldsOf::kMessage)) {
-    Json message = {{"role", "user"}, {"content", "abc"}};
+    UnorderedJson message = {{"role", "user"}, {"content", "abc"}};
     message.erase(std::string(field.name));
     EXPECT_EQ(Refused(FieldsOf::kChat, {{"messages", {message}}}).empty(), !field.is_required)
         << field.name;
@@ -157,17 +160,17 @@ TEST_F(FieldRanges, WordsAreThoseThatAreKnown) {
     }
   };
   expect(FieldsOf::kMessage, "role", [](const std::string& word) {
-    return Json{{"messages", {{{"role", word}, {"content", "abc"}}}}};
+    return UnorderedJson{{"messages", {{{"role", word}, {"content", "abc"}}}}};
   });
   expect(FieldsOf::kPart, "type", [](const std::string& word) {
-    const Json part = {{"type", word}, {"text", "abc"}};
-    return Json{{"messages", {{{"role", "user"}, {"content", {part}}}}}};
+    const UnorderedJson part = {{"type", word}, {"text", "abc"}};
+    return UnorderedJson{{"messages", {{{"role", "user"}, {"content", {part}}}}}};
   });
   expect(FieldsOf::kSpeculation, "mode", [](const std::string& word) {
-    return Json{{"speculation", {{"mode", word}}}};
+    return UnorderedJson{{"speculation", {{"mode", word}}}};
   });
   expect(FieldsOf::kStopRule, "kind", [](const std::string& word) {
-    return Json{{"speculation", {{"stop", {{"kind", word}}}}}};
+    return UnorderedJson{{"speculation", {{"stop", {{"kind", word}}}}}};
   });
 }
 

@@ -156,11 +156,11 @@ VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& 
   const std::string identity = hello.name + " " + DefaultName();
   return {
       .targets = options.verifiers,
-      .link = {.hello = hello,
-               .vocabulary = loaded.vocabulary,
-               .tls = options.service.tls.ca.empty() ? nullptr : std::move(tls),
-               .tls_server_name = options.tls_server_name,
-               .token_file = options.token_file},
+      .link = {.dial = {.hello = hello,
+                        .vocabulary = loaded.vocabulary,
+                        .tls = options.service.tls.ca.empty() ? nullptr : std::move(tls),
+                        .tls_server_name = options.tls_server_name,
+                        .token_file = options.token_file}},
       .subset = {.drafter = identity,
                  .size = options.subset,
                  .zone = options.zone,

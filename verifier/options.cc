@@ -8,6 +8,7 @@
 
 #include "common/backend/create_backend.h"
 #include "common/command_line/command_line.h"
+#include "common/rpc/drafting_wire.h"
 #include "common/rpc/plaintext.h"
 
 namespace outrider {

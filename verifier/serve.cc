@@ -32,6 +32,7 @@
 #include "verifier/engine/vllm_names.h"
 #include "verifier/http/api.h"
 #include "verifier/http/server.h"
+#include "verifier/pool/demand_thread.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
@@ -306,6 +307,7 @@ class Services {
   EngineThread thread_;
   std::unique_ptr<EmbeddedDrafter> embedded_;
   std::optional<StatusBoard> board_;
+  std::optional<DemandThread> demand_;
   Intake intake_;
   TextWorkers text_workers_;
   const ClientAuthorization client_authorization_;
@@ -327,6 +329,7 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
         {.listen = options_.http, .tls = access_.tls, .headers = CorsHeaders(options_.http_cors)},
         &api_));
   }
+  demand_.emplace(&engine_, &pool_, &thread_);
   server_->SetServing(kGenerationService, true);
   server_->SetServing(kDraftingService, true);
   Log(LogLevel::kInfo, "serving",

@@ -107,6 +107,7 @@ v1::FromDrafter ToWire(const DrafterHello& hello) {
   wire->set_max_context(ToCount(hello.max_context));
   wire->set_acceptance_head(hello.acceptance_head);
   wire->set_translates(hello.translates);
+  wire->set_visit(hello.visit);
   return message;
 }
 
@@ -128,7 +129,8 @@ Result<DrafterHello> FromWire(const v1::Hello& wire) {
                       .max_draft_tokens = ToInt(wire.max_draft_tokens()),
                       .max_context = ToInt(wire.max_context()),
                       .acceptance_head = wire.acceptance_head(),
-                      .translates = wire.translates()};
+                      .translates = wire.translates(),
+                      .visit = wire.visit()};
 }
 
 void ToWire(const DraftPart& part, v1::Draft* wire) {
@@ -379,6 +381,17 @@ Result<DraftPlan> FromWire(const v1::Plan& wire) {
                  .stop = stop.value_or(StopRule{})};
   for (const uint32_t draws : wire.branching()) plan.shape.branching.push_back(ToInt(draws));
   return plan;
+}
+
+v1::FromVerifier ToWire(const DrafterDemand& demand) {
+  v1::FromVerifier message;
+  message.mutable_demand()->set_wanted(ToCount(demand.wanted));
+  message.mutable_demand()->set_attached(ToCount(demand.attached));
+  return message;
+}
+
+DrafterDemand FromWire(const v1::Demand& wire) {
+  return {.wanted = ToInt(wire.wanted()), .attached = ToInt(wire.attached())};
 }
 
 v1::FromVerifier CloseMessage(uint64_t session) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/spec/drafter_demand.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
 #include "common/spec/vocabulary_entries.h"
@@ -68,6 +69,9 @@ Result<std::vector<SessionVerdict>> FromWire(const v1::VerdictBatch& wire);
 void ToWire(const DraftPlan& plan, v1::Plan* wire);
 // kInvalidArgument also for an invalid stop rule.
 Result<DraftPlan> FromWire(const v1::Plan& wire);
+
+v1::FromVerifier ToWire(const DrafterDemand& demand);
+DrafterDemand FromWire(const v1::Demand& wire);
 
 v1::FromVerifier CloseMessage(uint64_t session);
 v1::FromVerifier DrainMessage();

@@ -15,6 +15,8 @@ namespace outrider {
 // use the highest that both speak, so that releases whose ranges overlap work together.
 inline constexpr int kLowestDraftingProtocol = 3;
 inline constexpr int kDraftingProtocol = 4;
+// The first version in which verifiers say how many drafters they want.
+inline constexpr int kDemandProtocol = 4;
 
 struct ProtocolRange {
   int lowest = kLowestDraftingProtocol;
@@ -48,6 +50,7 @@ struct DrafterHello {
   int max_context = 0;
   bool acceptance_head = false;  // it has one, which a plan's stop rule may name
   bool translates = false;       // it also drafts for verifiers with another vocabulary
+  bool visit = false;            // it only wants the welcome and the demand, and no sessions
 };
 
 // How well a drafter's vocabulary matches the verifier's, if they differ.

@@ -80,6 +80,11 @@ void AttachStream::SetWanted(bool wanted) {
   if (told_welcome_) events_->PushUrgent({connection_, WantedEvent{wanted}});
 }
 
+bool AttachStream::was_welcomed() {
+  MutexLock lock(mu_);
+  return told_welcome_;
+}
+
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
   if (!ok) {  // the call is over; OnReadDone is called, too
@@ -144,6 +149,10 @@ Status AttachStream::Translate(const v1::Vocabulary& wire) {
 
 Status AttachStream::Handle(const v1::FromVerifier& wire) {
   if (wire.has_vocabulary()) return Translate(wire.vocabulary());
+  if (wire.has_demand() && welcomed_) {
+    observer_->OnDemand(address_, FromWire(wire.demand()));
+    return Status();
+  }
   OUTRIDER_ASSIGN(std::optional<LinkMessage> message, ToLinkMessage(wire));
   if (!message.has_value()) return Status();
   auto* welcome = std::get_if<WelcomeEvent>(&*message);

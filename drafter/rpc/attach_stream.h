@@ -27,6 +27,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/spec/drafter_demand.h"
 #include "common/spec/drafter_hello.h"
 #include "drafter/propose/verifier_link.h"
 #include "outrider/v1/drafting.grpc.pb.h"
@@ -39,6 +40,8 @@ class LinkObserver {
   virtual ~LinkObserver() = default;
   virtual void OnAttached(const std::string& address, const DrafterWelcome& welcome) = 0;
   virtual void OnDetached(const std::string& address) = 0;
+  // What the attached verifier wants now.
+  virtual void OnDemand(const std::string& address, const DrafterDemand& demand) = 0;
   // The verifier refuses this drafter: it does not fit (FAILED_PRECONDITION), is not allowed
   // (UNAUTHENTICATED, PERMISSION_DENIED), or the verifier is full (RESOURCE_EXHAUSTED).
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
@@ -67,6 +70,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // has welcomed us.
   void SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
   void Cancel() { context_.TryCancel(); }
+  bool was_welcomed() OUTRIDER_EXCLUDES(mu_);
   // Waits for the end of the call and returns its status; nullopt if `until` comes first.
   std::optional<Status> WaitForEnd(std::optional<Time> until) OUTRIDER_EXCLUDES(mu_);
 

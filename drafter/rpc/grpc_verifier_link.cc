@@ -1,12 +1,9 @@
 #include "drafter/rpc/grpc_verifier_link.h"
 
-#include <atomic>
 #include <random>
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/token_file.h"
 #include "drafter/rpc/backoff.h"
 
 namespace outrider {
@@ -16,21 +13,21 @@ constexpr Duration kCloseGrace = std::chrono::seconds(1);
 
 // A refusal lasts until the verifier or this drafter is configured differently, or until the
 // verifier has room.
-bool IsRefusal(const Status& end) {
+bool IsRefusal(const Status& end, bool was_welcomed) {
+  if (end.code() == Code::kResourceExhausted) return !was_welcomed;
   return end.code() == Code::kFailedPrecondition || end.code() == Code::kUnauthenticated ||
-         end.code() == Code::kPermissionDenied || end.code() == Code::kResourceExhausted;
-}
-
-uint64_t NextConnection() {
-  static std::atomic<uint64_t> next{1};
-  return next++;
+         end.code() == Code::kPermissionDenied;
 }
 
 }  // namespace
 
 GrpcVerifierLink::GrpcVerifierLink(const VerifierLinkOptions& options, LinkEvents* events,
                                    LinkObserver* observer)
-    : options_(options), events_(events), observer_(observer), thread_([this] { Run(); }) {}
+    : options_(options),
+      events_(events),
+      observer_(observer),
+      dialer_(&options_.dial),
+      thread_([this] { Run(); }) {}
 
 GrpcVerifierLink::~GrpcVerifierLink() { Stop(); }
 
@@ -73,33 +70,12 @@ bool GrpcVerifierLink::over() {
   return over_;
 }
 
-void GrpcVerifierLink::Renew() {
-  std::shared_ptr<const TlsMaterial> material =
-      options_.tls == nullptr ? nullptr : options_.tls->Current();
-  if (stub_ == nullptr || material != tls_material_) {
-    stub_ = v1::Drafting::NewStub(
-        MakeChannel(options_.address, {.tls = material,
-                                       .tls_server_name = options_.tls_server_name,
-                                       .authority = options_.authority}));
-    tls_material_ = std::move(material);
-  }
-  if (options_.token_file.empty()) return;
-  Result<std::string> token = ReadToken(options_.token_file);
-  if (token.ok()) {
-    token_ = std::move(token).value();
-  } else {
-    Log(LogLevel::kError, "the token file is not right; the token read before is sent",
-        {{"reason", token.status().message()}});
-  }
-}
-
 std::shared_ptr<AttachStream> GrpcVerifierLink::Dial() {
-  Renew();
+  dialer_.Renew();
   MutexLock lock(mu_);
   over_ = stopping_ || !wanted_;
   if (over_) return nullptr;
-  stream_ = AttachStream::Start(*stub_, options_.address, NextConnection(), token_, options_.hello,
-                                options_.vocabulary, events_, observer_);
+  stream_ = dialer_.Dial(events_, observer_);
   return stream_;
 }
 
@@ -123,14 +99,16 @@ void GrpcVerifierLink::Run() {
     }
     const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
     if (lasted) backoff.Reset();
-    const bool refused = IsRefusal(end);
+    const bool refused = IsRefusal(end, stream->was_welcomed());
     const Duration pause = refused ? options_.refused_pause : backoff.Next();
-    if (refused) observer_->OnRefused(options_.address, end);
+    if (refused) observer_->OnRefused(options_.dial.address, end);
     const std::string words = end.ToString();
     const LogLevel level = refused ? LogLevel::kError : LogLevel::kWarning;
     Log(words == last_words ? LogLevel::kDebug : level,
         refused ? "the verifier refuses this drafter" : "not attached to the verifier",
-        {{"verifier", options_.address}, {"reason", words}, {"redial_seconds", Seconds(pause)}});
+        {{"verifier", options_.dial.address},
+         {"reason", words},
+         {"redial_seconds", Seconds(pause)}});
     last_words = words;
     Pause(pause);
   }

@@ -11,21 +11,13 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/rpc/tls_files.h"
-#include "common/spec/drafter_hello.h"
 #include "drafter/rpc/attach_stream.h"
+#include "drafter/rpc/verifier_dialer.h"
 
 namespace outrider {
 
 struct VerifierLinkOptions {
-  std::string address;    // "host:port"
-  std::string authority;  // see ChannelOptions
-  DrafterHello hello;
-  // This drafter's vocabulary, if hello.translates; else nullptr.
-  std::shared_ptr<const DrafterVocabulary> vocabulary;
-  std::shared_ptr<TlsFiles> tls;  // checked at every dial; null: plaintext
-  std::string tls_server_name;    // see ChannelOptions
-  std::string token_file;         // read at every dial; "": no token
+  VerifierDialOptions dial;
   // The longest pause before the next dial.
   Duration max_pause = std::chrono::seconds(2);
   // The pause after a refusal, which lasts until the configuration changes or there is room.
@@ -51,8 +43,6 @@ class GrpcVerifierLink {
 
  private:
   void Run();
-  // Reads certificates and token again.
-  void Renew();
   // Makes the next attachment; null if the link is over.
   std::shared_ptr<AttachStream> Dial() OUTRIDER_EXCLUDES(mu_);
   // Waits, unless there is no next dial.
@@ -62,10 +52,7 @@ class GrpcVerifierLink {
   LinkEvents* const events_;
   LinkObserver* const observer_;
 
-  // Only used by the dialling thread.
-  std::shared_ptr<const TlsMaterial> tls_material_;  // of stub_
-  std::unique_ptr<v1::Drafting::Stub> stub_;
-  std::string token_;
+  VerifierDialer dialer_;  // only used by the dialling thread
 
   Mutex mu_;
   std::condition_variable changed_;

@@ -25,7 +25,8 @@ Result<std::optional<LinkMessage>> ToLinkMessage(const v1::FromVerifier& wire) {
     case v1::FromVerifier::kClose:
       return std::optional<LinkMessage>(CloseEvent{wire.close().session()});
     case v1::FromVerifier::kDrain: return std::optional<LinkMessage>(DrainEvent{});
-    case v1::FromVerifier::kVocabulary:  // the stream handles it itself
+    case v1::FromVerifier::kVocabulary:  // the stream handles these itself
+    case v1::FromVerifier::kDemand:
     case v1::FromVerifier::MESSAGE_NOT_SET: break;
   }
   return std::optional<LinkMessage>();

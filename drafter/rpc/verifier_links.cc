@@ -37,6 +37,14 @@ class VerifierLinks::Tracker final : public LinkObserver {
     observer_->OnDetached(address);
     bell_->Ring();  // its address may have changed
   }
+  void OnDemand(const std::string& address, const DrafterDemand& demand) override {
+    {
+      MutexLock lock(mu_);
+      demands_[address] = demand;  // only the last counts, however many come
+    }
+    observer_->OnDemand(address, demand);
+    bell_->Ring();
+  }
   void OnRefused(const std::string& address, const Status& why) override {
     {
       MutexLock lock(mu_);
@@ -48,6 +56,22 @@ class VerifierLinks::Tracker final : public LinkObserver {
     bell_->Ring();
   }
 
+  void OnVisited(const std::string& address, const VisitResult& result) {
+    {
+      MutexLock lock(mu_);
+      Note([address, result, now = std::chrono::steady_clock::now()](VerifierSubset& subset) {
+        if (!result.welcome.has_value()) return subset.OnFailed(address, now);
+        subset.OnVisited(address, result.welcome->zone, result.demand, now);
+      });
+    }
+    Log(LogLevel::kDebug, "visited a verifier",
+        {{"verifier", address},
+         {"end", result.end.ToString()},
+         {"wanted", result.demand.has_value() ? result.demand->wanted : -1},
+         {"attached", result.demand.has_value() ? result.demand->attached : -1}});
+    bell_->Ring();
+  }
+
   bool attached(const std::string& address) {
     MutexLock lock(mu_);
     return attached_.contains(address);
@@ -55,6 +79,9 @@ class VerifierLinks::Tracker final : public LinkObserver {
   // What happened since the last call, in order.
   std::vector<Event> TakeEvents() {
     MutexLock lock(mu_);
+    for (const auto& [address, demand] : std::exchange(demands_, {})) {
+      Note([address, demand](VerifierSubset& subset) { subset.OnDemand(address, demand); });
+    }
     return std::exchange(events_, {});
   }
 
@@ -66,6 +93,7 @@ class VerifierLinks::Tracker final : public LinkObserver {
   Mutex mu_;
   std::set<std::string> attached_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<Event> events_ OUTRIDER_GUARDED_BY(mu_);
+  std::map<std::string, DrafterDemand> demands_ OUTRIDER_GUARDED_BY(mu_);
 };
 
 VerifierLinks::VerifierLinks(const VerifierLinksOptions& options, LinkEvents* events,
@@ -92,6 +120,7 @@ void VerifierLinks::Stop() {
   for (auto* links : {&links_, &leaving_}) {
     for (auto& [address, link] : *links) link->Close();
   }
+  visit_.reset();
   links_.clear();
   leaving_.clear();
 }
@@ -219,12 +248,25 @@ void VerifierLinks::FollowSubset(Time now) {
     switch (change.kind) {
       case SubsetChange::Kind::kAttach: Attach(change.address); break;
       case SubsetChange::Kind::kLeave: Leave(change.address, change.reason); break;
-      case SubsetChange::Kind::kVisit:  // no verifier says what it wants
-        subset_.OnVisited(change.address, "", std::nullopt, now);
-        break;
+      case SubsetChange::Kind::kVisit: Visit(change.address); break;
     }
   }
   ReportSubset();
+}
+
+VerifierLinkOptions VerifierLinks::OptionsFor(const std::string& address) const {
+  VerifierLinkOptions link = options_.link;
+  link.dial.address = address;
+  link.dial.authority = authorities_.at(address);
+  return link;
+}
+
+void VerifierLinks::Visit(const std::string& address) {
+  visit_ = std::make_unique<VerifierVisit>(
+      OptionsFor(address).dial,
+      [tracker = tracker_.get()](const std::string& at, const VisitResult& result) {
+        tracker->OnVisited(at, result);
+      });
 }
 
 void VerifierLinks::Attach(const std::string& address) {
@@ -234,13 +276,12 @@ void VerifierLinks::Attach(const std::string& address) {
     if (link->SetWanted(true)) {
       links_[address] = std::move(link);
       if (tracker_->attached(address)) subset_.OnAttached(address, "");
+      bell_->Ring();  // the subset may have waited for it
       return;
     }
   }
-  VerifierLinkOptions link = options_.link;
-  link.address = address;
-  link.authority = authorities_.at(address);
-  links_[address] = std::make_unique<GrpcVerifierLink>(link, events_, tracker_.get());
+  links_[address] =
+      std::make_unique<GrpcVerifierLink>(OptionsFor(address), events_, tracker_.get());
 }
 
 void VerifierLinks::Leave(const std::string& address, SubsetReason why) {
@@ -254,6 +295,7 @@ void VerifierLinks::Leave(const std::string& address, SubsetReason why) {
 }
 
 void VerifierLinks::DropLeft() {
+  if (visit_ != nullptr && visit_->over()) visit_.reset();
   std::erase_if(leaving_, [this](const auto& entry) {
     if (!entry.second->over()) return false;
     subset_.OnLeft(entry.first);

@@ -26,6 +26,7 @@
 #include "common/base/mutex.h"
 #include "drafter/rpc/grpc_verifier_link.h"
 #include "drafter/rpc/verifier_target.h"
+#include "drafter/rpc/verifier_visit.h"
 #include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
@@ -45,7 +46,7 @@ class LinksObserver : public LinkObserver {
 
 struct VerifierLinksOptions {
   std::vector<VerifierTarget> targets;
-  VerifierLinkOptions link;  // without address and authority
+  VerifierLinkOptions link;  // without dial.address and dial.authority
   SubsetOptions subset;
   Duration refresh = std::chrono::seconds(10);
   // The longest time between two lookups while a verifier of the subset is not attached, and
@@ -104,6 +105,8 @@ class VerifierLinks {
   // Does what the subset decides.
   void FollowSubset(Time now);
   void Attach(const std::string& address);
+  void Visit(const std::string& address);
+  VerifierLinkOptions OptionsFor(const std::string& address) const;
   void Leave(const std::string& address, SubsetReason why);
   // Forgets links that are over.
   void DropLeft();
@@ -122,6 +125,7 @@ class VerifierLinks {
   VerifierSubset subset_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> links_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> leaving_;
+  std::unique_ptr<VerifierVisit> visit_;  // the last one; the subset makes one at a time
   int told_verifiers_ = -1;
   std::array<int, 3> told_subset_{};  // the arguments of OnSubset
 

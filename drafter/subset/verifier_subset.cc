@@ -243,6 +243,11 @@ void VerifierSubset::LeaveReplaced() {
   }
 }
 
+bool VerifierSubset::IsBeingReplaced(const std::string& address) const {
+  return std::any_of(held_.begin(), held_.end(),
+                     [&address](const auto& entry) { return entry.second.replaces == address; });
+}
+
 void VerifierSubset::ReplaceLost(Time now) {
   for (auto it = held_.begin(); it != held_.end();) {
     const auto here = it++;
@@ -250,7 +255,8 @@ void VerifierSubset::ReplaceLost(Time now) {
     if (!held.away_since.has_value()) continue;
     if (!held.refused && now - *held.away_since < options_.lost) continue;
     const SubsetReason reason = held.refused ? SubsetReason::kRefused : SubsetReason::kLost;
-    if (held.replaces.empty()) {
+    // The end of a move needs no other one.
+    if (held.replaces.empty() && !IsBeingReplaced(here->first)) {
       const std::string* const other = Candidate(now);
       if (other == nullptr) continue;
       Attach(*other, reason, now);

@@ -147,6 +147,8 @@ class VerifierSubset {
   const std::string* Candidate(Time now) const;
   void Attach(const std::string& address, SubsetReason reason, Time now);
   void Leave(std::map<std::string, Held>::iterator it, SubsetReason reason);
+  // Whether another one is being attached in its place.
+  bool IsBeingReplaced(const std::string& address) const;
   // Steps of Advance.
   void LeaveUnknown();
   void LeaveReplaced();

@@ -32,6 +32,7 @@ class LocalDrafterLink final : public DrafterLink {
 
   void SendVocabulary(const VocabularyEntries& vocabulary) override;
   void SendWelcome(const DrafterWelcome& welcome) override;
+  void SendDemand(const DrafterDemand& /*demand*/) override {}  // it has no other verifier
   void SendOpen(SessionOpening opening) override;
   void SendVerdicts(std::vector<SessionVerdict> decisions) override;
   void SendClose(uint64_t session) override;

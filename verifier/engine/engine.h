@@ -117,6 +117,8 @@ class Engine {
   // Refuses new requests and makes no more plans; accepted requests run to their end.
   void Drain() { exchange_.Drain(); }
   bool idle() const { return sessions_.empty(); }
+  int running() const { return admission_.running(); }
+  int waiting() const { return admission_.waiting(); }
 
   // Runs one forward pass over what is ready. Returns false if nothing was.
   bool Step();

@@ -151,6 +151,13 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       drafters_silent(registry.MakeGauge(
           "outrider_drafters_silent", "Of these, drafters whose drafts are late and not waited for",
           {{"model_name", model_name}})),
+      drafters_wanted(registry.MakeGauge("outrider_drafters_wanted",
+                                         "Drafters that the verifier asks for, by its load",
+                                         {{"model_name", model_name}})),
+      drafters_helping(registry.MakeGauge(
+          "outrider_drafters_helping",
+          "Attached drafters that are neither suspended nor about to leave, as drafters are told",
+          {{"model_name", model_name}})),
       drafters_translating(registry.MakeGauge("outrider_drafters_translating",
                                               "Attached drafters with another vocabulary",
                                               {{"model_name", model_name}})),

@@ -90,6 +90,8 @@ struct VerifierMetrics {
 
   Gauge drafters_connected;
   Gauge drafters_silent;
+  Gauge drafters_wanted;                  // by the present load
+  Gauge drafters_helping;                 // attached, and neither suspended nor about to leave
   Gauge drafters_translating;             // with another vocabulary
   Gauge drafter_shared_vocabulary_ratio;  // the least of all drafters; 1 without drafters
   Counter drafters_refused_total;

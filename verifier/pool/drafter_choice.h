@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/spec/drafter_demand.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
 #include "verifier/pool/assignments.h"
@@ -36,7 +37,8 @@ struct ConnectedDrafter {
   std::shared_ptr<DrafterLink> link;
   Time joined;
   Time last_message;
-  DrafterLoad load;  // as last reported
+  DrafterLoad load;                                   // as last reported
+  DrafterDemand told = {.wanted = 0, .attached = 0};  // the last demand sent
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
   // Times of its whole drafts. While they are late it is suspended, and only gets a trial session

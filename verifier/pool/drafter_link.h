@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/spec/drafter_demand.h"
 #include "common/spec/drafter_hello.h"
 #include "common/spec/drafting.h"
 #include "common/spec/vocabulary_entries.h"
@@ -18,6 +19,8 @@ class DrafterLink {
   virtual ~DrafterLink() = default;
   virtual void SendVocabulary(const VocabularyEntries& vocabulary) = 0;
   virtual void SendWelcome(const DrafterWelcome& welcome) = 0;
+  // Only to drafters that speak kDemandProtocol.
+  virtual void SendDemand(const DrafterDemand& demand) = 0;
   virtual void SendOpen(SessionOpening opening) = 0;
   virtual void SendVerdicts(std::vector<SessionVerdict> decisions) = 0;
   virtual void SendClose(uint64_t session) = 0;

@@ -91,6 +91,12 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                          std::shared_ptr<DrafterLink> link) {
   if (draining_) return Unavailable("the verifier is draining");
   if (Status status = Check(hello); !status.ok()) return Refuse(hello, std::move(status));
+  if (hello.visit) {
+    link->SendWelcome(WelcomeFor(hello, target_.vocab_size));
+    if (AgreeOnProtocol({}, hello.protocol) >= kDemandProtocol) link->SendDemand(Demand());
+    link->Close(Status());
+    return Status();
+  }
   if (std::ssize(drafters_) + std::ssize(translators_) >= options_.max_drafters) {
     return Refuse(hello,
                   ResourceExhausted("the verifier has " + std::to_string(options_.max_drafters) +
@@ -132,12 +138,10 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   drafter.last_message = drafter.joined;
   // Ids are the target's, so a translating drafter's own vocabulary size is no bound.
   const int rows = match.has_value() ? target_.vocab_size : drafter.hello.vocab_size;
-  drafter.protocol = *AgreeOnProtocol({}, drafter.hello.protocol);
-  drafter.link->SendWelcome({.protocol = drafter.protocol,
-                             .model = target_.model,
-                             .zone = options_.zone,
-                             .vocab_limit = std::min(vocab_limit(), rows),
-                             .distribution_limits = law_limits_});
+  const DrafterWelcome welcome = WelcomeFor(drafter.hello, rows);
+  drafter.protocol = welcome.protocol;
+  drafter.link->SendWelcome(welcome);
+  TellDemand(load_);
   CountConnected();
   const VocabularyMatch shown = match.value_or(VocabularyMatch{});
   Log(LogLevel::kInfo, "drafter joined",
@@ -147,6 +151,33 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
        {"translates", match.has_value()},
        {"shared_tokens", shown.shared},
        {"tokens", shown.tokens}});
+}
+
+DrafterWelcome DrafterPool::WelcomeFor(const DrafterHello& hello, int rows) const {
+  return {.protocol = *AgreeOnProtocol({}, hello.protocol),
+          .model = target_.model,
+          .zone = options_.zone,
+          .vocab_limit = std::min(vocab_limit(), rows),
+          .distribution_limits = law_limits_};
+}
+
+DrafterDemand DrafterPool::Demand() const {
+  return DemandOf(drafters_, assignments_, load_, options_.max_drafters, clock_->Now());
+}
+
+void DrafterPool::TellDemand(const RequestLoad& load) {
+  load_ = load;
+  if (draining_) return;  // they have been told so
+  const DrafterDemand demand = Demand();
+  if (metrics_ != nullptr) {
+    metrics_->drafters_wanted.Set(demand.wanted);
+    metrics_->drafters_helping.Set(demand.attached);
+  }
+  for (auto& [id, drafter] : drafters_) {
+    if (drafter.protocol < kDemandProtocol || drafter.told == demand) continue;
+    drafter.link->SendDemand(demand);
+    drafter.told = demand;
+  }
 }
 
 void DrafterPool::CountConnected() {

@@ -21,6 +21,7 @@
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/pool/assignments.h"
+#include "verifier/pool/demand.h"
 #include "verifier/pool/drafter_choice.h"
 #include "verifier/pool/drafter_link.h"
 
@@ -82,9 +83,9 @@ class DrafterPool final : public DraftSource {
 
   // Handles a drafter's hello. It is welcomed and takes sessions from now on, or refused with
   // kFailedPrecondition and the difference, or with kResourceExhausted if there are as many as may
-  // be, and the caller closes the stream. If its vocabulary
-  // differs and it translates, it is sent the target's instead, and is welcomed once it has
-  // reported how well they match.
+  // be, and the caller closes the stream. A visit is welcomed, told the demand, and its stream
+  // closed. If its vocabulary differs and it translates, it is sent the target's instead, and is
+  // welcomed once it has reported how well they match.
   Status Join(uint64_t drafter, const DrafterHello& hello, std::shared_ptr<DrafterLink> link);
   // Handles the answer to the vocabulary. Refuses it, like Join, with kFailedPrecondition (it
   // shares too little, or was sent none) or kInvalidArgument (its numbers do not fit).
@@ -98,6 +99,9 @@ class DrafterPool final : public DraftSource {
   // than were requested, the stream is closed with a reason and its sessions are freed.
   void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
   void Drain();
+  // Tells the drafters how many the verifier wants under this load, where that has changed since it
+  // was told last.
+  void TellDemand(const RequestLoad& load);
 
   bool HasRoom(int tokens) override;
   void Open(SessionOpening opening) override;
@@ -129,6 +133,8 @@ class DrafterPool final : public DraftSource {
   }
   // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
+  DrafterDemand Demand() const;
+  DrafterWelcome WelcomeFor(const DrafterHello& hello, int rows) const;
   void Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                std::optional<VocabularyMatch> match);
   // Updates the metrics of connected drafters.
@@ -171,6 +177,7 @@ class DrafterPool final : public DraftSource {
   ConnectedDrafters drafters_;
   Assignments assignments_;
   Time next_awaited_trial_;
+  RequestLoad load_;            // as TellDemand was told last
   std::set<uint64_t> leaving_;  // gone, for a reason not known yet
 };
 

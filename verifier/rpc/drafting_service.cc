@@ -33,6 +33,7 @@ class StreamedDrafter final : public DrafterLink {
 
   void SendVocabulary(const VocabularyEntries& vocabulary) override { Send(ToWire(vocabulary)); }
   void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
+  void SendDemand(const DrafterDemand& demand) override { Send(ToWire(demand)); }
   void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
   void SendVerdicts(std::vector<SessionVerdict> decisions) override { Send(ToWire(decisions)); }
   void SendClose(uint64_t session) override { Send(CloseMessage(session)); }

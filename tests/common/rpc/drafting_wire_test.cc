@@ -39,7 +39,8 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
       .max_draft_tokens = 6,
       .max_context = 7,
       .acceptance_head = true,
-      .translates = true};
+      .translates = true,
+      .visit = true};
   const DrafterHello back = FromWire(ToWire(hello).hello()).value();
   EXPECT_EQ(back.protocol, (ProtocolRange{.lowest = 3, .highest = 4}));
   EXPECT_EQ(back.name, "d0");
@@ -52,6 +53,9 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.max_context, 7);
   EXPECT_TRUE(back.acceptance_head);
   EXPECT_TRUE(back.translates);
+  EXPECT_TRUE(back.visit);
+  const DrafterDemand demand{.wanted = 3, .attached = 2};
+  EXPECT_EQ(FromWire(ToWire(demand).demand()), demand);
   const DrafterWelcome welcome{.protocol = 3,
                                .model = "large",
                                .zone = "zone-a",

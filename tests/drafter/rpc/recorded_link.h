@@ -81,6 +81,11 @@ class RecordedObserver final : public LinksObserver {
  public:
   void OnAttached(const std::string&, const DrafterWelcome&) override { Change(&attached_); }
   void OnDetached(const std::string&) override { Change(&detached_); }
+  void OnDemand(const std::string&, const DrafterDemand& demand) override {
+    MutexLock lock(mu_);
+    demands_.push_back(demand);
+    changed_.notify_all();
+  }
   void OnRefused(const std::string&, const Status& why) override {
     MutexLock lock(mu_);
     refusals_.push_back(why);
@@ -119,6 +124,14 @@ class RecordedObserver final : public LinksObserver {
       if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
     }
     return refusals_;
+  }
+  std::vector<DrafterDemand> AwaitDemands(size_t n) {
+    const Time deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    MutexLock lock(mu_);
+    while (demands_.size() < n) {
+      if (lock.WaitUntil(changed_, deadline) == std::cv_status::timeout) break;
+    }
+    return demands_;
   }
   std::vector<SubsetReason> left() {
     MutexLock lock(mu_);
@@ -159,6 +172,7 @@ class RecordedObserver final : public LinksObserver {
   int leaving_ = -1;
   int other_zone_ = -1;
   std::vector<SubsetReason> left_ OUTRIDER_GUARDED_BY(mu_);
+  std::vector<DrafterDemand> demands_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<Status> refusals_ OUTRIDER_GUARDED_BY(mu_);
 };
 

@@ -19,8 +19,8 @@ class VerifierLinkTest : public ::testing::Test {
  protected:
   std::unique_ptr<GrpcVerifierLink> Link(const std::string& address) {
     VerifierLinkOptions options;
-    options.address = address;
-    options.hello = {
+    options.dial.address = address;
+    options.dial.hello = {
         .name = "d0",
         .model = "small",
         .tokenizer = {.vocabulary = 11, .merges = 12, .special_tokens = 13, .vocab_size = 30},

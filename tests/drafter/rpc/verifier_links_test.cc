@@ -65,7 +65,7 @@ class VerifierLinksTest : public ::testing::Test {
     for (const std::string& text : targets) {
       options.targets.push_back(ParseVerifierTarget(text).value());
     }
-    options.link.hello = {.name = "d0", .model = "small", .vocab_size = 32};
+    options.link.dial.hello = {.name = "d0", .model = "small", .vocab_size = 32};
     options.link.max_pause = std::chrono::milliseconds(10);
     options.refresh = refresh;
     options.hasty_refresh = hasty;
@@ -283,6 +283,60 @@ TEST_F(VerifierLinksTest, FullVerifierGivesWayToAnother) {
     EXPECT_TRUE(Greeted(free, i + 1));
   }
   EXPECT_EQ(observer_.left().back(), SubsetReason::kRefused);
+}
+
+// A verifier that wants what it is told to say, and ends visits as the service does.
+FakeDraftingServer::Behaviour Wanting(int wanted, int attached) {
+  return [wanted, attached](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+    if (!message.has_hello()) return;
+    sink.Send(FakeDraftingServer::Welcome());
+    v1::FromVerifier demand;
+    demand.mutable_demand()->set_wanted(static_cast<uint32_t>(wanted));
+    demand.mutable_demand()->set_attached(static_cast<uint32_t>(attached));
+    sink.Send(std::move(demand));
+    if (message.hello().visit()) sink.Close(grpc::Status::OK);
+  };
+}
+
+TEST_F(VerifierLinksTest, DrafterMovesToTheVerifierThatWantsIt) {
+  FakeDraftingServer rich(Wanting(1, 30)), poor(Wanting(30, 0));
+  // Whichever ranks first, it ends where it is wanted.
+  subset_.size = 1;
+  subset_.rebalance = std::chrono::milliseconds(5);
+  const auto links = Links({rich.address(), poor.address()});
+  ASSERT_TRUE(poor.Await([](const auto& messages) {
+    return std::any_of(messages.begin(), messages.end(),
+                       [](const auto& m) { return m.has_hello() && !m.hello().visit(); });
+  }));
+  EXPECT_TRUE(observer_.AwaitHeld(1));
+  for (const SubsetReason why : observer_.left()) EXPECT_EQ(why, SubsetReason::kDemand);
+}
+
+TEST_F(VerifierLinksTest, VisitOfOldVerifierIsEndedByTheDrafter) {
+  const auto old = [](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
+    if (!message.has_hello()) return;
+    v1::FromVerifier welcome = FakeDraftingServer::Welcome();
+    welcome.mutable_welcome()->set_protocol_version(3);
+    sink.Send(std::move(welcome));
+  };
+  FakeDraftingServer one(old), two(old);
+  subset_.size = 1;
+  subset_.rebalance = std::chrono::milliseconds(5);
+  const auto links = Links({one.address(), two.address()});
+  const auto visited = [](const auto& messages) {
+    return std::any_of(messages.begin(), messages.end(),
+                       [](const auto& m) { return m.hello().visit(); });
+  };
+  (void)events_.Await<WelcomeEvent>();
+  const auto first = one.received();
+  const bool holds_one = std::any_of(first.begin(), first.end(), [](const auto& m) {
+    return m.has_hello() && !m.hello().visit();
+  });
+  FakeDraftingServer& other = holds_one ? two : one;
+  EXPECT_TRUE(other.Await(visited));
+  EXPECT_TRUE(other.AwaitHalfClosed(1));
+  EXPECT_TRUE(observer_.left().empty());
+  EXPECT_EQ(observer_.attached(), 1) << "a visit is no attachment";
 }
 
 TEST_F(VerifierLinksTest, ZoneOfVerifierIsLearned) {

@@ -215,6 +215,30 @@ TEST_F(Subset, StaysIfMoveFails) {
   EXPECT_TRUE(subset_->holds(held[0]) && subset_->holds(held[1]));
 }
 
+TEST_F(Subset, VerifierLostDuringMoveIsReplacedOnce) {
+  Make(2);
+  const auto held = Fill(Names(9));
+  const std::string to = MoveBy({.wanted = 20, .attached = 2});
+  for (const std::string& address : held) subset_->OnDetached(address, now_);
+  now_ += seconds(9);
+  subset_->OnAttached(to, "");
+  now_ += seconds(1);
+  Advance();
+  EXPECT_TRUE(subset_->holds(to));
+  EXPECT_EQ(subset_->held(), 2);
+  // The same if the move ends later than the loss is noticed.
+  Make(2);
+  Fill(Names(9));
+  const std::string late = MoveBy({.wanted = 20, .attached = 2});
+  for (const std::string& name : Names(9)) {
+    if (name != late) subset_->OnRefused(name, now_);
+  }
+  Advance();
+  subset_->OnAttached(late, "");
+  Advance();
+  EXPECT_EQ(subset_->held(), 2);
+}
+
 TEST_F(Subset, StaysWhereItIsNeeded) {
   Make(2);
   Fill(Names(5), {.wanted = 4, .attached = 4});

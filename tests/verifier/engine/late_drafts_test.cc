@@ -46,6 +46,7 @@ class PlayedDrafter final : public DrafterLink {
 
   void SendVocabulary(const VocabularyEntries&) override {}
   void SendWelcome(const DrafterWelcome&) override {}
+  void SendDemand(const DrafterDemand&) override {}
   void SendOpen(SessionOpening opening) override {
     kinds_[opening.session] = opening.kind;
     Ask(opening.session, opening.plan);

@@ -21,6 +21,7 @@ class RecordingLink final : public DrafterLink {
  public:
   void SendVocabulary(const VocabularyEntries& v) override { vocabulary = v; }
   void SendWelcome(const DrafterWelcome& w) override { welcome = w; }
+  void SendDemand(const DrafterDemand& d) override { demands.push_back(d); }
   void SendOpen(SessionOpening s) override {
     opened.push_back(s.session);
     plans[s.session] = s.plan;
@@ -34,10 +35,14 @@ class RecordingLink final : public DrafterLink {
   }
   void SendClose(uint64_t session) override { closed.push_back(session); }
   void SendDrain() override { drained = true; }
-  void Close(const Status& reason) override { closed_with = reason; }
+  void Close(const Status& reason) override {
+    closed_with = reason;
+    is_closed = true;
+  }
 
   VocabularyEntries vocabulary;
   DrafterWelcome welcome;
+  std::vector<DrafterDemand> demands;
   std::vector<uint64_t> opened;
   std::map<uint64_t, DraftPlan> plans;
   std::map<uint64_t, std::vector<TokenId>> next;
@@ -45,6 +50,7 @@ class RecordingLink final : public DrafterLink {
   int batches = 0;
   bool drained = false;
   Status closed_with;
+  bool is_closed = false;
 };
 
 class RecordingConsumer final : public DraftConsumer {
@@ -277,6 +283,37 @@ TEST_F(Pool, RefusesDraftersBeyondTheirNumber) {
   EXPECT_THAT(status.message(), HasSubstr("--max-drafters"));
   pool.Leave(1);
   EXPECT_TRUE(pool.Join(4, Hello("d"), link).ok());
+}
+
+TEST_F(Pool, VisitLearnsTheDemandAndEnds) {
+  Join(1, Hello("a"));
+  DrafterHello hello = Hello("visitor");
+  hello.visit = true;
+  const auto visit = Join(2, hello);
+  EXPECT_EQ(visit->welcome.model, "large");
+  EXPECT_EQ(visit->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 1}}));
+  EXPECT_TRUE(visit->is_closed);
+  EXPECT_TRUE(visit->closed_with.ok());
+  EXPECT_EQ(pool_.Snapshot().size(), 1u) << "it is no drafter of this verifier";
+  hello.tokenizer.merges = 77;
+  EXPECT_EQ(pool_.Join(3, hello, visit).code(), Code::kFailedPrecondition) << "it would not fit";
+}
+
+TEST_F(Pool, TellsDraftersWhatItWants) {
+  DrafterHello old = Hello("old");
+  old.protocol = {.lowest = 3, .highest = 3};
+  const auto unaware = Join(1, old);
+  const auto a = Join(2, Hello("a"));
+  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 2}));
+  pool_.TellDemand({.running = 0, .waiting = 0});
+  EXPECT_EQ(a->demands.size(), 1u) << "only what has changed";
+  pool_.Leave(1);
+  pool_.TellDemand({.running = 0, .waiting = 0});
+  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 1}));
+  pool_.OnLoad(2, {.sessions = 0, .session_limit = 0});
+  pool_.TellDemand({.running = 30, .waiting = 0});
+  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 4, .attached = 0}));
+  EXPECT_TRUE(unaware->demands.empty());
 }
 
 TEST_F(Pool, AgreesOnTheHighestCommonProtocol) {

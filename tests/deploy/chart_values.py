@@ -53,8 +53,12 @@ OPTIONS = [
     ({"keda.enabled": True}, ["ScaledObject"]),
     ({"podMonitor.enabled": True, "podMonitor.labels": {"release": "prometheus"}}, ["PodMonitor"]),
     (
-        {"prometheusRule.enabled": True, "prometheusRule.labels": {"release": "prometheus"}},
-        ["PrometheusRule"],
+        {
+            "prometheusRule.enabled": True,
+            "prometheusRule.labels": {"release": "prometheus"},
+            "podMonitor.enabled": True,  # its jobs are what the alerts must match
+        },
+        ["PrometheusRule", "PodMonitor"],
     ),
     ({"dashboard.enabled": True, "dashboard.annotations": {"folder": "Outrider"}}, ["ConfigMap"]),
     (

@@ -1,9 +1,11 @@
 """The real helm and kubectl, which scripts/clients.sh installs, and Kubernetes' schemas."""
 
+import functools
 import hashlib
 import importlib
 import importlib.metadata
 import io
+import json
 import os
 import pathlib
 import sys
@@ -63,19 +65,23 @@ def unpack(archive, folder):
 
 def schema_errors(objects):
     """What objects break in the schemas of their kinds, unknown fields included."""
+    return [error for o in objects for error in errors_of(json.dumps(o, sort_keys=True))]
+
+
+@functools.cache  # most renderings of a chart differ in few objects
+def errors_of(text):
     import kubernetes_validate
 
+    o = json.loads(text)
+    name = f"{o['kind']} {o['metadata'].get('name')}"
+    if o["kind"] in CUSTOM:
+        return [f"{name}: {error}" for error in custom_errors(o)]
     found = []
-    for o in objects:
-        name = f"{o['kind']} {o['metadata'].get('name')}"
-        if o["kind"] in CUSTOM:
-            found += [f"{name}: {error}" for error in custom_errors(o)]
-            continue
-        for version in VERSIONS:
-            try:
-                kubernetes_validate.validate(o, version, strict=True)
-            except kubernetes_validate.ValidationError as error:
-                found.append(f"{name} in {version}: {list(error.path)}: {error.message}")
+    for version in VERSIONS:
+        try:
+            kubernetes_validate.validate(o, version, strict=True)
+        except kubernetes_validate.ValidationError as error:
+            found.append(f"{name} in {version}: {list(error.path)}: {error.message}")
     return found
 
 

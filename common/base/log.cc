@@ -1,12 +1,18 @@
 #include "common/base/log.h"
 
-#include <algorithm>
+#include <poll.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "common/base/escape_text.h"
 #include "common/base/line_limiter.h"
 #include "common/base/mutex.h"
 
@@ -15,6 +21,7 @@ namespace {
 
 std::atomic<LogLevel> g_level{LogLevel::kInfo};
 std::atomic<bool> g_json{false};
+std::atomic<uint64_t> g_lines_lost{0};
 
 constexpr const char* kNames[] = {"DEBUG", "INFO", "WARNING", "ERROR"};
 
@@ -26,6 +33,31 @@ struct Limited {
 Limited& Limits() {
   static auto* const limits = new Limited;
   return *limits;
+}
+
+// Whether stderr takes a line without waiting: POLLOUT of a pipe means room for PIPE_BUF bytes.
+bool HasRoom() {
+  pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  while (true) {
+    const int ready = poll(&room, 1, 0);
+    if (ready < 0 && errno == EINTR) continue;
+    return ready == 1 && (room.revents & POLLOUT) != 0;
+  }
+}
+
+// Writes the line in one piece, so that lines do not mix, or counts it as lost.
+void WriteLine(std::string_view line) {
+  static auto* const mu = new Mutex;  // of two threads that see the same room one would wait
+  MutexLock lock(*mu);
+  ssize_t written = -1;
+  if (HasRoom()) {
+    do {
+      written = write(STDERR_FILENO, line.data(), line.size());
+    } while (written < 0 && errno == EINTR);
+  }
+  if (written != static_cast<ssize_t>(line.size())) {
+    g_lines_lost.fetch_add(1, std::memory_order_relaxed);
+  }
 }
 
 std::string Timestamp() {
@@ -42,70 +74,68 @@ std::string Timestamp() {
   return out;
 }
 
-struct CodePoint {
-  uint32_t value = 0xFFFD;  // replaces a byte of invalid UTF-8
-  size_t bytes = 1;
-  bool valid = false;
-};
-
-// The first code point of `text`, which is not empty.
-CodePoint FirstOf(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return {.value = lead, .valid = true};
-  const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
-  uint32_t value = lead & (0x7Fu >> bytes);
-  for (size_t i = 1; i < bytes; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0) != 0x80) return {};
-    value = value << 6 | (next & 0x3F);
-  }
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  const bool overlong = (bytes == 3 && value < 0x800) || (bytes == 4 && value < 0x10000);
-  if (surrogate || overlong || value > 0x10FFFF) return {};
-  return {.value = value, .bytes = bytes, .valid = true};
-}
-
-// Whether a terminal or a line reader would treat it specially: C0, DEL, C1, and Unicode's line and
-// paragraph separators.
-bool IsControl(uint32_t c) {
-  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029;
-}
-
-// Escapes control characters, so that a log line stays one line of valid UTF-8 whatever a peer
-// sends.
-std::string Escaped(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const CodePoint c = FirstOf(text);
-    if (c.value == '"' || c.value == '\\') {
-      out += '\\';
-      out += static_cast<char>(c.value);
-    } else if (!c.valid || IsControl(c.value)) {
-      char hex[8];
-      std::snprintf(hex, sizeof hex, "\\u%04x", c.value & 0xFFFFu);
-      out += hex;
-    } else {
-      out += text.substr(0, c.bytes);
-    }
-    text.remove_prefix(c.bytes);
-  }
-  return out;
-}
-
-std::string Quoted(std::string_view text) { return "\"" + Escaped(text) + "\""; }
-
 // As text, quoted only if necessary.
-std::string TextValue(const std::string& value) {
-  std::string escaped = Escaped(value);
+std::string TextValue(const std::string& value, size_t longest) {
+  std::string escaped = EscapeText(value, longest);
   const bool plain =
       !value.empty() && escaped == value && value.find_first_of(" =") == std::string::npos;
   return plain ? escaped : "\"" + escaped + "\"";
 }
 
+// One line of at most kMaxLogLineBytes: values are cut to what is left, and fields for which
+// nothing is left are not there.
+class LineBuilder {
+ public:
+  LineBuilder(LogLevel level, std::string_view message)
+      : json_(g_json.load(std::memory_order_relaxed)) {
+    const char* const name = kNames[static_cast<int>(level)];
+    if (json_) {
+      line_ = "{\"time\":\"" + Timestamp() + "\",\"level\":\"" + name + "\",\"message\":\"" +
+              EscapeText(message, kMaxLogLineBytes / 2) + "\"";
+    } else {
+      line_ = Timestamp() + " " + name + " ";
+      line_ += message.substr(0, kMaxLogLineBytes / 2);
+    }
+  }
+
+  void Add(const LogField& field) {
+    constexpr size_t kAround = sizeof R"(,"":"..."})";  // with the end of the line
+    const size_t taken = line_.size() + field.key.size() + kAround;
+    if (taken >= kMaxLogLineBytes) return;
+    const size_t left = kMaxLogLineBytes - taken;
+    if (!field.is_text && field.value.size() > left) return;
+    const std::string key(field.key);
+    if (!json_) {
+      line_ += " " + key + "=" + TextValue(field.value, left);
+    } else if (field.is_text) {
+      line_ += ",\"" + key + "\":\"" + EscapeText(field.value, left) + "\"";
+    } else {
+      line_ += ",\"" + key + "\":" + field.value;
+    }
+  }
+
+  std::string Finish() && { return std::move(line_) + (json_ ? "}\n" : "\n"); }
+
+ private:
+  const bool json_;
+  std::string line_;
+};
+
+void WriteLog(LogLevel level, std::string_view message, std::span<const LogField> fields,
+              uint64_t suppressed) {
+  LineBuilder line(level, message);
+  for (const LogField& field : fields) line.Add(field);
+  if (suppressed > 0) line.Add({"suppressed", suppressed});
+  WriteLine(std::move(line).Finish());
+}
+
 }  // namespace
 
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+  Log(level, message, std::span(fields.begin(), fields.size()));
+}
+
+void Log(LogLevel level, std::string_view message, std::span<const LogField> fields) {
   if (level < g_level.load(std::memory_order_relaxed)) return;
   std::optional<uint64_t> left_out = 0;
   if (level > LogLevel::kDebug) {
@@ -113,22 +143,15 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
     MutexLock lock(limits.mu);
     left_out = limits.lines.Admit(message, std::chrono::steady_clock::now());
   }
-  if (!left_out.has_value()) return;
-  const bool json = g_json.load(std::memory_order_relaxed);
-  const char* name = kNames[static_cast<int>(level)];
-  std::string line = json ? "{\"time\":\"" + Timestamp() + "\",\"level\":\"" + name +
-                                "\",\"message\":" + Quoted(message)
-                          : Timestamp() + " " + name + " " + std::string(message);
-  const auto add = [&line, json](const LogField& f) {
-    line += json ? "," + Quoted(f.key) + ":" + Quoted(f.value)
-                 : " " + std::string(f.key) + "=" + TextValue(f.value);
-  };
-  std::for_each(fields.begin(), fields.end(), add);
-  if (*left_out > 0) add({"suppressed", *left_out});
-  line += json ? "}\n" : "\n";
-  // one write, so that lines of different threads do not mix
-  std::fwrite(line.data(), 1, line.size(), stderr);
+  if (left_out.has_value()) WriteLog(level, message, fields, *left_out);
 }
+
+void LogUnlimited(LogLevel level, std::string_view message, std::span<const LogField> fields) {
+  if (level < g_level.load(std::memory_order_relaxed)) return;
+  WriteLog(level, message, fields, 0);
+}
+
+uint64_t LogLinesLost() { return g_lines_lost.load(std::memory_order_relaxed); }
 
 void SetLogLevel(LogLevel level) { g_level = level; }
 void SetLogJson(bool json) { g_json = json; }

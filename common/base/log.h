@@ -5,10 +5,19 @@
 // Lines with the same message are limited (LineLimiter), except at level debug: the next line that
 // is written says in the field `suppressed` how many were left out.
 //
+// Nothing waits for whoever reads stderr: a line for which a pipe or terminal has no room is lost
+// and counted (LogLinesLost). A line has at most kMaxLogLineBytes, so that a pipe takes it whole;
+// longer values are cut. (If another process writes to the same pipe and fills it just then, the
+// line still waits.)
+//
 // Thread: any.
 #pragma once
 
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -24,16 +33,39 @@ struct LogField {
   LogField(std::string_view k, const char* v) : key(k), value(v) {}
   LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
   template <class T>
-  requires std::is_arithmetic_v<T> LogField(std::string_view k, T v)
-      : key(k), value(std::to_string(v)) {}
+  requires std::is_arithmetic_v<T> LogField(std::string_view k, T v);
 
   std::string_view key;
   std::string value;
+  bool is_text = true;  // false: a finite number or a boolean, which JSON does not quote
 };
+
+template <class T>
+requires std::is_arithmetic_v<T> LogField::LogField(std::string_view k, T v) : key(k) {
+  if constexpr (std::is_same_v<T, bool>) {
+    value = v ? "true" : "false";
+  } else {
+    value = std::to_string(v);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    is_text = !std::isfinite(v);
+  } else {
+    is_text = false;
+  }
+}
+
+// POSIX's PIPE_BUF on Linux: a pipe takes as much whole or not at all.
+inline constexpr size_t kMaxLogLineBytes = 4096;
 
 // `message`: our own text. Text from outside goes into fields, whose control characters are
 // escaped.
 void Log(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
+void Log(LogLevel level, std::string_view message, std::span<const LogField> fields);
+// The same without the limit on equal lines, for lines whose cause costs more than the line.
+void LogUnlimited(LogLevel level, std::string_view message, std::span<const LogField> fields);
+
+// Lines that were lost since the start, because stderr had no room for them or failed.
+uint64_t LogLinesLost();
 
 // Drops messages below `level`. Default: info.
 void SetLogLevel(LogLevel level);

@@ -78,7 +78,7 @@ TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
   EXPECT_EQ(vocabulary.target_tokens(), 4096u);
   EXPECT_GT(vocabulary.shared(), 3500u);
   EXPECT_LT(vocabulary.shared(), 4090u);
-  EXPECT_THAT(verifier.process->Log(), HasSubstr("translates=1"));
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("translates=true"));
 
   const auto texts = [&](float temperature, v1::SpeculationOptions::Rule rule, bool drafts,
                          uint64_t* accepted) {

@@ -16,10 +16,10 @@
 namespace outrider::testing {
 namespace {
 
-// The number of a key in a log line, as text (key=value) or JSON ("key":"value"); 0 if it is not
+// The number of a key in a log line, as text (key=value) or JSON ("key":value); 0 if it is not
 // there.
 int NumberIn(const std::string& line, const std::string& key) {
-  for (const std::string& before : {" " + key + "=", "\"" + key + "\":\""}) {
+  for (const std::string& before : {" " + key + "=", "\"" + key + "\":"}) {
     const size_t at = line.find(before);
     if (at != std::string::npos) return atoi(line.c_str() + at + before.size());
   }

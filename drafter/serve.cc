@@ -13,6 +13,7 @@
 
 #include "common/base/log.h"
 #include "common/metrics/exporter.h"
+#include "common/metrics/process_metrics.h"
 #include "common/metrics/registry.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/model_directory.h"
@@ -193,6 +194,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
+  AddProcessMetrics(registry);
   DrafterMetrics metrics(registry, loaded.config().name);
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-drafter", options.name,

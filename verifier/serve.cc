@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
+#include "common/metrics/process_metrics.h"
 #include "common/metrics/registry.h"
 #include "common/model/model_directory.h"
 #include "common/model/warm_up.h"
@@ -372,6 +373,7 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
   OUTRIDER_ASSIGN(const Access access, OpenAccess(options));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
+  AddProcessMetrics(registry);
   VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
   ExportCacheConfig(registry, loaded.config().name, loaded.model->page_tokens(),
                     loaded.model->total_pages());

@@ -23,6 +23,7 @@
 
 #include "common/base/mutex.h"
 #include "common/metrics/alias_view.h"
+#include "common/metrics/read_metrics.h"
 #include "common/net/listener.h"
 
 namespace outrider {
@@ -204,11 +205,16 @@ class MetricsExporter::Server {
 
 MetricsExporter::PageFn MetricsExporter::MetricsOf(MetricsRegistry& registry,
                                                    MetricAliases aliases) {
-  return [all = registry.registry_, view = MakeAliasView(registry.registry_, std::move(aliases))] {
-    std::vector<prometheus::MetricFamily> families = all->Collect();
-    std::vector<prometheus::MetricFamily> others = view->Collect();
-    families.insert(families.end(), std::make_move_iterator(others.begin()),
-                    std::make_move_iterator(others.end()));
+  const std::vector<std::shared_ptr<prometheus::Collectable>> sources = {
+      registry.registry_, MakeReadView(registry.read_),
+      MakeAliasView(registry.registry_, std::move(aliases))};
+  return [sources] {
+    std::vector<prometheus::MetricFamily> families;
+    for (const auto& source : sources) {
+      std::vector<prometheus::MetricFamily> some = source->Collect();
+      families.insert(families.end(), std::make_move_iterator(some.begin()),
+                      std::make_move_iterator(some.end()));
+    }
     return MetricsPage{.content_type = "text/plain; version=0.0.4; charset=utf-8",
                        .body = prometheus::TextSerializer().Serialize(families)};
   };

@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "common/base/check.h"
+#include "common/metrics/read_metrics.h"
 
 namespace outrider {
 namespace {
@@ -45,7 +46,8 @@ uint64_t Histogram::count() const { return histogram_->Collect().histogram.sampl
 
 double Histogram::sum() const { return histogram_->Collect().histogram.sample_sum; }
 
-MetricsRegistry::MetricsRegistry() : registry_(std::make_shared<prometheus::Registry>()) {}
+MetricsRegistry::MetricsRegistry()
+    : registry_(std::make_shared<prometheus::Registry>()), read_(std::make_shared<ReadMetrics>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 Counter MetricsRegistry::MakeCounter(const std::string& name, const std::string& help,
@@ -82,9 +84,20 @@ Histogram MetricsRegistry::MakeHistogram(const std::string& name, const std::str
   }));
 }
 
+void MetricsRegistry::AddCounter(const std::string& name, const std::string& help, ReadFn read,
+                                 const MetricLabels& labels) {
+  read_->Add({.name = name, .help = help, .labels = labels, .counter = true, .read = read});
+}
+
+void MetricsRegistry::AddGauge(const std::string& name, const std::string& help, ReadFn read,
+                               const MetricLabels& labels) {
+  read_->Add({.name = name, .help = help, .labels = labels, .counter = false, .read = read});
+}
+
 std::vector<std::string> MetricsRegistry::Names() const {
   std::vector<std::string> names;
   for (const prometheus::MetricFamily& family : registry_->Collect()) names.push_back(family.name);
+  for (const ReadMetrics::Metric& metric : read_->All()) names.push_back(metric.name);
   std::sort(names.begin(), names.end());
   return names;
 }

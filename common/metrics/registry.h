@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,6 +69,8 @@ class Histogram {
   prometheus::Histogram* histogram_;
 };
 
+class ReadMetrics;
+
 class MetricsRegistry {
  public:
   MetricsRegistry();
@@ -85,12 +88,21 @@ class MetricsRegistry {
   Histogram MakeHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& buckets, const MetricLabels& labels = {});
 
+  // Metrics without labels, or with constant ones, whose value `read` gives at each scrape. Thread
+  // of `read`: those that answer scrapes; it must not block. A name can be taken once.
+  using ReadFn = std::function<double()>;
+  void AddCounter(const std::string& name, const std::string& help, ReadFn read,
+                  const MetricLabels& labels = {});
+  void AddGauge(const std::string& name, const std::string& help, ReadFn read,
+                const MetricLabels& labels = {});
+
   // Every registered name, sorted.
   std::vector<std::string> Names() const;
 
  private:
   friend class MetricsExporter;
   const std::shared_ptr<prometheus::Registry> registry_;
+  const std::shared_ptr<ReadMetrics> read_;  // those of AddCounter and AddGauge
 };
 
 // Bounds from 1 ms to 1 min: the time of a request or one of its phases.

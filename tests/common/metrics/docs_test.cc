@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "common/metrics/process_metrics.h"
 #include "common/metrics/registry.h"
 #include "drafter/metrics.h"
 #include "verifier/engine/metrics.h"
@@ -34,7 +35,10 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   ExportCacheConfig(registry, "m", 16, 100);
   DrafterMetrics drafter(registry, "m");
   HttpMetrics(registry, "m").CountRequest("health", 200);
-  EXPECT_THAT(DocumentedNames(), ::testing::ElementsAreArray(registry.Names()));
+  AddProcessMetrics(registry);
+  std::set<std::string> documented = DocumentedNames();
+  documented.merge(DocumentedNames("process_"));
+  EXPECT_THAT(documented, ::testing::ElementsAreArray(registry.Names()));
 }
 
 TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {

@@ -1,9 +1,18 @@
 #include "common/metrics/registry.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "common/metrics/exporter.h"
+#include "common/metrics/process_metrics.h"
 
 namespace outrider {
 namespace {
@@ -28,6 +37,46 @@ TEST(MetricsRegistry, NamesAreSortedAndListedOncePerFamily) {
   registry.MakeCounter("outrider_b_total", "b", {{"kind", "two"}});
   EXPECT_THAT(registry.Names(),
               ::testing::ElementsAre("outrider_a", "outrider_b_total", "outrider_c_seconds"));
+}
+
+TEST(MetricsRegistry, ValuesCanBeReadAtEachScrape) {
+  MetricsRegistry registry;
+  double value = 1;
+  registry.AddGauge("outrider_z", "z", [&value] { return value; }, {{"kind", "one"}});
+  registry.AddCounter("outrider_a_total", "a", [] { return 7.0; });
+  EXPECT_THAT(registry.Names(), ::testing::ElementsAre("outrider_a_total", "outrider_z"));
+  const auto page = MetricsExporter::MetricsOf(registry);
+  EXPECT_THAT(page().body, ::testing::HasSubstr("outrider_z{kind=\"one\"} 1\n"));
+  value = 2;
+  EXPECT_THAT(page().body, ::testing::HasSubstr("outrider_z{kind=\"one\"} 2\n"));
+  EXPECT_THAT(page().body, ::testing::HasSubstr("# TYPE outrider_a_total counter\n"));
+}
+
+// Against what the system says by other ways.
+TEST(ProcessMetrics, SayWhatTheSystemSays) {
+  MetricsRegistry registry;
+  AddProcessMetrics(registry);
+  const auto value = [page = MetricsExporter::MetricsOf(registry)](const std::string& name) {
+    const std::string body = "\n" + page().body;
+    const size_t at = body.find("\n" + name + " ");
+    return at == std::string::npos ? NAN
+                                   : std::strtod(body.c_str() + at + name.size() + 2, nullptr);
+  };
+  EXPECT_GT(value("process_cpu_seconds_total"), 0);
+  EXPECT_GT(value("process_resident_memory_bytes"), 1e6);
+  EXPECT_GE(value("process_virtual_memory_bytes"), value("process_resident_memory_bytes"));
+  EXPECT_EQ(value("process_max_fds"), static_cast<double>(sysconf(_SC_OPEN_MAX)));
+  const double open = value("process_open_fds");
+  const int one = dup(STDIN_FILENO), two = dup(STDOUT_FILENO);
+  EXPECT_EQ(value("process_open_fds"), open + 2);
+  close(one);
+  close(two);
+  struct stat self {};
+  ASSERT_EQ(stat("/proc/self", &self), 0);  // made when the process started or was first looked at
+  const double start = value("process_start_time_seconds");
+  EXPECT_GT(start, 1.6e9);
+  EXPECT_LE(start, static_cast<double>(std::time(nullptr)) + 1);
+  EXPECT_LE(start, static_cast<double>(self.st_mtim.tv_sec) + 2);
 }
 
 TEST(MetricsRegistry, RegistriesShareNothing) {

@@ -219,7 +219,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
        {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
 
   signals.Wait();
-  Log(LogLevel::kInfo, "stopping");
+  Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signals.signal())}});
   attachments.Drain();
   links.Stop();
   loop.Stop();

@@ -291,9 +291,10 @@ class Services {
 
   // Opens the ports. `kv_bytes`: host memory that the target's cache may take.
   Status Start(const StopOnSignal& signals, int64_t kv_bytes);
-  // Waits for running requests up to the drain time, then ends the rest. Returns false if a text is
-  // still being tokenized: that thread holds a call, so nothing may be destroyed.
-  [[nodiscard]] bool Stop();
+  // Waits for running requests up to the drain time, then ends the rest. `signal`: that asked for
+  // it. Returns false if a text is still being tokenized: that thread holds a call, so nothing may
+  // be destroyed.
+  [[nodiscard]] bool Stop(int signal);
 
  private:
   const VerifierOptions& options_;
@@ -341,8 +342,9 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   return Status();
 }
 
-bool Services::Stop() {
-  Log(LogLevel::kInfo, "draining", {{"timeout_seconds", options_.drain_timeout_seconds}});
+bool Services::Stop(int signal) {
+  Log(LogLevel::kInfo, "draining",
+      {{"signal", SignalName(signal)}, {"timeout_seconds", options_.drain_timeout_seconds}});
   server_->SetServing(kGenerationService, false);
   server_->SetServing(kDraftingService, false);
   api_.Drain();
@@ -361,7 +363,7 @@ bool Services::Stop() {
     server_->Shutdown(kShutdownGrace);
     thread_.Stop();
   }
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended ? "true" : "false"}});
+  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended}});
   return texts_ended;
 }
 
@@ -389,7 +391,7 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
   Services services(options, access, loaded, registry, &metrics, exporter.get(), tracer.get());
   OUTRIDER_TRY(services.Start(signals, KvBytes(options.service, *loaded.model)));
   signals.Wait();
-  if (!services.Stop()) {
+  if (!services.Stop(signals.signal())) {
     if (tracer != nullptr) tracer->Close();
     std::_Exit(0);
   }

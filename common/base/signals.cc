@@ -40,6 +40,12 @@ void StopOnSignal::Take(int signal) {
   source_.request_stop();
 }
 
+std::string SignalName(int signal) {
+  if (signal == SIGTERM) return "SIGTERM";
+  if (signal == SIGINT) return "SIGINT";
+  return "signal " + std::to_string(signal);
+}
+
 void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 }  // namespace outrider

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <csignal>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 namespace outrider {
@@ -41,5 +42,8 @@ class StopOnSignal {
 
 // From now on, a peer that hangs up causes a failed write, not the end of the process.
 void IgnoreBrokenPipes();
+
+// "SIGTERM" or "SIGINT"; another number as "signal N".
+std::string SignalName(int signal);
 
 }  // namespace outrider

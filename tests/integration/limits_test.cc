@@ -378,8 +378,12 @@ std::string ControlCharacters(Target& target, int64_t) {
 
 const Cases kLogCases = {
     {"lines with the same message", Try{RepeatedLines}},
-    {"control characters (C0, DEL, C1, U+2028, U+2029), bytes that are no UTF-8",
+    {"control characters (C0, DEL, C1, U+2028, U+2029, turns of direction), bytes that are no UTF-8",
      Only{ControlCharacters}},
+    {"bytes of a line",
+     HeldBy{"tests/common/base/log_test.cc", "LongValuesAreCutSoThatAPipeTakesTheLineWhole"}},
+    {"lines that stderr has no room for",
+     HeldBy{"tests/integration/log_test.cc", "StallsNothingAndIsCounted"}},
 };
 
 // ---------------------------------------------------------------------------------------------

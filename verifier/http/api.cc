@@ -60,11 +60,10 @@ bool IsJson(const std::string& content_type) {
 struct HttpApi::Call {
   const Route* route = nullptr;
   uint64_t number = 0;
-  int64_t created = 0;      // Unix seconds
-  HttpHeaders headers;      // of every answer
-  bool has_prefix = false;  // among these is x-outrider-prefix, the client's
-  std::shared_ptr<RequestTrace> span;
-  std::optional<TraceLink> trace;
+  int64_t created = 0;                    // Unix seconds
+  HttpHeaders headers;                    // of every answer
+  bool has_prefix = false;                // among these is x-outrider-prefix, the client's
+  std::shared_ptr<RequestRecord> record;  // of a completion or chat; null before its admission
   std::string client;
   std::shared_ptr<HttpExchange> exchange;
   bool over = false;  // the client has gone, or was answered, before the engine got the request
@@ -201,28 +200,28 @@ void HttpApi::Work(const Route& route, HttpRequest request,
   Result<CallerKeys> caller =
       served_.tokens->Admit(request.authorization, request.client, request.peer);
   if (!caller.ok()) return Refuse(*call, caller.status());
-  // Spans begin here, so that unauthorized calls leave none.
+  // Records begin here, so that unauthorized calls leave none.
   if (route.kind == RouteKind::kCompletions || route.kind == RouteKind::kChat) {
-    Trace(*call, request, id);
+    Record(*call, request, id, caller->client);
   }
   call->client = std::move(caller->client);
   Queue(call, caller->turn, std::move(request.body));
 }
 
-void HttpApi::Trace(Call& call, const HttpRequest& request, const std::string& id) const {
-  RequestTrace::Started trace = RequestTrace::Start(served_.tracer, request.trace);
-  call.span = trace.span;
-  call.trace = trace.link;
-  if (call.span == nullptr) return;
+void HttpApi::Record(Call& call, const HttpRequest& request, const std::string& id,
+                     const std::string& client) const {
+  call.record = RequestRecord::Start(served_.tracer, request.trace,
+                                     {.id = id, .route = call.route->name, .client = client});
+  if (!call.record->is_traced()) return;
   const bool chat = call.route->kind == RouteKind::kChat;
-  call.span->Name(request.method + " " + request.path,
-                  {{"http.request.method", request.method},
-                   {"http.route", request.path},
-                   {"url.path", request.path},
-                   {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
-                   {"gen_ai.provider.name", "outrider"},
-                   {"gen_ai.request.model", served_.model.name},
-                   {"outrider.request_id", id}});
+  call.record->Name(request.method + " " + request.path,
+                    {{"http.request.method", request.method},
+                     {"http.route", request.path},
+                     {"url.path", request.path},
+                     {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
+                     {"gen_ai.provider.name", "outrider"},
+                     {"gen_ai.request.model", served_.model.name},
+                     {"outrider.request_id", id}});
 }
 
 void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body) {
@@ -239,7 +238,7 @@ void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, 
   call->exchange->OnGone([this, call, ticket = *ticket] {
     if (std::exchange(call->over, true)) return;
     workers_->Cancel(ticket);
-    EndSpan(*call, Status(Code::kCancelled, "the client has gone"), kClientGone);
+    EndRecord(*call, Status(Code::kCancelled, "the client has gone"), kClientGone);
     metrics_->CountRequest(call->route->name, kClientGone);
   });
 }
@@ -270,36 +269,38 @@ void HttpApi::Answer(Call& call, Result<std::string> body) {
 void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
   if (call.over) return;
   if (!parsed.ok()) return Refuse(call, parsed.status());
-  if (call.span != nullptr) call.span->Describe(parsed->prompts.front());
+  size_t prompt_tokens = 0;
   for (GenerationRequest& prompt : parsed->prompts) {
     prompt.client = call.client;
-    prompt.trace = call.trace;
+    prompt.trace = call.record->link();
+    prompt_tokens += prompt.prompt.size();
   }
   if (!call.has_prefix) {
     const auto name =
         PrefixNameOf(parsed->prompts.front().prompt, static_cast<size_t>(served_.page_tokens));
     if (name.has_value()) call.headers.emplace_back(kPrefixHeader, *name);
   }
+  call.record->Describe(parsed->prompts.front(), prompt_tokens);
   ApiAnswer answer(*parsed, served_.model, call.number, call.created);
   std::make_shared<HttpGeneration>(HttpGeneration::Parts{.intake = intake_,
                                                          .metrics = metrics_,
                                                          .route = call.route->name,
                                                          .headers = call.headers,
                                                          .pad_events = served_.pad_events,
-                                                         .trace = call.span},
+                                                         .record = call.record},
                                    std::move(parsed).value(), std::move(answer), call.exchange)
       ->Start();
 }
 
 void HttpApi::Refuse(const Call& call, const Status& status, std::optional<Duration> after) {
-  EndSpan(call, status, HttpCodeOf(status));
+  EndRecord(call, status, HttpCodeOf(status));
   metrics_->CountRequest(call.route->name, HttpCodeOf(status));
   call.exchange->Reply(ErrorReply(status, after, call.headers));
 }
 
-void HttpApi::EndSpan(const Call& call, const Status& status, int http_code) {
-  if (call.span == nullptr) return;
-  call.span->End(status, {{"http.response.status_code", int64_t{http_code}}});
+void HttpApi::EndRecord(const Call& call, const Status& status, int http_code) {
+  if (call.record == nullptr) return;
+  call.record->End(status, {{"http.response.status_code", int64_t{http_code}}});
 }
 
 }  // namespace outrider

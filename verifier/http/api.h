@@ -63,8 +63,9 @@ class HttpApi final : public HttpHandler {
   // A body on its way to a worker, and from there to the engine or back.
   struct Call;
   void Work(const Route& route, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
-  // Starts the span of a completion or chat.
-  void Trace(Call& call, const HttpRequest& request, const std::string& id) const;
+  // Starts the record of a completion or chat.
+  void Record(Call& call, const HttpRequest& request, const std::string& id,
+              const std::string& client) const;
   // Reads the body on one of the workers when it is `turn`'s turn, and continues on the exchange's
   // thread.
   void Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body);
@@ -74,7 +75,7 @@ class HttpApi final : public HttpHandler {
   void Answer(Call& call, Result<std::string> body);
   // `after`: when to try again, if that may help.
   void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
-  static void EndSpan(const Call& call, const Status& status, int http_code);
+  static void EndRecord(const Call& call, const Status& status, int http_code);
 
   const Served served_;
   Intake* intake_;

@@ -1,6 +1,5 @@
 #include "verifier/http/connection.h"
 
-#include <algorithm>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -18,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "verifier/engine/request_record.h"
+
 namespace outrider {
 namespace {
 
@@ -32,7 +33,6 @@ constexpr size_t kWatchBytes = 4096;
 // The most unparsed bytes that a connection holds. A client that sends more before its answer is
 // disconnected, since its presence could no longer be observed.
 constexpr size_t kMaxAheadBytes = 128 << 10;
-constexpr size_t kMaxIdBytes = 128;
 // How long a client may still send after the last answer, unread: closing at once would reset the
 // connection, and the answer with it.
 constexpr auto kLinger = std::chrono::seconds(2);
@@ -61,8 +61,7 @@ std::vector<std::string_view> ValuesOf(const http::request_header<>& message, co
 // A header that comes back with the answer; "" if it is not short and visible ASCII.
 std::string IdOf(const http::request_header<>& message, const char* name) {
   std::string id = Text(message[name]);
-  const bool visible = std::all_of(id.begin(), id.end(), [](char c) { return c > ' ' && c < 127; });
-  return visible && id.size() <= kMaxIdBytes ? id : std::string();
+  return IsRequestId(id) ? id : std::string();
 }
 
 HttpRequest HeadOf(const http::request_header<>& message) {

@@ -85,6 +85,7 @@ void HttpGeneration::SubmitOthers(int index) {
 
 void HttpGeneration::OnChunk(int index, Chunk chunk) {
   if (over_) return;
+  parts_.record->Add(chunk);
   SubmitOthers(index);
   const std::vector<std::string> events = answer_.Add(index, std::move(chunk));
   SendFrom(answer_.TakeEcho(index));
@@ -93,10 +94,10 @@ void HttpGeneration::OnChunk(int index, Chunk chunk) {
 
 void HttpGeneration::OnFinish(int index, const Summary& summary) {
   if (over_) return;
-  if (parts_.trace != nullptr) parts_.trace->Add(summary, index % request_.choices == 0);
+  parts_.record->Add(summary, index % request_.choices == 0);
   Send(answer_.Finish(index, summary));
   if (over_ || !answer_.complete()) return;
-  EndTrace(Status(), kOk);
+  EndRecord(Status(), kOk);
   if (request_.stream) {
     if (request_.include_usage) Send({answer_.UsageEvent()});
     Send({"[DONE]"});
@@ -153,7 +154,7 @@ void HttpGeneration::SendFrom(ApiAnswer::EventSource events) {
 
 void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after) {
   if (over_) return;
-  EndTrace(status, streaming_ ? kOk : HttpCodeOf(status));
+  EndRecord(status, streaming_ ? kOk : HttpCodeOf(status));
   CancelRest();
   if (streaming_) {
     Send({ErrorJson(status)});
@@ -169,15 +170,14 @@ void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after)
 
 void HttpGeneration::OnGone() {
   if (over_) return;
-  EndTrace(Status(Code::kCancelled, "the client has gone"), streaming_ ? kOk : kClientGone);
+  EndRecord(Status(Code::kCancelled, "the client has gone"), streaming_ ? kOk : kClientGone);
   CancelRest();
   over_ = true;
   if (!streaming_) parts_.metrics->CountRequest(parts_.route, kClientGone);
 }
 
-void HttpGeneration::EndTrace(const Status& status, int http_code) {
-  if (parts_.trace == nullptr) return;
-  parts_.trace->End(status, {{"http.response.status_code", int64_t{http_code}}});
+void HttpGeneration::EndRecord(const Status& status, int http_code) {
+  parts_.record->End(status, {{"http.response.status_code", int64_t{http_code}}});
 }
 
 void HttpGeneration::CancelRest() {

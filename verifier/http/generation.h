@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "verifier/engine/intake.h"
-#include "verifier/engine/request_trace.h"
+#include "verifier/engine/request_record.h"
 #include "verifier/engine/sink.h"
 #include "verifier/http/api_answer.h"
 #include "verifier/http/metrics.h"
@@ -26,7 +26,7 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
     std::string route;    // for metrics
     HttpHeaders headers;  // of every answer
     int pad_events = 0;   // events of a stream are padded to a multiple of this many bytes
-    std::shared_ptr<RequestTrace> trace;  // the request's span; null: not recorded
+    std::shared_ptr<RequestRecord> record;
   };
 
   HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
@@ -50,8 +50,8 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   void BeginEvents();
   // Sends the whole answer.
   void Reply();
-  // Ends the request's span, if it has one. `http_code`: of the answer.
-  void EndTrace(const Status& status, int http_code);
+  // Ends the request's record. `http_code`: of the answer.
+  void EndRecord(const Status& status, int http_code);
   // Cancels what the engine still has.
   void CancelRest();
 

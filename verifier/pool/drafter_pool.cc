@@ -29,6 +29,17 @@ DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
   return plan;
 }
 
+// For the log.
+const char* DescribeEnd(StreamEnd why) {
+  switch (why) {
+    case StreamEnd::kClosed: return "it closed its stream, as on SIGTERM";
+    case StreamEnd::kGone: return "the connection broke: the process or the network is gone";
+    case StreamEnd::kProtocolError: return "what it sent broke the protocol; its stream was closed";
+    case StreamEnd::kOverload: return "too many messages waited for it; its stream was closed";
+  }
+  return "";
+}
+
 }  // namespace
 
 DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& distribution_limits,
@@ -198,15 +209,19 @@ void DrafterPool::Leave(uint64_t id) {
   translators_.erase(id);
   const auto it = drafters_.find(id);
   if (it == drafters_.end()) return;
-  Log(LogLevel::kWarning, "drafter left",
-      {{"drafter", it->second.hello.name}, {"sessions", assignments_.CountOf(id)}});
+  leaving_[id] = {.name = it->second.hello.name, .sessions = assignments_.CountOf(id)};
   Drop(id);
-  leaving_.insert(id);
 }
 
 void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
   Leave(id);
-  if (leaving_.erase(id) == 0 || metrics_ == nullptr) return;
+  const auto left = leaving_.extract(id);
+  if (left.empty()) return;
+  Log(LogLevel::kWarning, "drafter left",
+      {{"drafter", left.mapped().name},
+       {"sessions", left.mapped().sessions},
+       {"reason", DescribeEnd(why)}});
+  if (metrics_ == nullptr) return;
   switch (why) {
     case StreamEnd::kClosed: return metrics_->drafters_left_closed.Increment();
     case StreamEnd::kGone: return metrics_->drafters_left_gone.Increment();

@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -178,7 +177,12 @@ class DrafterPool final : public DraftSource {
   Assignments assignments_;
   Time next_awaited_trial_;
   RequestLoad load_;            // as TellDemand was told last
-  std::set<uint64_t> leaving_;  // gone, for a reason not known yet
+  // A drafter that is gone, for a reason not known yet.
+  struct Leaving {
+    std::string name;
+    int sessions = 0;  // that it held
+  };
+  std::map<uint64_t, Leaving> leaving_;
 };
 
 }  // namespace outrider

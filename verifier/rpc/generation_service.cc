@@ -10,8 +10,7 @@
 #include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
-#include "verifier/engine/request_trace.h"
-#include "verifier/rpc/call_trace.h"
+#include "verifier/rpc/call_record.h"
 #include "verifier/rpc/generation_wire.h"
 #include "verifier/rpc/padding.h"
 
@@ -85,8 +84,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   struct About {
     CallerKeys caller;
     std::optional<Time> deadline;
-    std::optional<TraceLink> trace;
-    std::shared_ptr<RequestTrace> span;  // may be null
+    std::shared_ptr<RequestRecord> record;
   };
 
   GenerateCall(GenerateStream* reactor, grpc::CallbackServerContext* context, Intake* intake)
@@ -95,6 +93,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
         intake_(intake),
         stream_(std::make_shared<GenerateSink>(reactor, kMaxQueuedChunks)) {}
 
+  uint64_t id() const { return id_; }
   GenerateSink& stream() { return *stream_; }
 
   // Call before Queue or Prepare.
@@ -105,7 +104,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
   }
 
   void Reject(const Status& status, std::optional<Duration> after = std::nullopt) {
-    EndSpan(about_.span, status);
+    EndRecord(*about_.record, status);
     stream_->Close(ToGrpc(status), [&] {
       if (after.has_value()) AddPushback(context_, *after);
     });
@@ -135,10 +134,10 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
       status = CompileGrammar(served.grammars, &*request).Annotate("sampling.structured_output");
     }
     if (!status.ok()) return Reject(status);
-    if (about_.span != nullptr) about_.span->Describe(*request);
+    about_.record->Describe(*request, request->prompt.size());
     request->deadline = about_.deadline;
     request->client = about_.caller.client;
-    request->trace = about_.trace;
+    request->trace = about_.record->link();
     MutexLock lock(mu_);
     if (gone_) return Reject(Status(Code::kCancelled, "the client has gone"));
     submitted_ = true;
@@ -154,14 +153,17 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     gone_ = true;
     if (!submitted_) return;  // rejected, or a worker has it and closes the stream
     // Closes the stream of a request that never reached the engine.
-    intake_->Cancel(id_, [stream = stream_] { stream->Close(grpc::Status::CANCELLED); });
+    intake_->Cancel(id_, [record = about_.record, stream = stream_] {
+      EndRecord(*record, Status(Code::kCancelled, "the client has gone"));
+      stream->Close(grpc::Status::CANCELLED);
+    });
   }
 
  private:
   void Submit(GenerationRequest request) {
     intake_->Submit(
         id_, std::move(request),
-        Traced(std::make_shared<StreamedGeneration>(stream_, writes_, pad_), about_.span),
+        Recorded(std::make_shared<StreamedGeneration>(stream_, writes_, pad_), about_.record),
         [self = shared_from_this()](const Status& status, std::optional<Duration> after) {
           self->Reject(status, after);
         });
@@ -277,20 +279,23 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate
     grpc::CallbackServerContext* context, CallerKeys caller, v1::GenerateRequest request) {
   auto* reactor = new GenerateReactor(context, intake_, served_.text_workers);
   GenerateCall& call = reactor->call();
-  auto [span, link] = RequestTrace::Start(served_.tracer, TraceOf(*context));
-  if (span != nullptr) {
-    span->Name("outrider.v1.Generation/Generate", {{"rpc.system", "grpc"},
-                                                   {"rpc.service", "outrider.v1.Generation"},
-                                                   {"rpc.method", "Generate"},
-                                                   {"gen_ai.operation.name", "text_completion"},
-                                                   {"gen_ai.provider.name", "outrider"},
-                                                   {"gen_ai.request.model", served_.config.name}});
+  std::string id = RequestIdOf(*context);
+  if (id.empty()) id = std::to_string(call.id());
+  auto record =
+      RequestRecord::Start(served_.tracer, TraceOf(*context),
+                           {.id = std::move(id), .route = "Generate", .client = caller.client});
+  if (record->is_traced()) {
+    record->Name("outrider.v1.Generation/Generate",
+                 {{"rpc.system", "grpc"},
+                  {"rpc.service", "outrider.v1.Generation"},
+                  {"rpc.method", "Generate"},
+                  {"gen_ai.operation.name", "text_completion"},
+                  {"gen_ai.provider.name", "outrider"},
+                  {"gen_ai.request.model", served_.config.name}});
   }
-  call.Begin({.caller = std::move(caller),
-              .deadline = DeadlineOf(*context),
-              .trace = std::move(link),
-              .span = std::move(span)},
-             writes_, served_.pad_responses);
+  call.Begin(
+      {.caller = std::move(caller), .deadline = DeadlineOf(*context), .record = std::move(record)},
+      writes_, served_.pad_responses);
   // What follows takes time proportional to the message, so its sizes are checked first.
   if (const Status fits = CheckSizes(request, served_.limits); !fits.ok()) {
     call.Reject(fits);

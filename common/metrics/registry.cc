@@ -103,11 +103,20 @@ std::vector<std::string> MetricsRegistry::Names() const {
 }
 
 std::vector<double> RequestSecondsBuckets() {
-  return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+  return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+          1,     2.5,    5,     10,   30,    60,   120, 300,  600};
 }
 
 std::vector<double> StepSecondsBuckets() {
   return {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5};
+}
+
+std::vector<double> TokenCountBuckets() {
+  std::vector<double> bounds;
+  for (double decade = 1; decade <= 100'000; decade *= 10) {
+    for (const double step : {1, 2, 5}) bounds.push_back(step * decade);
+  }
+  return bounds;
 }
 
 std::vector<double> RowCountBuckets() { return {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}; }

@@ -105,10 +105,12 @@ class MetricsRegistry {
   const std::shared_ptr<ReadMetrics> read_;  // those of AddCounter and AddGauge
 };
 
-// Bounds from 1 ms to 1 min: the time of a request or one of its phases.
+// Bounds from 1 ms to 10 min: the time of a request or one of its phases.
 std::vector<double> RequestSecondsBuckets();
 // Bounds from 0.1 ms to 5 s: the time of a forward pass or a token.
 std::vector<double> StepSecondsBuckets();
+// Bounds 1, 2, 5, 10, 20 and so on up to half a million: tokens of a request.
+std::vector<double> TokenCountBuckets();
 // Powers of two from 1 to 1024: token rows of a forward pass.
 std::vector<double> RowCountBuckets();
 

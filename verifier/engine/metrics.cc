@@ -36,6 +36,22 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       request_decode_time_seconds(registry.MakeHistogram(
           "outrider_request_decode_time_seconds", "From a request's first token to its last one",
           RequestSecondsBuckets(), {{"model_name", model_name}})),
+      request_inference_time_seconds(registry.MakeHistogram(
+          "outrider_request_inference_time_seconds", "From a request's admission to its end",
+          RequestSecondsBuckets(), {{"model_name", model_name}})),
+      request_time_per_output_token_seconds(
+          registry.MakeHistogram("outrider_request_time_per_output_token_seconds",
+                                 "A finished request's decode time over its tokens after the first",
+                                 StepSecondsBuckets(), {{"model_name", model_name}})),
+      request_prompt_tokens(registry.MakeHistogram(
+          "outrider_request_prompt_tokens", "Prompt tokens of a finished request",
+          TokenCountBuckets(), {{"model_name", model_name}})),
+      request_generation_tokens(registry.MakeHistogram(
+          "outrider_request_generation_tokens", "Tokens produced by a finished request",
+          TokenCountBuckets(), {{"model_name", model_name}})),
+      request_params_max_tokens(registry.MakeHistogram(
+          "outrider_request_params_max_tokens", "max_tokens of finished requests that set it",
+          TokenCountBuckets(), {{"model_name", model_name}})),
       num_requests_running(registry.MakeGauge("outrider_num_requests_running", "Admitted requests",
                                               {{"model_name", model_name}})),
       num_requests_waiting(registry.MakeGauge("outrider_num_requests_waiting",

@@ -23,6 +23,13 @@ struct VerifierMetrics {
   Histogram request_queue_time_seconds;
   Histogram request_prefill_time_seconds;
   Histogram request_decode_time_seconds;
+  Histogram request_inference_time_seconds;  // admission to end
+  // decode time over the tokens after the first; only of requests that have such tokens
+  Histogram request_time_per_output_token_seconds;
+  // Of each request, in tokens.
+  Histogram request_prompt_tokens;
+  Histogram request_generation_tokens;
+  Histogram request_params_max_tokens;  // only if the request names it
 
   Gauge num_requests_running;
   Gauge num_requests_waiting;

@@ -89,6 +89,16 @@ void MetricsObserver::OnEnded(const Session& session, const Status& status, Time
   metrics_.e2e_request_latency_seconds.Observe(Seconds(now - session.times.submitted));
   metrics_.request_prefill_time_seconds.Observe(summary.prefill_seconds);
   metrics_.request_decode_time_seconds.Observe(summary.decode_seconds);
+  metrics_.request_inference_time_seconds.Observe(summary.prefill_seconds + summary.decode_seconds);
+  if (summary.completion_tokens > 1) {
+    metrics_.request_time_per_output_token_seconds.Observe(summary.decode_seconds /
+                                                           (summary.completion_tokens - 1));
+  }
+  metrics_.request_prompt_tokens.Observe(summary.prompt_tokens);
+  metrics_.request_generation_tokens.Observe(summary.completion_tokens);
+  if (session.request.max_tokens.has_value()) {
+    metrics_.request_params_max_tokens.Observe(*session.request.max_tokens);
+  }
 }
 
 void MetricsObserver::OnStepEnd(const EngineLevels& levels, std::optional<double> forward_seconds,

@@ -64,6 +64,24 @@ TEST_F(MetricsObserverTest, CountsARequestsLife) {
   EXPECT_THAT(metrics_.e2e_request_latency_seconds.sum(), DoubleEq(6));
   EXPECT_THAT(metrics_.request_prefill_time_seconds.sum(), DoubleEq(2));
   EXPECT_THAT(metrics_.request_decode_time_seconds.sum(), DoubleEq(3));
+  EXPECT_THAT(metrics_.request_inference_time_seconds.sum(), DoubleEq(5));
+}
+
+TEST_F(MetricsObserverTest, ObservesEachRequestsTokens) {
+  session_.summary.prompt_tokens = 11;
+  session_.summary.completion_tokens = 1;
+  session_.summary.decode_seconds = 0;
+  observer_.OnEnded(session_, Status(), clock_.Now());
+  EXPECT_EQ(metrics_.request_time_per_output_token_seconds.count(), 0u) << "one token, no time";
+  EXPECT_EQ(metrics_.request_params_max_tokens.count(), 0u) << "it set none";
+  session_.request.max_tokens = 20;
+  session_.summary.completion_tokens = 5;
+  session_.summary.decode_seconds = 2;
+  observer_.OnEnded(session_, Status(), clock_.Now());
+  EXPECT_THAT(metrics_.request_time_per_output_token_seconds.sum(), DoubleEq(0.5));
+  EXPECT_THAT(metrics_.request_prompt_tokens.sum(), DoubleEq(22));
+  EXPECT_THAT(metrics_.request_generation_tokens.sum(), DoubleEq(6));
+  EXPECT_THAT(metrics_.request_params_max_tokens.sum(), DoubleEq(20));
 }
 
 TEST_F(MetricsObserverTest, CancelledRequestsHaveNoTimes) {

@@ -235,6 +235,8 @@ class Services {
            Tracer* tracer)
       : options_(options),
         access_(access),
+        loaded_(loaded),
+        metrics_(metrics),
         exporter_(exporter),
         http_metrics_(registry, loaded.config().name),
         pool_(IdentityOf(loaded), options.distribution_limits, metrics, &clock_,
@@ -276,17 +278,6 @@ class Services {
               .cors_origin = options.http_cors},
              &intake_, &text_workers_, &http_metrics_) {
     pool_.set_consumer(&engine_.draft_consumer());
-    if (exporter == nullptr) return;
-    board_.emplace(
-        StatusBoard::Watched{
-            .engine = &engine_, .pool = &pool_, .metrics = metrics, .thread = &thread_},
-        StatusHistory::Served{.model = loaded.config().name,
-                              .version = kVersion,
-                              .policy = options.policy,
-                              .arms = ArmNames(options.engine)});
-    board_->ServeOn(*exporter);
-    if (prefixes_ == nullptr) return;
-    ServePrefixPage(*exporter, loaded.config().name, loaded.model->page_tokens(), prefixes_);
   }
 
   // Opens the ports. `kv_bytes`: host memory that the target's cache may take.
@@ -299,6 +290,8 @@ class Services {
  private:
   const VerifierOptions& options_;
   const Access& access_;
+  const Loaded& loaded_;
+  VerifierMetrics* const metrics_;
   MetricsExporter* const exporter_;
   const SteadyClock clock_;
   HttpServer http_;  // before the engine: sessions hold its exchanges
@@ -332,6 +325,20 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
         &api_));
   }
   demand_.emplace(&engine_, &pool_, &thread_);
+  if (exporter_ != nullptr) {
+    board_.emplace(
+        StatusBoard::Watched{
+            .engine = &engine_, .pool = &pool_, .metrics = metrics_, .thread = &thread_},
+        StatusHistory::Served{.model = loaded_.config().name,
+                              .version = kVersion,
+                              .policy = options_.policy,
+                              .arms = ArmNames(options_.engine),
+                              .port = server_->port()});
+    board_->ServeOn(*exporter_);
+    if (prefixes_ != nullptr) {
+      ServePrefixPage(*exporter_, loaded_.config().name, loaded_.model->page_tokens(), prefixes_);
+    }
+  }
   server_->SetServing(kGenerationService, true);
   server_->SetServing(kDraftingService, true);
   Log(LogLevel::kInfo, "serving",

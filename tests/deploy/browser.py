@@ -33,6 +33,7 @@ class Page(html.parser.HTMLParser):
         self.hidden = set()
         self.elements = {}
         self.handlers = []
+        self.links = []
         self.open = []
         self.feed(dom)
 
@@ -40,6 +41,8 @@ class Page(html.parser.HTMLParser):
         attrs = dict(attrs)
         self.elements[tag] = self.elements.get(tag, 0) + 1
         self.handlers += [name for name in attrs if name.startswith("on")]
+        if tag == "a":
+            self.links.append(attrs.get("href"))
         name = attrs.get("id") or ("title" if tag == "title" else None)
         if name:
             self.text[name] = ""
@@ -59,6 +62,6 @@ class Page(html.parser.HTMLParser):
                 self.text[name] += data
 
 
-def dump(folder, url):
-    dom, console = run(folder, url, "--dump-dom")
+def dump(folder, url, *flags):
+    dom, console = run(folder, url, "--dump-dom", *flags)
     return Page(dom), console

@@ -65,13 +65,19 @@ def numbers_in(text):
     return [float(n.replace(",", "")) for n in re.findall(r"[\d,]+(?:\.\d+)?", text)]
 
 
-def check_without_drafters(folder, port):
+def check_without_drafters(folder, port, grpc):
     page, console = browser.dump(folder, f"http://127.0.0.1:{port}/status")
     assert not console, console
     assert page.text["state"] == "serving", page.text["state"]
     assert "alarm" in page.hidden, page.text["alarm"]
     assert "No drafter is attached" in page.text["drafters"], page.text["drafters"]
+    assert f"--verifier 127.0.0.1:{grpc}" in page.text["drafters"], page.text["drafters"]
+    assert "start" not in page.hidden, "nothing says what to do first"
+    assert f"outrider generate --verifier 127.0.0.1:{grpc}" in page.text["start"], page.text["start"]
     assert page.text["sessions"] == "0 running", page.text["sessions"]
+    for target in ("metrics", "status.json"):
+        assert target in page.links, page.links
+        assert fetch(port, "/" + target)[0] == 200, target
     assert page.text["model"] == "target", page.text["model"]
 
 
@@ -97,7 +103,11 @@ def check_under_load(folder, port):
     assert re.fullmatch(r"× \d+\.\d\d|about 1", text["gain"]), (text["gain"], text["gain-note"])
     assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d over plain decoding", text["gain-note"]), text["gain-note"]
     assert "decode" in text["oldest"], text["oldest"]
-    for plot in ("speed-plot", "position-plot", "arm-plot", "session-plot"):
+    assert "start" in page.hidden, "requests have come"
+    assert re.fullmatch(r"[\d.,]+ ms", text["first"]), text["first"]
+    assert "ms between tokens" in text["first-note"], text["first-note"]
+    assert re.search(r"\d failed or cancelled · \d+ refused · \d+ finished", text["failed-note"]), text["failed-note"]
+    for plot in ("speed-plot", "position-plot", "arm-plot", "session-plot", "first-plot", "next-plot", "request-plot"):
         assert text[plot], f"{plot} is empty"
 
 
@@ -107,19 +117,21 @@ def check_that_nothing_private_is_there(port, prompts):
         assert private not in body, f"{private}: clients and texts are nobody's business"
 
 
-class DeafVerifier(http.server.BaseHTTPRequestHandler):
-    """Has the page, but no numbers any more."""
+class StandIn(http.server.BaseHTTPRequestHandler):
+    """Has the verifier's page, with a script of the test's after it, and numbers that do not change, or none."""
 
-    page = None
+    page, script, status = "", "", None
 
     def do_GET(self):
-        if self.path != "/status":
+        if self.path == "/status":
+            body, kind = self.page.replace("</body>", f"<script>{self.script}</script></body>"), "text/html"
+        elif self.status is not None:
+            body, kind = json.dumps(self.status), "application/json"
+        else:
             self.close_connection = True
             return
-        _, headers, body = self.page
         self.send_response(200)
-        for name in ("Content-Type", "Content-Security-Policy"):
-            self.send_header(name, headers[name])
+        self.send_header("Content-Type", kind + "; charset=utf-8")
         self.end_headers()
         self.wfile.write(body.encode())
 
@@ -127,15 +139,73 @@ class DeafVerifier(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def check_unreachable(folder, page):
-    DeafVerifier.page = page
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), DeafVerifier) as server:
+def show(folder, page, *flags, status=None, script=""):
+    """The page as a browser shows it, from a stand-in for the verifier."""
+    handler = type("Handler", (StandIn,), {"page": page, "script": script, "status": status})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        shown, _ = browser.dump(folder, f"http://127.0.0.1:{server.server_address[1]}/status")
+        shown, console = browser.dump(folder, f"http://127.0.0.1:{server.server_address[1]}/status", *flags)
         server.shutdown()
+    return shown, console
+
+
+def check_unreachable(folder, page):
+    shown, _ = show(folder, page)
     assert "alarm" not in shown.hidden, "the alarm is hidden"
     assert "cannot be reached" in shown.text["alarm"], shown.text["alarm"]
     assert "stale" in shown.classes["board"], shown.classes["board"]
+
+
+# Once the page is drawn: points at the middle of the chart of speed, shows the last hour, and measures.
+MEASURE = """
+setTimeout(() => {
+  const note = (id, text) => { const p = document.createElement("p"); p.id = id; p.textContent = text; document.body.append(p); };
+  const point = (id, share) => {
+    const plot = document.getElementById(id), box = plot.getBoundingClientRect();
+    plot.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + share * box.width, clientY: box.top + 9, bubbles: true}));
+    return document.getElementById("tip").hidden ? "hidden" : document.getElementById("tip").textContent;
+  };
+  note("tip-speed", point("speed-plot", 0.99));
+  note("tip-position", point("position-plot", 0.2));
+  document.getElementById("position-plot").dispatchEvent(new PointerEvent("pointerleave"));
+  note("tip-left", String(document.getElementById("tip").hidden));
+  document.getElementById("span-hour").click();
+  note("hour", document.getElementById("speed-plot").textContent);
+  note("tip-hour", point("speed-plot", 0.99));
+  const names = [...document.querySelectorAll("td.name, h1 span")].filter((node) => node.textContent);
+  note("lines", names.map((node) => {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    return new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size;
+  }).join(" "));
+  note("titles", [...document.querySelectorAll("td.name")].every((node) => node.title === node.textContent) ? "whole" : "cut");
+  note("width", `${document.documentElement.scrollWidth} of ${innerWidth}`);
+}, 2000);
+"""
+
+
+def check_details(folder, page, status):
+    """Values under the pointer, the last hour, and a narrow window, with names longer than that."""
+    status = json.loads(json.dumps(status))
+    long = "meta-llama/Llama-3.3-70B-Instruct-" + "x" * 60
+    status["model"] = long
+    status["drafters"] = [{**status["drafters"][0], "name": long, "model": long}]
+    last = {**status["history"][-1], "tokens_per_second": 123, "plain_tokens_per_second": 61.5, "seconds": 1}
+    status["history"] = [*status["history"][:-1], last]
+    status["hour"] = [{**last, "seconds": 30, "tokens_per_second": 321}] * 120
+    status["accepted_by_position"] = [0.75, 0.5, 0.25, 0.125]
+    shown, console = show(folder, page, "--window-size=400,900", status=status, script=MEASURE)
+    assert not console, console
+    text = shown.text
+    assert text["tip-speed"] == "nowtokens a second: 123without drafts: ≈ 61.5", text["tip-speed"]
+    assert "accepted: 75 %" in text["tip-position"], text["tip-position"]
+    assert text["tip-left"] == "true", "the values stay when the pointer has left"
+    assert "1 h ago" in text["hour"] and "2 min ago" not in text["hour"], text["hour"]
+    assert "tokens a second: 321" in text["tip-hour"], text["tip-hour"]
+    assert set(text["lines"].split()) == {"1"}, f"lines of the names: {text['lines']}"
+    assert text["titles"] == "whole", "a name that is cut has no title"
+    wide, window = (int(n) for n in text["width"].split(" of "))
+    assert window <= 500 and wide <= window, f"the page is wider than its window: {text['width']}"
 
 
 def main():
@@ -159,7 +229,7 @@ def main():
         address = "127.0.0.1:" + re.search(r" port=(\d+)", verifier.line).group(1)
         check_headers(port)
         await_status(port, "two looks", lambda s: len(s["history"]) >= 1)
-        check_without_drafters(folder, port)
+        check_without_drafters(folder, port, int(address.rsplit(":", 1)[1]))
 
         processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
                                     address, "--metrics", "", "--name", NAME], await_line=" attached ")
@@ -174,7 +244,9 @@ def main():
         check_under_load(folder, port)
         check_that_nothing_private_is_there(
             port, [json.loads(line)["prompt"] for line in prompts.read_text().splitlines()])
-        check_unreachable(folder, fetch(port, "/status"))
+        page = fetch(port, "/status")[2]
+        check_unreachable(folder, page)
+        check_details(folder, page, json.loads(fetch(port, "/status.json")[2]))
     print("the page shows what the verifier does")
 
 

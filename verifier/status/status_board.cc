@@ -20,6 +20,31 @@ const Headers& CommonHeaders() {
 
 }  // namespace
 
+void StatusBoard::Seen::Leave(StatusSample sample, StatusNow now) {
+  MutexLock lock(mail_mu_);
+  if (mail_.size() < kMaxMail) mail_.emplace_back(std::move(sample), std::move(now));
+}
+
+void StatusBoard::Seen::TakeMail() {
+  std::vector<std::pair<StatusSample, StatusNow>> mail;
+  {
+    MutexLock lock(mail_mu_);
+    mail.swap(mail_);
+  }
+  for (auto& [sample, now] : mail) history_.Add(std::move(sample), std::move(now));
+}
+
+void StatusBoard::Seen::Collect() {
+  MutexLock lock(mu_);
+  TakeMail();
+}
+
+std::string StatusBoard::Seen::ToJson(Time now) {
+  MutexLock lock(mu_);
+  TakeMail();
+  return history_.ToJson(now);
+}
+
 StatusBoard::StatusBoard(const Watched& watched, StatusHistory::Served served)
     : watched_(watched),
       seen_(std::make_shared<Seen>(std::move(served), std::chrono::steady_clock::now())),
@@ -40,13 +65,13 @@ void StatusBoard::Run() {
                   .drafters = w.pool->Snapshot(),
                   .faults = FaultsOf(*w.metrics)};
     StatusSample sample = SampleOf(std::chrono::steady_clock::now(), now.engine, *w.metrics);
-    MutexLock lock(seen->mu);
-    seen->history.Add(std::move(sample), std::move(now));
+    seen->Leave(std::move(sample), std::move(now));
   };
   Time next = std::chrono::steady_clock::now();
   while (true) {
     // If the engine is too busy to take the task, the page shows that.
     (void)watched_.thread->TryPost(look);
+    seen_->Collect();
     next += watched_.every;
     MutexLock lock(mu_);
     while (!stopping_ && lock.WaitUntil(stopped_, next) != std::cv_status::timeout) {
@@ -64,10 +89,9 @@ void StatusBoard::ServeOn(MetricsExporter& exporter) const {
                        .body = std::string(StatusPageHtml())};
   });
   exporter.AddPage("/status.json", [seen = seen_] {
-    MutexLock lock(seen->mu);
     return MetricsPage{.content_type = "application/json",
                        .headers = CommonHeaders(),
-                       .body = seen->history.ToJson(std::chrono::steady_clock::now())};
+                       .body = seen->ToJson(std::chrono::steady_clock::now())};
   });
 }
 

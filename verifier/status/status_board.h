@@ -2,14 +2,19 @@
 // the metrics port, which is for operators and not for clients.
 //
 // It samples through the engine thread's inbox and never waits for it: the page gets the last
-// sample, with its age.
+// sample, with its age. Nor does the engine wait for a page: it leaves a sample in a mailbox, whose
+// lock is held for no longer than that, and the JSON is made from a history that the engine does
+// not touch.
 //
 // Owner: main, between the engine's thread and the exporter's end. Thread: has its own.
 #pragma once
 
 #include <condition_variable>
 #include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -43,10 +48,25 @@ class StatusBoard {
 
  private:
   // Shared with running tasks and the pages.
-  struct Seen {
-    Seen(StatusHistory::Served served, Time started) : history(std::move(served), started) {}
-    Mutex mu;
-    StatusHistory history OUTRIDER_GUARDED_BY(mu);
+  class Seen {
+   public:
+    Seen(StatusHistory::Served served, Time started) : history_(std::move(served), started) {}
+    // Thread: the engine thread.
+    void Leave(StatusSample sample, StatusNow now) OUTRIDER_EXCLUDES(mail_mu_);
+    // Adds to the history what was left since the last call.
+    void Collect() OUTRIDER_EXCLUDES(mu_);
+    std::string ToJson(Time now) OUTRIDER_EXCLUDES(mu_);
+
+   private:
+    // More than ever wait, as the board collects them; older ones are kept.
+    static constexpr size_t kMaxMail = 16;
+
+    void TakeMail() OUTRIDER_REQUIRES(mu_);
+
+    Mutex mail_mu_;
+    std::vector<std::pair<StatusSample, StatusNow>> mail_ OUTRIDER_GUARDED_BY(mail_mu_);
+    Mutex mu_;
+    StatusHistory history_ OUTRIDER_GUARDED_BY(mu_);
   };
   void Run() OUTRIDER_EXCLUDES(mu_);
 

@@ -11,7 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kSamples = 121;       // one per second: two minutes between the first and the last
+constexpr size_t kSamples = 121;      // one per second: two minutes between the first and the last
+constexpr size_t kHourSamples = 121;  // one every kHourStep: an hour between the first and the last
+constexpr Duration kHourStep = std::chrono::seconds(30);
 constexpr size_t kShownSessions = 20;  // the oldest ones
 
 // Relative error of the estimated plain decoding time, for rounds that drafts touched
@@ -73,6 +75,14 @@ Json Interval(const StatusSample& from, const StatusSample& to) {
       {"plain_tokens_per_second",
        Rounded(tokens_per_second * Ratio(to.round_seconds - from.round_seconds,
                                          to.round_seconds_if_plain - from.round_seconds_if_plain))},
+      {"seconds", Rounded(seconds)},
+      {"first_token_ms", Rounded(1e3 * Ratio(to.first_token_seconds - from.first_token_seconds,
+                                             to.first_tokens - from.first_tokens))},
+      {"next_token_ms", Rounded(1e3 * Ratio(to.next_token_seconds - from.next_token_seconds,
+                                            to.next_tokens - from.next_tokens))},
+      {"finished", to.finished - from.finished},
+      {"failed", to.failed - from.failed},
+      {"refused", to.refused - from.refused},
       {"running", to.running},
       {"waiting", to.waiting},
       {"kv_requests", Rounded(to.kv_requests)},
@@ -149,10 +159,25 @@ Json WindowJson(const StatusSample& first, const StatusSample& last, const Speed
        Rounded(drafts > 0 ? 1 + (last.accepted - first.accepted) / drafts : 0)},
       {"tokens_per_second",
        Rounded(Ratio(last.tokens - first.tokens, Seconds(last.at - first.at)))},
+      {"first_token_ms", Rounded(1e3 * Ratio(last.first_token_seconds - first.first_token_seconds,
+                                             last.first_tokens - first.first_tokens))},
+      {"next_token_ms", Rounded(1e3 * Ratio(last.next_token_seconds - first.next_token_seconds,
+                                            last.next_tokens - first.next_tokens))},
+      {"finished", last.finished - first.finished},
+      {"failed", last.failed - first.failed},
+      {"refused", last.refused - first.refused},
       {"round_seconds", Rounded(speedup.seconds)},
       {"speedup", Rounded(speedup.ratio)},
       {"speedup_error", Rounded(speedup.error)},
       {"about_one", speedup.IsAboutOne()}};
+}
+
+Json HistoryJson(const std::deque<StatusSample>& samples) {
+  Json history = Json::array();
+  for (size_t i = 1; i < samples.size(); ++i) {
+    history.push_back(Interval(samples[i - 1], samples[i]));
+  }
+  return history;
 }
 
 // The share of drafted rounds that accepted each position, up to the last visible one.
@@ -191,6 +216,16 @@ StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetri
       .waiting = engine.waiting,
       .kv_requests = metrics.kv_cache_requests_perc.value(),
       .tokens = metrics.generation_tokens_total.value(),
+      .finished = metrics.request_success_stop.value() + metrics.request_success_length.value(),
+      .failed = metrics.request_success_abort.value(),
+      .refused = metrics.requests_refused_queue_full.value() +
+                 metrics.requests_refused_client_share.value() +
+                 metrics.requests_refused_draining.value() +
+                 metrics.requests_refused_tokenizer_queue.value(),
+      .first_tokens = static_cast<double>(metrics.time_to_first_token_seconds.count()),
+      .first_token_seconds = metrics.time_to_first_token_seconds.sum(),
+      .next_tokens = static_cast<double>(metrics.inter_token_latency_seconds.count()),
+      .next_token_seconds = metrics.inter_token_latency_seconds.sum(),
       .drafts = metrics.spec_decode_num_drafts_total.value(),
       .drafted = metrics.spec_decode_num_draft_tokens_total.value(),
       .accepted = metrics.spec_decode_num_accepted_tokens_total.value(),
@@ -213,25 +248,32 @@ StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetri
 }
 
 std::vector<StatusFault> FaultsOf(const VerifierMetrics& m) {
-  return {{"drafts that did not come in time", m.draft_timeouts_total.value()},
-          {"draft tokens that came too late", m.draft_tokens_late_total.value()},
-          {"sessions moved to another drafter", m.sessions_moved_total.value()},
-          {"drafters lost", m.drafters_left_gone.value()},
-          {"drafters closed for a protocol error or a flood",
-           m.drafters_left_protocol_error.value() + m.drafters_left_overload.value()},
-          {"drafters refused", m.drafters_refused_total.value()},
-          {"requests refused, the queue full",
-           m.requests_refused_queue_full.value() + m.requests_refused_client_share.value()},
-          {"requests refused, draining", m.requests_refused_draining.value()},
-          {"requests cancelled or failed", m.request_success_abort.value()},
-          {"requests preempted for want of pages", m.num_preemptions_total.value()},
-          {"trace spans lost", m.trace_spans_dropped_total.value()}};
+  return {
+      {"drafts that did not come in time", m.draft_timeouts_total.value()},
+      {"draft tokens that came too late", m.draft_tokens_late_total.value()},
+      {"sessions moved to another drafter", m.sessions_moved_total.value()},
+      {"drafters lost", m.drafters_left_gone.value()},
+      {"drafters closed for a protocol error or a flood",
+       m.drafters_left_protocol_error.value() + m.drafters_left_overload.value()},
+      {"drafters refused", m.drafters_refused_total.value()},
+      {"requests refused, the queue full",
+       m.requests_refused_queue_full.value() + m.requests_refused_client_share.value()},
+      {"requests refused, draining", m.requests_refused_draining.value()},
+      {"requests refused, too many texts to tokenize", m.requests_refused_tokenizer_queue.value()},
+      {"requests ended by logits that are not finite", m.requests_not_finite.value()},
+      {"requests cancelled or failed", m.request_success_abort.value()},
+      {"requests preempted for want of pages", m.num_preemptions_total.value()},
+      {"trace spans lost", m.trace_spans_dropped_total.value()}};
 }
 
 StatusHistory::StatusHistory(Served served, Time started)
     : served_(std::move(served)), started_(started) {}
 
 void StatusHistory::Add(StatusSample sample, StatusNow now) {
+  if (hour_.empty() || sample.at - hour_.back().at >= kHourStep) {
+    hour_.push_back(sample);
+    if (hour_.size() > kHourSamples) hour_.pop_front();
+  }
   samples_.push_back(std::move(sample));
   if (samples_.size() > kSamples) samples_.pop_front();
   now_ = std::move(now);
@@ -241,6 +283,7 @@ std::string StatusHistory::ToJson(Time now) const {
   Json json = {{"model", served_.model},
                {"version", served_.version},
                {"policy", served_.policy},
+               {"port", served_.port},
                {"uptime_seconds", std::round(Seconds(now - started_))}};
   const auto dump = [&json] {
     // Drafters choose their names, which may be invalid UTF-8.
@@ -259,11 +302,10 @@ std::string StatusHistory::ToJson(Time now) const {
     faults.push_back({{"what", fault.what}, {"count", fault.count}});
   }
   json["faults"] = std::move(faults);
-  Json history = Json::array();
-  for (size_t i = 1; i < samples_.size(); ++i) {
-    history.push_back(Interval(samples_[i - 1], samples_[i]));
-  }
-  json["history"] = std::move(history);
+  json["requests"] = {
+      {"finished", last.finished}, {"failed", last.failed}, {"refused", last.refused}};
+  json["history"] = HistoryJson(samples_);
+  json["hour"] = HistoryJson(hour_);
   return dump();
 }
 

@@ -1,5 +1,5 @@
-// The last two minutes of a verifier, second by second, and their JSON for the status page. Pure:
-// samples in, JSON out.
+// The last two minutes of a verifier, second by second, the last hour, half a minute by half a
+// minute, and their JSON for the status page. Pure: samples in, JSON out.
 //
 // It contains nothing of a prompt or a text, nor a client's name.
 #pragma once
@@ -22,6 +22,12 @@ struct StatusSample {
   int waiting = 0;
   double kv_requests = 0;  // share of the pages that requests hold
   double tokens = 0;
+  // Requests that finished, that were cancelled or failed, and that were refused before they
+  // waited.
+  double finished = 0, failed = 0, refused = 0;
+  // Of first tokens, and of tokens after a request's first: how many, and the sum of their times.
+  double first_tokens = 0, first_token_seconds = 0;
+  double next_tokens = 0, next_token_seconds = 0;
   double drafts = 0;  // rounds with a draft
   double drafted = 0, accepted = 0;
   double steps = 0, step_seconds = 0, rows = 0;
@@ -57,6 +63,7 @@ class StatusHistory {
     std::string version;
     std::string policy;
     std::vector<std::string> arms;  // in the metrics' order
+    int port = 0;                   // of the gRPC server
   };
 
   StatusHistory(Served served, Time started);
@@ -67,7 +74,8 @@ class StatusHistory {
  private:
   const Served served_;
   const Time started_;
-  std::deque<StatusSample> samples_;
+  std::deque<StatusSample> samples_;  // of the last two minutes
+  std::deque<StatusSample> hour_;     // some of the last hour's
   StatusNow now_;
 };
 

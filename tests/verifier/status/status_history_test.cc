@@ -24,6 +24,13 @@ StatusSample At(int i) {
                       .running = 2,
                       .kv_requests = 0.25,
                       .tokens = 100.0 * i,
+                      .finished = 4.0 * i,
+                      .failed = 1.0 * i,
+                      .refused = 2.0 * i,
+                      .first_tokens = 5.0 * i,
+                      .first_token_seconds = 0.5 * i,
+                      .next_tokens = 95.0 * i,
+                      .next_token_seconds = 0.95 * i,
                       .drafts = 10.0 * i,
                       .drafted = 40.0 * i,
                       .accepted = 30.0 * i,
@@ -65,6 +72,16 @@ TEST(StatusHistory, CountersBecomeRatesAndShares) {
   EXPECT_EQ(second["tokens_per_second"], 100);
   EXPECT_EQ(second["plain_tokens_per_second"], 50);
   EXPECT_EQ(second["rows"], 3);
+  EXPECT_EQ(second["seconds"], 1);
+  EXPECT_EQ(second["first_token_ms"], 100);
+  EXPECT_EQ(second["next_token_ms"], 10);
+  EXPECT_EQ(second["finished"], 4);
+  EXPECT_EQ(second["failed"], 1);
+  EXPECT_EQ(second["refused"], 2);
+  EXPECT_EQ(json["window"]["first_token_ms"], 100);
+  EXPECT_EQ(json["window"]["next_token_ms"], 10);
+  EXPECT_EQ(json["window"]["failed"], 10);
+  EXPECT_EQ(json["requests"]["finished"], 40) << "since the start";
   EXPECT_EQ(second["step_ms"], 10);
   EXPECT_EQ(second["acceptance"], 0.75);
   EXPECT_EQ(second["kv_requests"], 0.25);
@@ -133,6 +150,17 @@ TEST(StatusHistory, ForgetsWhatIsOlderThanTwoMinutes) {
   EXPECT_EQ(json["history"].size(), 120u);
   EXPECT_EQ(json["window"]["seconds"], 120);
   EXPECT_EQ(json["window"]["drafted_rounds"], 1200);
+}
+
+TEST(StatusHistory, KeepsAnHourByHalfMinutes) {
+  StatusHistory history = Make();
+  for (int i = 0; i <= 5000; ++i) history.Add(At(i), {});
+  const Json json = Read(history, kStart + seconds(5000));
+  ASSERT_EQ(json["hour"].size(), 120u);
+  EXPECT_EQ(json["hour"][0]["seconds"], 30);
+  EXPECT_EQ(json["hour"][119]["tokens_per_second"], 100);
+  EXPECT_EQ(json["hour"][119]["finished"], 120);
+  EXPECT_EQ(json["hour"][119]["first_token_ms"], 100);
 }
 
 TEST(StatusHistory, NamesAreJsonWhateverTheyAre) {

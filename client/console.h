@@ -11,7 +11,8 @@ struct Console {
   std::ostream& out;  // results
   std::ostream& err;  // statistics, progress, errors
   bool err_is_terminal = false;
-  bool colour = false;  // out is a terminal with colours, and NO_COLOR is not set
+  bool colour = false;           // out is a terminal with colours, and NO_COLOR is not set
+  bool out_is_terminal = false;  // that obeys escape sequences
 };
 
 }  // namespace outrider

@@ -9,12 +9,16 @@
 
 namespace {
 
+// Whether stdout is a terminal that obeys escape sequences.
+bool IsTerminal() {
+  const char* term = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+}
+
 // https://no-color.org: any non-empty value disables colours.
 bool TakesColour() {
   const char* no_color = std::getenv("NO_COLOR");
-  if (no_color != nullptr && *no_color != '\0') return false;
-  const char* term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) != 0 && term != nullptr && std::string_view(term) != "dumb";
+  return (no_color == nullptr || *no_color == '\0') && IsTerminal();
 }
 
 }  // namespace
@@ -24,7 +28,8 @@ int main(int argc, char** argv) {
                                   .out = std::cout,
                                   .err = std::cerr,
                                   .err_is_terminal = isatty(STDERR_FILENO) != 0,
-                                  .colour = TakesColour()};
+                                  .colour = TakesColour(),
+                                  .out_is_terminal = IsTerminal()};
   outrider::TakeLibraryLogs();
   return outrider::RunCommandLine(argc, argv, console);
 }

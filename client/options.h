@@ -85,6 +85,7 @@ struct BenchOptions {
 struct StatusOptions {
   ConnectionOptions connection;
   bool json = false;
+  double watch_seconds = 0;  // between two looks; 0: one look
 };
 
 // The arguments for outrider-simulate.

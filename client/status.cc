@@ -1,18 +1,30 @@
 #include "client/status.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "client/number_text.h"
 #include "client/verifier_client.h"
+#include "common/base/escape_text.h"
+#include "common/base/signals.h"
 
 namespace outrider {
 namespace {
 
 using Row = std::vector<std::string>;
+
+// A name that somebody else chose, as a terminal may show it.
+std::string Shown(const std::string& name) {
+  constexpr size_t kLongest = 100;
+  return EscapeText(name, kLongest);
+}
 
 // Columns are as wide as their widest cell; the first row is the heading.
 std::string Table(const std::vector<Row>& rows) {
@@ -36,7 +48,7 @@ std::string Proposers(const v1::GetStatusResponse& status) {
   std::string text;
   for (const v1::ProposerShare& p : status.proposers()) {
     text += (text.empty() ? "" : ", ") +
-            (p.proposer() == "none" ? "nobody (plain decoding)" : p.proposer()) + " " +
+            (p.proposer() == "none" ? "nobody (plain decoding)" : Shown(p.proposer())) + " " +
             NumberText(100 * p.share(), p.share() < 0.1 ? 1 : 0) + " %";
   }
   return text.empty() ? "no rounds yet" : text + " of the last rounds";
@@ -51,8 +63,8 @@ std::string Vocabulary(const v1::DrafterStatus& drafter) {
 }
 
 std::string Tables(const v1::GetStatusResponse& status) {
-  std::string text = "model " + status.model() + ", version " + status.version() + ", up " +
-                     NumberText(status.uptime_seconds(), 0) + " s" +
+  std::string text = "model " + Shown(status.model()) + ", version " + Shown(status.version()) +
+                     ", up " + NumberText(status.uptime_seconds(), 0) + " s" +
                      (status.draining() ? ", draining" : "") + "\n";
   text += "sessions: " + std::to_string(status.sessions_running()) + " running, " +
           std::to_string(status.sessions_waiting()) +
@@ -65,7 +77,7 @@ std::string Tables(const v1::GetStatusResponse& status) {
     std::vector<Row> rows = {{"drafter", "model", "sessions", "connected", "drafted", "accepted",
                               "round trip", "drafting", "vocabulary"}};
     for (const v1::DrafterStatus& d : status.drafters()) {
-      rows.push_back({d.name(), d.model(),
+      rows.push_back({Shown(d.name()), Shown(d.model()),
                       std::to_string(d.sessions()) + "/" + std::to_string(d.max_sessions()),
                       NumberText(d.connected_seconds(), 0) + " s",
                       std::to_string(d.drafted_tokens()), std::to_string(d.accepted_tokens()),
@@ -79,9 +91,10 @@ std::string Tables(const v1::GetStatusResponse& status) {
   std::vector<Row> rows = {
       {"session", "phase", "prompt", "completion", "drafted", "accepted", "drafter"}};
   for (const v1::SessionStatus& s : status.sessions()) {
-    rows.push_back({std::to_string(s.id()), s.phase(), std::to_string(s.prompt_tokens()),
+    rows.push_back({std::to_string(s.id()), Shown(s.phase()), std::to_string(s.prompt_tokens()),
                     std::to_string(s.completion_tokens()), std::to_string(s.drafted_tokens()),
-                    std::to_string(s.accepted_tokens()), s.drafter().empty() ? "-" : s.drafter()});
+                    std::to_string(s.accepted_tokens()),
+                    s.drafter().empty() ? "-" : Shown(s.drafter())});
   }
   return text + "\n" + Table(rows);
 }
@@ -135,10 +148,45 @@ std::string Json(const v1::GetStatusResponse& status) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Waits unless `stop` comes first.
+void Sleep(double seconds, const std::stop_token& stop) {
+  std::mutex mu;
+  std::condition_variable_any never;
+  std::unique_lock lock(mu);
+  never.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
+}
+
+// Looks until a signal comes. A verifier that does not answer is what one may be waiting for, so
+// its error is shown and asked again.
+void Watch(const VerifierClient& client, const StatusOptions& options, const Console& console) {
+  constexpr char kClear[] = "\x1b[H\x1b[2J";
+  const StopOnSignal signals;
+  const std::stop_token stop = signals.token();
+  while (!stop.stop_requested()) {
+    const auto status = client.GetStatus(stop);
+    if (stop.stop_requested()) return;
+    const std::string error = status.ok() ? "" : "error: " + status.status().ToString() + "\n";
+    if (options.json) {
+      if (status.ok()) console.out << Json(*status) << std::endl;
+      console.err << error << std::flush;
+    } else {
+      console.out << (console.out_is_terminal ? kClear : "")
+                  << (status.ok() ? Tables(*status) : error)
+                  << (console.out_is_terminal ? "" : "\n") << std::flush;
+    }
+    if (!console.out.good()) return;  // nobody reads any more
+    Sleep(options.watch_seconds, stop);
+  }
+}
+
 }  // namespace
 
 Status RunStatus(const StatusOptions& options, const Console& console) {
   OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
+  if (options.watch_seconds > 0) {
+    Watch(client, options, console);
+    return Status();
+  }
   OUTRIDER_ASSIGN(const v1::GetStatusResponse status, client.GetStatus());
   if (options.json) {
     console.out << Json(status) << std::endl;

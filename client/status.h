@@ -1,4 +1,5 @@
-// outrider status: shows the verifier, its drafters and its sessions at this moment.
+// outrider status: shows the verifier, its drafters and its sessions at this moment, or again and
+// again until a signal comes (--watch).
 #pragma once
 
 #include "client/console.h"

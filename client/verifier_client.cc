@@ -112,8 +112,9 @@ Result<v1::Finished> VerifierClient::Generate(
   return std::move(*finished);
 }
 
-Result<v1::GetStatusResponse> VerifierClient::GetStatus() const {
+Result<v1::GetStatusResponse> VerifierClient::GetStatus(const std::stop_token& stop) const {
   const auto context = MakeContext(kShortCallSeconds);
+  const std::stop_callback cancel(stop, [&context] { context->TryCancel(); });
   v1::GetStatusResponse response;
   OUTRIDER_TRY(Explain(
       FromGrpc(v1::Generation::NewStub(channel_)->GetStatus(context.get(), {}, &response))));

@@ -37,7 +37,8 @@ class VerifierClient {
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                 const std::function<void(const v1::TokenChunk&)>& on_chunk,
                                 const std::stop_token& stop = {}) const;
-  Result<v1::GetStatusResponse> GetStatus() const;
+  // `stop` cancels the call.
+  Result<v1::GetStatusResponse> GetStatus(const std::stop_token& stop = {}) const;
   Result<std::string> Detokenize(std::span<const uint32_t> token_ids) const;
 
  private:

@@ -93,6 +93,19 @@ TEST(Status, SaysWhoDraftsWithoutADrafter) {
   EXPECT_EQ(json["proposers"][1]["share"], 0.375);
 }
 
+TEST(Status, NamesCannotWriteToTheTerminal) {
+  FakeGeneration fake(NoText);
+  fake.status = BusyVerifier();
+  fake.status.mutable_drafters(0)->set_name("a\x1b[2J\xc2\x9b\n\xe2\x80\xae");
+  fake.status.mutable_sessions(0)->set_drafter("b\r");
+  const std::string out = RunOutrider({"status", "--verifier", fake.address()}).out;
+  EXPECT_THAT(out, HasSubstr("a\\u001b[2J\\u009b\\u000a\\u202e"));
+  EXPECT_THAT(out, HasSubstr("b\\u000d"));
+  for (const char* control : {"\x1b", "\r", "\xc2\x9b", "\xe2\x80\xae"}) {
+    EXPECT_THAT(out, Not(HasSubstr(control)));
+  }
+}
+
 TEST(Status, JsonHasTheFieldsOfTheContract) {
   FakeGeneration fake(NoText);
   fake.status = BusyVerifier();

@@ -2,6 +2,9 @@
 // interruption.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -94,6 +97,46 @@ TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
   EXPECT_THAT(generate->Log(),
               ContainsRegex("\n[0-9]+ tokens in [0-9.]+ s \\([0-9.]+ tokens/s, first after [0-9.]+ "
                             "s\\); [0-9]+ rounds, .*; finish: interrupted\n$"));
+}
+
+TEST_F(CommandTest, WatchedStatusLooksAgainUntilCtrlC) {
+  Serve();
+  const auto watch = Run("status", {"--watch=0.1"});
+  const auto looks = [&] {
+    const std::string log = watch->Log();
+    size_t count = 0;
+    for (size_t at = 0; (at = log.find("no drafter attached\n", at)) != std::string::npos; ++at) {
+      ++count;
+    }
+    return count;
+  };
+  ASSERT_TRUE(Await([&] { return looks() >= 3; })) << watch->Log();
+  // A verifier that is away is asked again.
+  verifier_.process->Signal(SIGTERM);
+  EXPECT_EQ(verifier_.process->Wait(), 0);
+  ASSERT_NE(watch->AwaitLine("error: UNAVAILABLE"), "");
+  watch->Signal(SIGINT);
+  EXPECT_EQ(watch->Wait(), 0);
+}
+
+TEST_F(CommandTest, WatchedStatusEndsThoughNobodyAnswers) {
+  // It takes connections and says nothing.
+  const int silent = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(silent, 4), 0);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const auto watch = Process::Start({ProgramPath("outrider"), "status", "--watch", "--verifier",
+                                     "127.0.0.1:" + std::to_string(ntohs(address.sin_port))},
+                                    dir_ / "watch.log");
+  const int connection = accept(silent, nullptr, nullptr);
+  ASSERT_GE(connection, 0);
+  watch->Signal(SIGINT);
+  EXPECT_EQ(watch->Wait(), 0);
+  EXPECT_EQ(watch->Log(), "") << "it did not wait until the call's own time was over";
+  close(connection);
+  close(silent);
 }
 
 TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {

@@ -97,19 +97,23 @@ FleetVerifier* FleetMachines::StartVerifier(size_t slot) {
 }
 
 void FleetMachines::StartInside(const VerifierSlot& slot, std::shared_ptr<SimulatedDevice> device) {
-  // Passes take turns. If a step went first each time, a draft would wait for one at each depth and
-  // always be late; on a GPU, kernels of a small pass get in between those of a large one.
+  // By default such a drafter does not look ahead (--draft-ahead-tokens), which would take the
+  // verifier's time. Passes take turns. If a step went first each time, a draft would wait for one
+  // at each depth and always be late; on a GPU, kernels of a small pass get in between those of a
+  // large one.
   slot.node->set_yields();
-  all_inside_.push_back({.verifier = slot.node,
-                         .drafter = std::make_unique<FleetDrafter>(
-                             scenario_, slot.zone, tokenizer_.get(), queue_, std::move(device))});
+  all_inside_.push_back(
+      {.verifier = slot.node,
+       .drafter = std::make_unique<FleetDrafter>(scenario_, slot.zone, /*ahead_tokens=*/0,
+                                                 tokenizer_.get(), queue_, std::move(device))});
   Dial(slot.node, all_inside_.back().drafter.get(), /*is_remote=*/false);
 }
 
 FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
   DrafterSlot& place = drafters_[slot];
   all_drafters_.push_back(std::make_unique<FleetDrafter>(
-      scenario_, place.zone, tokenizer_.get(), queue_, std::make_shared<SimulatedDevice>()));
+      scenario_, place.zone, scenario_.drafter.ahead_tokens, tokenizer_.get(), queue_,
+      std::make_shared<SimulatedDevice>()));
   FleetDrafter* const before = std::exchange(place.node, all_drafters_.back().get());
   if (scenario_.drafter.subset > 0) {
     BeginSubset(slot);

@@ -59,9 +59,9 @@ EngineOptions EngineOptionsOf(const FleetScenario& scenario, bool speculates, ui
   return options;
 }
 
-DraftLoopOptions LoopOptionsOf(const FleetScenario& scenario) {
+DraftLoopOptions LoopOptionsOf(const FleetScenario& scenario, int ahead_tokens) {
   return {.max_sessions = scenario.drafter.sessions,
-          .ahead_tokens = scenario.drafter.ahead_tokens,
+          .ahead_tokens = ahead_tokens,
           .tokenizer_vocab = kFleetVocab,
           .prefix_cache = true,
           .max_step_tokens = StepTokens(scenario)};
@@ -99,13 +99,14 @@ FleetVerifier::FleetVerifier(const FleetScenario& scenario, bool speculates, int
   pool_.set_consumer(&engine_.draft_consumer());
 }
 
-FleetDrafter::FleetDrafter(const FleetScenario& scenario, int zone, const Tokenizer* tokenizer,
-                           EventQueue* queue, std::shared_ptr<SimulatedDevice> device)
+FleetDrafter::FleetDrafter(const FleetScenario& scenario, int zone, int ahead_tokens,
+                           const Tokenizer* tokenizer, EventQueue* queue,
+                           std::shared_ptr<SimulatedDevice> device)
     : SimulatedNode(queue, std::move(device)),
       zone_(zone),
       model_(DraftOptions(scenario), [this](double seconds) { Spend(seconds); }),
-      loop_(&model_, LoopOptionsOf(scenario), &clock_, nullptr) {
-  const DraftLoopOptions options = LoopOptionsOf(scenario);
+      loop_(&model_, LoopOptionsOf(scenario, ahead_tokens), &clock_, nullptr) {
+  const DraftLoopOptions options = LoopOptionsOf(scenario, ahead_tokens);
   hello_ = {.name = "drafter",
             .model = "draft",
             .tokenizer = tokenizer->fingerprint(),

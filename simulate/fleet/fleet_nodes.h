@@ -46,8 +46,10 @@ class FleetVerifier final : public SimulatedNode {
 
 class FleetDrafter final : public SimulatedNode {
  public:
-  FleetDrafter(const FleetScenario& scenario, int zone, const Tokenizer* tokenizer,
-               EventQueue* queue, std::shared_ptr<SimulatedDevice> device);
+  // `ahead_tokens`: of lookahead drafting for a verdict, as DraftLoopOptions.
+  FleetDrafter(const FleetScenario& scenario, int zone, int ahead_tokens,
+               const Tokenizer* tokenizer, EventQueue* queue,
+               std::shared_ptr<SimulatedDevice> device);
 
   int zone() const { return zone_; }
   DraftLoop& loop() { return loop_; }

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Fleet simulations behind docs/scaling.md: `outrider simulate fleet` on scenarios that differ in one number.
+
+  pool    clients of each verifier: when drafters as services beat drafters in the verifiers' processes
+  zones   the round trip between verifiers and drafters
+  update  tokens per second during rolling updates
+
+Prints a CSV table, for docs/data.
+"""
+import argparse
+import copy
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench_support import ROOT, command_line, progress
+
+# Pass times of two drafters, in milliseconds, beside a verifier of 25 + 0.05 for each further row.
+DRAFTERS = {"2 ms": (2, 0.02), "6 ms": (6, 0.2)}
+
+
+def base(drafter: str, verifiers: int, drafters: int) -> dict:
+    first, row = DRAFTERS[drafter]
+    return {"seconds": 60, "zones": [{"verifiers": verifiers, "drafters": drafters}], "network": {"within_ms": 0.25},
+            "verifier": {"t_ms": 25, "t_row_ms": 0.05, "sessions": 128, "price": 10},
+            "drafter": {"t_ms": first, "t_row_ms": row, "price": 1.2},
+            "classes": [{"acceptance": 0.8, "prompt_tokens": {"lognormal": [200, 0.8]},
+                         "output_tokens": {"lognormal": [200, 0.6]}}]}
+
+
+def simulate(args, scenario: dict, layout: str) -> list:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "scenario.json"
+        path.write_text(json.dumps(scenario), encoding="utf-8")
+        said = subprocess.run([args.build / "bin" / "outrider-simulate", "fleet", "--scenario", path, "--layout", layout,
+                               "--json"], capture_output=True, text=True, check=True)
+    return json.loads(said.stdout)["layouts"]
+
+
+def row_of(figures: dict) -> list:
+    return [f"{figures['tokens_per_second']:.1f}", f"{figures['first_token_ms']['p50']:.1f}",
+            f"{figures['first_token_ms']['p99']:.1f}", f"{figures['between_tokens_ms']['p50']:.2f}",
+            f"{figures['between_tokens_ms']['p99']:.2f}", f"{figures['drafter_busy']:.3f}",
+            f"{figures['price_per_million_tokens']:.3f}"]
+
+
+FIGURES = ["tokens_per_s", "first_token_p50_ms", "first_token_p99_ms", "between_tokens_p50_ms",
+           "between_tokens_p99_ms", "drafter_busy", "price_per_million"]
+
+
+def run_pool(args, out) -> None:
+    out.writerow(["drafter", "clients_per_verifier", "layout", *FIGURES])
+    for drafter in DRAFTERS:
+        for clients in (1, 2, 4, 8, 16, 32, 64, 128):
+            scenario = base(drafter, 4, 4)
+            scenario["arrivals"] = {"clients": 4 * clients}
+            for figures in simulate(args, scenario, "all"):
+                out.writerow([drafter, clients, figures["layout"], *row_of(figures)])
+
+
+def run_zones(args, out) -> None:
+    out.writerow(["clients_per_verifier", "round_trip_ms", "lookahead", *FIGURES])
+    for clients in (1, 16, 64):
+        for round_trip in (0.5, 2, 5, 10, 20, 40, 80, 160):
+            for lookahead in ("on", "off"):
+                scenario = base("2 ms", 4, 0)
+                scenario["zones"].append({"drafters": 4})
+                scenario["network"] = {"within_ms": 0, "between_ms": round_trip / 2}
+                scenario["drafter"]["ahead_tokens"] = 32 if lookahead == "on" else 0
+                scenario["arrivals"] = {"clients": 4 * clients}
+                for figures in simulate(args, scenario, "split"):
+                    out.writerow([clients, round_trip, lookahead, *row_of(figures)])
+        scenario["arrivals"] = {"clients": 4 * clients}
+        for figures in simulate(args, scenario, "plain"):
+            out.writerow([clients, 0, "plain", *row_of(figures)])
+
+
+def run_update(args, out) -> None:
+    """Four verifiers and four drafters at some two thirds of what they can do."""
+    fleet = base("2 ms", 4, 4)
+    fleet |= {"seconds": 420, "warm_up_s": 30, "interval_s": 10, "arrivals": {"rate_per_s": 30}}
+    verifiers = {"kind": "update_verifiers", "at_s": 60, "restart_s": 45, "drain_s": 30}
+    updates = {"none": [], "verifiers": [verifiers], "verifiers with surge": [verifiers | {"surge": True}],
+               "drafters": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20}],
+               "all drafters at once": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20, "count": 4}]}
+    out.writerow(["update", "begin_s", "tokens_per_s", "first_token_ms", "rejected", "failed", "verifiers", "drafters"])
+    for name, events in updates.items():
+        scenario = copy.deepcopy(fleet) | {"events": events}
+        figures = simulate(args, scenario, "split")[0]
+        progress(f"{name}: {row_of(figures)}, {figures['rejected']} rejected, {figures['failed']} failed, "
+                 f"{figures['verifier_hours']:.3f} and {figures['drafter_hours']:.3f} hours")
+        for part in figures["timeline"]:
+            out.writerow([name, f"{part['begin_s']:.0f}", f"{part['tokens_per_second']:.0f}",
+                          "" if part["first_token_ms"] is None else f"{part['first_token_ms']:.1f}",
+                          part["rejected"], part["failed"], part["verifiers"], part["drafters"]])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", choices=("pool", "zones", "update"))
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu")
+    args = parser.parse_args()
+    print(f"# command: {command_line()}")
+    {"pool": run_pool, "zones": run_zones, "update": run_update}[args.run](args, csv.writer(sys.stdout, lineterminator="\n"))
+
+
+if __name__ == "__main__":
+    main()

@@ -465,7 +465,7 @@ Subcommand AddStatus(CLI::App& app) {
 // Only for --help: its flags are those of outrider-simulate.
 Subcommand AddSimulate(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
-      kSimulate, "Run verification rules and the controller on toy models (outrider-simulate)");
+      kSimulate, "Run rules, the controller or a fleet on toy models (outrider-simulate)");
   return {command, []() -> Result<Command> { return Command(SimulateCommand{}); }};
 }
 

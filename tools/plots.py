@@ -177,7 +177,73 @@ def draw_break_even(_: pathlib.Path) -> str:
     return picture(780, 340, panels)
 
 
-PLOTS = {"break_even": draw_break_even, "controller": draw_controller, "round_trip": draw_round_trip,
+def over_plain(rows: list[dict[str, str]], keys: tuple[str, ...]) -> dict[tuple, float]:
+    """Tokens per second of plain decoding, by the columns that it depends on."""
+    return {tuple(row[key] for key in keys): float(row["tokens_per_s"]) for row in rows
+            if "plain" in (row.get("layout"), row.get("lookahead"))}
+
+
+def draw_fleet_pool(data: pathlib.Path) -> str:
+    """Simulated speed over plain decoding by the clients of a verifier, with drafters as services and inside."""
+    rows = read_table(data / "fleet_pool.csv")
+    plain = over_plain(rows, ("drafter", "clients_per_verifier"))
+    clients = sorted({int(row["clients_per_verifier"]) for row in rows})
+    at = {str(n): i for i, n in enumerate(clients)}
+    lines = (("split", "drafters as services", COLOURS[0]), ("colocated", "co-located drafters", COLOURS[1]))
+    panels = []
+    for i, (drafter, title) in enumerate((("2 ms", "drafter of 2 ms a depth"), ("6 ms", "drafter of 6 ms a depth"))):
+        panel = Panel(70 + 390 * i, 40, 290, 240, (0, len(clients) - 1), (0, 3))
+        panel.axes(title, "clients of each verifier", "speed over plain decoding",
+                   [(at[str(n)], str(n)) for n in clients], ticks([0, 0.5, 1, 1.5, 2, 2.5, 3]))
+        panel.level(1, "plain decoding")
+        for layout, _, colour in lines:
+            panel.curve([(at[row["clients_per_verifier"]],
+                          float(row["tokens_per_s"]) / plain[drafter, row["clients_per_verifier"]])
+                         for row in rows if row["drafter"] == drafter and row["layout"] == layout], colour)
+        panels.append(panel)
+    panels[1].legend(570, 56, [(words, colour) for _, words, colour in lines])
+    return picture(780, 340, panels)
+
+
+def draw_fleet_zones(data: pathlib.Path) -> str:
+    """Simulated speed over plain decoding by the round trip, for several loads."""
+    rows = read_table(data / "fleet_zones.csv")
+    plain = over_plain(rows, ("clients_per_verifier",))
+    trips = sorted({float(row["round_trip_ms"]) for row in rows if row["lookahead"] == "on"})
+    at = {trip: i for i, trip in enumerate(trips)}
+    panel = Panel(70, 40, 420, 240, (0, len(trips) - 1), (0.8, 2.8))
+    panel.axes("verifier of 25 ms, drafter of 2 ms a depth", "round trip, ms", "speed over plain decoding",
+               [(at[trip], f"{trip:g}") for trip in trips], ticks([1, 1.5, 2, 2.5]))
+    panel.level(1, "plain decoding")
+    lines = (("1", COLOURS[0]), ("16", COLOURS[1]), ("64", COLOURS[2]))
+    for clients, colour in lines:
+        panel.curve([(at[float(row["round_trip_ms"])], float(row["tokens_per_s"]) / plain[(clients,)]) for row in rows
+                     if row["clients_per_verifier"] == clients and row["lookahead"] == "on"], colour)
+    panel.legend(330, 60, [(f"{clients} clients of each verifier", colour) for clients, colour in lines])
+    return picture(540, 340, [panel])
+
+
+def draw_fleet_update(data: pathlib.Path) -> str:
+    """Simulated latency during rolling updates."""
+    rows = read_table(data / "fleet_update.csv")
+    lines = (("verifiers", COLOURS[1]), ("verifiers with surge", COLOURS[2]), ("drafters", COLOURS[0]),
+             ("all drafters at once", COLOURS[3]))
+    panels = []
+    for i, (column, title, top, values) in enumerate((
+            ("between_tokens_ms", "mean time between tokens, ms", 30, [0, 10, 20, 30]),
+            ("first_token_ms", "mean time to the first token, ms", 250, [0, 50, 100, 150, 200, 250]))):
+        panel = Panel(70 + 390 * i, 40, 290, 240, (0, 420), (0, top))
+        panel.axes(title, "seconds; updates begin at 60", "", ticks([0, 60, 120, 240, 360]), ticks(values))
+        for update, colour in lines:
+            panel.curve([(float(row["begin_s"]) + 5, min(float(row[column]), top)) for row in rows
+                         if row["update"] == update and row[column]], colour, dots=False)
+        panels.append(panel)
+    panels[0].legend(86, 200, list(lines))
+    return picture(780, 340, panels)
+
+
+PLOTS = {"break_even": draw_break_even, "controller": draw_controller, "fleet_pool": draw_fleet_pool,
+         "fleet_update": draw_fleet_update, "fleet_zones": draw_fleet_zones, "round_trip": draw_round_trip,
          "rules": draw_rules}
 
 

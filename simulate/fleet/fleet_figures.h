@@ -33,7 +33,9 @@ struct FleetInterval {
   int64_t failed = 0;
   double first_token_seconds = 0;  // sum over `first_tokens`
   int64_t first_tokens = 0;
-  int verifiers = 0;  // at its end
+  double between_tokens_seconds = 0;  // sum over `finished`, of their means
+  int64_t finished = 0;               // requests of more than one chunk
+  int verifiers = 0;                  // at its end
   int drafters = 0;
   double drafter_busy = 0;  // share of the time
   double verifier_busy = 0;

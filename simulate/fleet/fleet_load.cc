@@ -199,15 +199,20 @@ void FleetLoad::OnChunk(uint64_t id, int tokens, Time now) {
 void FleetLoad::OnFinished(uint64_t id, const Summary& summary) {
   if (!requests_.contains(id)) return;
   const Request request = Take(id);
+  const int further = request.tokens - request.first_tokens;
+  const double between =
+      further > 0 ? Seconds(request.last_token - request.first_token) / further : 0;
+  if (further > 0) {
+    FleetInterval& interval = IntervalOf(request.last_token);
+    interval.between_tokens_seconds += between;
+    ++interval.finished;
+  }
   if (Counts(request.arrived)) {
     ++figures_->finished;
     figures_->draft_tokens += summary.drafted_tokens;
     figures_->accepted_tokens += summary.accepted_tokens;
-    const int further = request.tokens - request.first_tokens;
-    if (further > 0) {
-      figures_->between_tokens.Add(Seconds(request.last_token - request.first_token) / further);
-      figures_->longest_pause.Add(request.longest_pause);
-    }
+    if (further > 0) figures_->between_tokens.Add(between);
+    if (further > 0) figures_->longest_pause.Add(request.longest_pause);
   }
   Continue(request.client, request.last_token);
 }

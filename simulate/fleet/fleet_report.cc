@@ -16,6 +16,12 @@ nlohmann::json QuantilesMs(const LogHistogram& histogram) {
           {"p99", kMs * histogram.Quantile(0.99)}};
 }
 
+// null without any.
+nlohmann::json MeanMs(double seconds, int64_t count) {
+  if (count == 0) return nullptr;
+  return kMs * seconds / static_cast<double>(count);
+}
+
 nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
   nlohmann::json timeline = nlohmann::json::array();
   double begin = 0;
@@ -25,10 +31,8 @@ nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
                         {"arrived", i.arrived},
                         {"rejected", i.rejected},
                         {"failed", i.failed},
-                        {"first_token_ms",
-                         i.first_tokens == 0 ? nlohmann::json()
-                                             : nlohmann::json(kMs * i.first_token_seconds /
-                                                              static_cast<double>(i.first_tokens))},
+                        {"first_token_ms", MeanMs(i.first_token_seconds, i.first_tokens)},
+                        {"between_tokens_ms", MeanMs(i.between_tokens_seconds, i.finished)},
                         {"verifiers", i.verifiers},
                         {"drafters", i.drafters},
                         {"verifier_busy", i.verifier_busy},

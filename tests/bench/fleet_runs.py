@@ -86,15 +86,17 @@ def run_update(args, out) -> None:
     updates = {"none": [], "verifiers": [verifiers], "verifiers with surge": [verifiers | {"surge": True}],
                "drafters": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20}],
                "all drafters at once": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20, "count": 4}]}
-    out.writerow(["update", "begin_s", "tokens_per_s", "first_token_ms", "rejected", "failed", "verifiers", "drafters"])
-    for name, events in updates.items():
+    out.writerow(["update", "begin_s", "tokens_per_s", "first_token_ms", "between_tokens_ms",
+                  "rejected", "failed", "verifiers", "drafters"])
+    for title, events in updates.items():
         scenario = copy.deepcopy(fleet) | {"events": events}
         figures = simulate(args, scenario, "split")[0]
-        progress(f"{name}: {row_of(figures)}, {figures['rejected']} rejected, {figures['failed']} failed, "
+        progress(f"{title}: {row_of(figures)}, {figures['rejected']} rejected, {figures['failed']} failed, "
                  f"{figures['verifier_hours']:.3f} and {figures['drafter_hours']:.3f} hours")
         for part in figures["timeline"]:
-            out.writerow([name, f"{part['begin_s']:.0f}", f"{part['tokens_per_second']:.0f}",
-                          "" if part["first_token_ms"] is None else f"{part['first_token_ms']:.1f}",
+            out.writerow([title, f"{part['begin_s']:.0f}", f"{part['tokens_per_second']:.0f}",
+                          *("" if part[name] is None else f"{part[name]:.2f}"
+                            for name in ("first_token_ms", "between_tokens_ms")),
                           part["rejected"], part["failed"], part["verifiers"], part["drafters"]])
 
 

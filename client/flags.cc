@@ -453,8 +453,10 @@ Subcommand AddStatus(CLI::App& app) {
   AddConnection(command, &options->connection);
   command->add_flag("--json", options->json, "One JSON object instead of tables");
   command
-      ->add_flag("--watch{2}", options->watch_seconds,
-                 "Look again every 2 seconds, or as --watch=SECONDS says, until Ctrl-C")
+      ->add_option("--watch", options->watch_seconds,
+                   "Look again every 2 seconds, or as often as said, until Ctrl-C")
+      ->expected(0, 1)
+      ->default_str("2")
       ->check(Between(0.1, 3600));
   return {command, [options]() -> Result<Command> {
             OUTRIDER_TRY(Complete(&options->connection));

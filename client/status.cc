@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -158,10 +159,9 @@ void Sleep(double seconds, const std::stop_token& stop) {
 
 // Looks until a signal comes. A verifier that does not answer is what one may be waiting for, so
 // its error is shown and asked again.
-void Watch(const VerifierClient& client, const StatusOptions& options, const Console& console) {
+void Watch(const VerifierClient& client, const StatusOptions& options, const std::stop_token& stop,
+           const Console& console) {
   constexpr char kClear[] = "\x1b[H\x1b[2J";
-  const StopOnSignal signals;
-  const std::stop_token stop = signals.token();
   while (!stop.stop_requested()) {
     const auto status = client.GetStatus(stop);
     if (stop.stop_requested()) return;
@@ -182,9 +182,11 @@ void Watch(const VerifierClient& client, const StatusOptions& options, const Con
 }  // namespace
 
 Status RunStatus(const StatusOptions& options, const Console& console) {
+  std::optional<StopOnSignal> signals;  // before the client starts threads
+  if (options.watch_seconds > 0) signals.emplace();
   OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
-  if (options.watch_seconds > 0) {
-    Watch(client, options, console);
+  if (signals.has_value()) {
+    Watch(client, options, signals->token(), console);
     return Status();
   }
   OUTRIDER_ASSIGN(const v1::GetStatusResponse status, client.GetStatus());

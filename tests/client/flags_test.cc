@@ -31,6 +31,19 @@ Options Parse(const std::vector<std::string>& arguments) {
   return std::get<Options>(std::get<Command>(parsed));
 }
 
+TEST(Flags, WatchTakesATimeOrNone) {
+  const auto seconds = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "status");
+    return Parse<StatusOptions>(arguments).watch_seconds;
+  };
+  EXPECT_EQ(seconds({}), 0);
+  EXPECT_EQ(seconds({"--watch"}), 2);
+  EXPECT_EQ(seconds({"--watch", "--json"}), 2);
+  EXPECT_EQ(seconds({"--watch", "0.5"}), 0.5);
+  EXPECT_EQ(seconds({"--watch=7"}), 7);
+  EXPECT_EQ(RunOutrider({"status", "--watch", "0.01"}).exit_code, 2);
+}
+
 TEST(Flags, EveryRequestFlagReachesTheOptions) {
   const auto options = Parse<GenerateOptions>({"generate",
                                                "--verifier",

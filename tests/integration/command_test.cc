@@ -101,7 +101,7 @@ TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
 
 TEST_F(CommandTest, WatchedStatusLooksAgainUntilCtrlC) {
   Serve();
-  const auto watch = Run("status", {"--watch=0.1"});
+  const auto watch = Run("status", {"--watch", "0.1"});
   const auto looks = [&] {
     const std::string log = watch->Log();
     size_t count = 0;

@@ -871,7 +871,7 @@ TEST(Limits, EveryRowOfTheTablesHolds) {
   ASSERT_NE(target.verifier.port, 0);
   const nlohmann::json serving =
       nlohmann::json::parse(target.verifier.process->AwaitLine("\"serving\""));
-  target.http_port = std::stoi(serving.at("http_port").get<std::string>());
+  target.http_port = serving.at("http_port");
 
   const auto help =
       Process::Start({ProgramPath("outrider-verifier"), "--help"}, target.dir / "help");

@@ -390,6 +390,9 @@ Subcommand AddGenerate(CLI::App& app) {
   command->add_flag("--show-drafts", options.show_drafts,
                     "Mark accepted draft text: in colour on a terminal (unless NO_COLOR is set), "
                     "else in [brackets]");
+  command->add_flag("--trace", options.trace,
+                    "Begin a trace (traceparent) and tell its id: services with --trace-file or "
+                    "--trace-endpoint record it, whatever their --trace-sample-ratio");
   return {command, [flags, text, file]() -> Result<Command> {
             GenerateOptions& out = flags->options;
             OUTRIDER_TRY(Complete(&out.connection));

@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/input_file.h"
 #include "common/base/signals.h"
+#include "common/trace/trace_context.h"
 
 namespace outrider {
 namespace {
@@ -65,8 +66,9 @@ v1::Finished Interrupted(const Output& output) {
   return finished;
 }
 
+// `trace`: the id; "": none.
 std::string Json(const Output& output, const v1::Finished& finished, bool interrupted,
-                 double seconds) {
+                 double seconds, const std::string& trace) {
   nlohmann::ordered_json json;
   json["text"] = output.text;
   json["token_ids"] = output.token_ids;
@@ -79,6 +81,7 @@ std::string Json(const Output& output, const v1::Finished& finished, bool interr
   json["rounds"] = finished.speculation().rounds();
   json["tokens_per_second"] = finished.completion_tokens() / seconds;
   if (!interrupted) json["seed"] = finished.seed();
+  if (!trace.empty()) json["trace_id"] = trace;
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -116,6 +119,9 @@ Result<int> RunGenerate(const GenerateOptions& options, const Console& console) 
   OUTRIDER_ASSIGN(const VerifierClient client, VerifierClient::Create(options.connection));
   const MarkStyle style = console.colour ? MarkStyle::kColour : MarkStyle::kBrackets;
 
+  const TraceContext context{.trace = NewTraceId(), .span = NewSpanId(), .sampled = true};
+  const std::string trace = options.trace ? ToHex(context.trace) : "";
+
   Output output;
   output.started = SteadyClock().Now();
   const auto on_chunk = [&](const v1::TokenChunk& chunk) {
@@ -131,14 +137,16 @@ Result<int> RunGenerate(const GenerateOptions& options, const Console& console) 
                 << std::flush;
   };
   const auto finished =
-      client.Generate(request, options.request.timeout_seconds, on_chunk, stop.token());
+      client.Generate(request, options.request.timeout_seconds, on_chunk, stop.token(),
+                      options.trace ? FormatTraceparent(context) : "");
   const double seconds = Seconds(SteadyClock().Now() - output.started);
   if (!options.json && !output.text.empty()) console.out << std::endl;
+  if (!options.json && options.trace) console.err << "trace " << trace << std::endl;
   const bool interrupted = !finished.ok() && stop.signal() != 0;
   if (!finished.ok() && !interrupted) return finished.status();
   const v1::Finished& known = interrupted ? Interrupted(output) : *finished;
   if (options.json) {
-    console.out << Json(output, known, interrupted, seconds) << std::endl;
+    console.out << Json(output, known, interrupted, seconds, trace) << std::endl;
   } else {
     console.err << Statistics(output, known, interrupted, seconds) << std::endl;
   }

@@ -60,6 +60,7 @@ struct GenerateOptions {
   RequestOptions request;
   bool json = false;
   bool show_drafts = false;
+  bool trace = false;  // begins a trace, which the verifier records if it has somewhere to
 };
 
 // Which of several verifiers gets a request.

@@ -88,8 +88,10 @@ std::unique_ptr<grpc::ClientContext> VerifierClient::MakeContext(double timeout_
 
 Result<v1::Finished> VerifierClient::Generate(
     const v1::GenerateRequest& request, double timeout_seconds,
-    const std::function<void(const v1::TokenChunk&)>& on_chunk, const std::stop_token& stop) const {
+    const std::function<void(const v1::TokenChunk&)>& on_chunk, const std::stop_token& stop,
+    const std::string& traceparent) const {
   const auto context = MakeContext(timeout_seconds);
+  if (!traceparent.empty()) context->AddMetadata("traceparent", traceparent);
   const std::stop_callback cancel(stop, [&context] { context->TryCancel(); });
   const auto stub = v1::Generation::NewStub(channel_);
   const auto reader = stub->Generate(context.get(), request);

@@ -33,10 +33,11 @@ class VerifierClient {
 
   // Blocks until the text has ended, and passes every chunk to `on_chunk` as it arrives.
   // timeout_seconds 0: none. An error after the first token says how many had arrived. `stop`
-  // cancels the call.
+  // cancels the call. `traceparent`: of the trace that the request belongs to; "": none.
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                 const std::function<void(const v1::TokenChunk&)>& on_chunk,
-                                const std::stop_token& stop = {}) const;
+                                const std::stop_token& stop = {},
+                                const std::string& traceparent = "") const;
   // `stop` cancels the call.
   Result<v1::GetStatusResponse> GetStatus(const std::stop_token& stop = {}) const;
   Result<std::string> Detokenize(std::span<const uint32_t> token_ids) const;

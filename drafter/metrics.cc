@@ -108,12 +108,19 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
       lookups_failed_total(registry.MakeCounter("outrider_drafter_lookups_failed_total",
                                                 "Failed lookups of a name or file of --verifier",
                                                 {{"model_name", model_name}})),
-      trace_spans_total(registry.MakeCounter("outrider_drafter_trace_spans_total",
-                                             "Spans written to --trace-file",
-                                             {{"model_name", model_name}})),
-      trace_spans_dropped_total(registry.MakeCounter(
-          "outrider_drafter_trace_spans_dropped_total",
-          "Spans lost because the disk was too slow, full or gone", {{"model_name", model_name}})) {
-}
+      trace_spans{
+          .written =
+              registry.MakeCounter("outrider_drafter_trace_spans_total",
+                                   "Spans written to --trace-file", {{"model_name", model_name}}),
+          .dropped = registry.MakeCounter("outrider_drafter_trace_spans_dropped_total",
+                                          "Spans lost because the disk was too slow, full or gone",
+                                          {{"model_name", model_name}}),
+          .sent = registry.MakeCounter("outrider_drafter_trace_spans_sent_total",
+                                       "Spans that the collector of --trace-endpoint accepted",
+                                       {{"model_name", model_name}}),
+          .not_sent = registry.MakeCounter(
+              "outrider_drafter_trace_spans_not_sent_total",
+              "Spans lost because that collector rejected them, was too slow or gone",
+              {{"model_name", model_name}})} {}
 
 }  // namespace outrider

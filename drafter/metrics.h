@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/metrics/registry.h"
+#include "common/metrics/trace_counters.h"
 #include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
@@ -42,8 +43,7 @@ struct DrafterMetrics {
   Gauge other_zone_streams;
   std::map<SubsetReason, Counter> streams_left;
   Counter lookups_failed_total;
-  Counter trace_spans_total;
-  Counter trace_spans_dropped_total;
+  TraceCounters trace_spans;
 };
 
 }  // namespace outrider

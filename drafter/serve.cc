@@ -199,7 +199,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-drafter", options.name,
                              /*sample_ratio=*/0,  // it begins no traces
-                             metrics.trace_spans_total, metrics.trace_spans_dropped_total));
+                             metrics.trace_spans));
   OUTRIDER_ASSIGN(const std::unique_ptr<MetricsExporter> exporter,
                   StartExporter(options, registry));
   OUTRIDER_ASSIGN(const std::unique_ptr<RpcServer> server, StartServer(options, tls));

@@ -9,7 +9,7 @@ packages=(
   ca-certificates ccache cmake git g++ ninja-build pkg-config
   libabsl-dev libboost-dev libgrpc++-dev libprotobuf-dev libssl-dev openssl protobuf-compiler protobuf-compiler-grpc
   prometheus-cpp-dev libhwy-dev libpcre2-dev libutf8proc-dev
-  libcli11-dev nlohmann-json3-dev
+  libcli11-dev libcurl4-openssl-dev nlohmann-json3-dev
   libbenchmark-dev libglpk-dev libgmock-dev libgtest-dev
   help2man
 )

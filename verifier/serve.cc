@@ -388,7 +388,7 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
                     loaded.model->total_pages());
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
-                             metrics.trace_spans_total, metrics.trace_spans_dropped_total));
+                             metrics.trace_spans));
   std::unique_ptr<MetricsExporter> exporter;
   if (!options.service.metrics.empty()) {
     OUTRIDER_ASSIGN(exporter,

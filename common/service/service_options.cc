@@ -15,6 +15,7 @@
 #include "common/model/transformer.h"
 #include "common/model/warm_up.h"
 #include "common/rpc/plaintext.h"
+#include "common/trace_http/http_post.h"
 
 namespace outrider {
 namespace {
@@ -134,9 +135,17 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option(
       "--trace-file", o->trace_file,
       "File to which spans of requests are appended, as OTLP in JSON, a line each export; "
-      "empty: none are made");
-  app.add_option("--trace-max-mb", o->trace_max_mb,
-                 "MiB that it and the file before it (its name with .1 added) take at most")
+      "empty: none");
+  app.add_option(
+         "--trace-endpoint", o->trace_endpoint,
+         "URL of a collector to which spans of requests are sent, as OTLP in JSON over HTTP "
+         "or HTTPS, e.g. http://localhost:4318/v1/traces; empty: none")
+      ->check([](const std::string& url) {
+        return url.empty() ? std::string() : CheckHttpUrl(url).message();
+      });
+  app.add_option(
+         "--trace-max-mb", o->trace_max_mb,
+         "MiB that --trace-file and the file before it (its name with .1 added) take at most")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--log-level", o->log_level, "debug, info, warning or error")
       ->transform(OneOf(log_levels))

@@ -39,8 +39,9 @@ struct ServiceOptions {
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.
   int kv_tokens = 0;
-  std::string trace_file;  // for spans; empty: none are made
-  int trace_max_mb = 64;   // for it and the previous file together
+  std::string trace_file;      // for spans; empty: no file
+  int trace_max_mb = 64;       // for it and the previous file together
+  std::string trace_endpoint;  // URL of a collector; empty: none. Without either no spans are made
   LogLevel log_level = LogLevel::kInfo;
   bool log_json = false;
 };

@@ -1,60 +1,41 @@
-// Takes spans of a process and writes them to a file on a separate thread: with a slow or full
-// disk, spans are lost and counted, but no request waits.
+// Records the spans of a process by its exporters: to a file, to a collector, or both. Each has a
+// thread and a queue of its own, so a slow disk or a collector that does not answer costs spans,
+// which are counted, and no request waits.
 //
 // Owner: main; outlives the code that records. nullptr if tracing is off.
 // Thread: any; only Close and the destructor block.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "common/base/inbox.h"
 #include "common/trace/span.h"
-#include "common/trace/trace_file.h"
+#include "common/trace/span_exporter.h"
 
 namespace outrider {
 
-struct TracerOptions {
-  std::string path;
-  uint64_t max_bytes = 0;    // of the file and the previous one
-  double sample_ratio = 1;   // of requests without a trace of their own
-  std::string service;       // service.name
-  std::string instance;      // service.instance.id
-  size_t max_waiting = 256;  // calls of Record, each with a request's spans
-  // Called from any thread with the outcome of spans.
-  std::function<void(size_t spans)> on_written = nullptr;
-  std::function<void(size_t spans)> on_dropped = nullptr;
-};
+// service.name, service.version, service.instance.id and process.pid.
+Attributes ResourceOf(const std::string& service, const std::string& instance);
 
 class Tracer {
  public:
-  // kUnavailable, kInvalidArgument: no file can be written there.
-  static Result<std::unique_ptr<Tracer>> Open(TracerOptions options);
+  // `sample_ratio`: of requests without a trace of their own.
+  Tracer(double sample_ratio, std::vector<std::unique_ptr<SpanExporter>> exporters)
+      : sample_ratio_(sample_ratio), exporters_(std::move(exporters)) {}
   ~Tracer();
 
   // Whether a new trace is recorded.
   bool Sample() const;
-  // Records spans that have ended. When full, they are dropped.
+  // Records spans that have ended. Where there is no room, they are dropped.
   void Record(std::vector<Span> spans);
-  // Writes what was recorded; later spans are dropped. Waits for the disk.
+  // Passes on what was recorded, as far as the exporters wait for that; later spans are dropped.
   void Close();
 
  private:
-  Tracer(TracerOptions options, std::unique_ptr<TraceFile> file);
-  void Run();
-  void Write(const std::vector<Span>& spans);
-
-  const TracerOptions options_;
-  const Attributes resource_;
-  const std::unique_ptr<TraceFile> file_;  // used by the thread
-  bool failing_ = false;                   // used by the thread: the failure has been logged
-  Inbox<std::vector<Span>> inbox_;
-  std::thread thread_;
+  const double sample_ratio_;
+  const std::vector<std::unique_ptr<SpanExporter>> exporters_;
 };
 
 }  // namespace outrider

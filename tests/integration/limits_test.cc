@@ -386,6 +386,13 @@ const Cases kLogCases = {
      HeldBy{"tests/integration/log_test.cc", "StallsNothingAndIsCounted"}},
 };
 
+constexpr char kExporterTest[] = "tests/common/trace_http/http_exporter_test.cc";
+const Cases kCollectorCases = {
+    {"bytes of an answer", HeldBy{kExporterTest, "OnlyTheBeginningOfALongAnswerIsKept"}},
+    {"time of a request", HeldBy{kExporterTest, "SilentEndpointCostsSpansOnly"}},
+    {"batches that wait", HeldBy{kExporterTest, "FullQueueDropsAndCountsAndNeverWaits"}},
+};
+
 // ---------------------------------------------------------------------------------------------
 // HTTP.
 
@@ -831,6 +838,7 @@ const std::map<std::string, const Cases*> kPorts = {
     {"Metrics and status", &kMetricsCases},
     {"Connections and streams", &kConnectionCases},
     {"Logs", &kLogCases},
+    {"Trace collectors", &kCollectorCases},
     {"Model files", &kModelFileCases},
 };
 

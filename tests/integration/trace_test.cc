@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "tests/support/http_client.h"
+#include "tests/support/http_collector.h"
 #include "tests/support/metrics_reader.h"
 #include "tests/support/services.h"
 
@@ -378,6 +382,88 @@ TEST_F(Traces, FileThatCannotBeWrittenEndsTheProgramWithWords) {
       dir_ / "verifier.log");
   EXPECT_EQ(verifier->Wait(), 1);
   EXPECT_THAT(verifier->Log(), HasSubstr("--trace-file: "));
+}
+
+// Both services send to a collector, and outrider begins the trace.
+TEST(TraceEndpoint, GetsTheSpansOfBothServices) {
+  testing::HttpCollector collector;
+  const TempDir dir;
+  VerifierProcess verifier = StartVerifier(
+      SmallPair("target"), dir / "verifier.log",
+      {"--trace-endpoint", collector.url(), "--trace-sample-ratio", "0", "--min-draft-wait", "30"});
+  ASSERT_NE(verifier.port, 0);
+  const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log",
+                                    {"--trace-endpoint", collector.url(), "--name", "d0"});
+  TestClient client(verifier.address());
+  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  const auto generate = [&](const std::vector<std::string>& flags) {
+    std::vector<std::string> argv = {testing::ProgramPath("outrider"),
+                                     "generate",
+                                     "--verifier",
+                                     verifier.address(),
+                                     "--prompt",
+                                     "Once upon a time",
+                                     "--max-tokens",
+                                     "20",
+                                     "--ignore-eos",
+                                     "--json"};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    const auto process = Process::Start(argv, dir / "generate.log");
+    EXPECT_EQ(process->Wait(), 0) << process->Log();
+    return Json::parse(process->Log());
+  };
+  EXPECT_FALSE(generate({}).contains("trace_id")) << "and so it is not recorded";
+  const std::string trace = generate({"--trace"})["trace_id"];
+  drafter->Signal(SIGTERM);
+  EXPECT_EQ(drafter->Wait(), 0) << drafter->Log();
+  // Before the end, the metrics say so.
+  const auto sent = [&] {
+    return ReadMetrics(verifier.metrics_port)["outrider_trace_spans_sent_total"];
+  };
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (sent() == 0 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(sent(), 0);
+  verifier.process->Signal(SIGTERM);
+  EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+
+  std::map<std::string, int> spans;  // by service and name
+  for (const auto& request : collector.requests()) {
+    const Json of_resource = Json::parse(request.body)["resourceSpans"][0];
+    const ReadSpan resource{.json = of_resource["resource"]};
+    for (const Json& span : of_resource["scopeSpans"][0]["spans"]) {
+      EXPECT_EQ(span["traceId"], trace);
+      ++spans[resource.attribute("service.name") + " " + span["name"].get<std::string>()];
+    }
+  }
+  EXPECT_EQ(spans["outrider-verifier outrider.v1.Generation/Generate"], 1);
+  EXPECT_EQ(spans["outrider-verifier decode"], 1);
+  EXPECT_EQ(spans["outrider-drafter draft"], 1);
+}
+
+// A collector that takes connections and says nothing.
+TEST(TraceEndpoint, SilentOneDelaysNeitherRequestsNorTheEnd) {
+  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof address;
+  ASSERT_EQ(bind(silent, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(silent, 4), 0);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const TempDir dir;
+  VerifierProcess verifier =
+      StartVerifier(SmallPair("target"), dir / "verifier.log",
+                    {"--trace-endpoint",
+                     "http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/v1/traces"});
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  v1::GenerateRequest request;
+  request.set_text("Once");
+  request.mutable_stop()->set_max_tokens(2);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.Generate(request).status.ok());
+  verifier.process->Signal(SIGTERM);
+  EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+  close(silent);
 }
 
 }  // namespace

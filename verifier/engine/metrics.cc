@@ -244,12 +244,20 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                  StepSecondsBuckets(), {{"model_name", model_name}})),
       batch_rows(registry.MakeHistogram("outrider_batch_rows", "Token rows of one forward pass",
                                         RowCountBuckets(), {{"model_name", model_name}})),
-      trace_spans_total(registry.MakeCounter("outrider_trace_spans_total",
-                                             "Spans written to --trace-file",
-                                             {{"model_name", model_name}})),
-      trace_spans_dropped_total(registry.MakeCounter(
-          "outrider_trace_spans_dropped_total",
-          "Spans lost because the disk was too slow, full or gone", {{"model_name", model_name}})) {
+      trace_spans{
+          .written =
+              registry.MakeCounter("outrider_trace_spans_total", "Spans written to --trace-file",
+                                   {{"model_name", model_name}}),
+          .dropped = registry.MakeCounter("outrider_trace_spans_dropped_total",
+                                          "Spans lost because the disk was too slow, full or gone",
+                                          {{"model_name", model_name}}),
+          .sent = registry.MakeCounter("outrider_trace_spans_sent_total",
+                                       "Spans that the collector of --trace-endpoint accepted",
+                                       {{"model_name", model_name}}),
+          .not_sent = registry.MakeCounter(
+              "outrider_trace_spans_not_sent_total",
+              "Spans lost because that collector rejected them, was too slow or gone",
+              {{"model_name", model_name}})} {
   for (int position = 0; position < kPositions; ++position) {
     accepted_per_pos_.push_back(
         registry.MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total",

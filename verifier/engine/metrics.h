@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/metrics/registry.h"
+#include "common/metrics/trace_counters.h"
 
 namespace outrider {
 
@@ -125,8 +126,7 @@ struct VerifierMetrics {
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;
   Histogram batch_rows;  // token rows of one forward pass
-  Counter trace_spans_total;
-  Counter trace_spans_dropped_total;
+  TraceCounters trace_spans;
 
  private:
   // By position in the draft, from 0.

@@ -263,7 +263,7 @@ std::vector<StatusFault> FaultsOf(const VerifierMetrics& m) {
       {"requests ended by logits that are not finite", m.requests_not_finite.value()},
       {"requests cancelled or failed", m.request_success_abort.value()},
       {"requests preempted for want of pages", m.num_preemptions_total.value()},
-      {"trace spans lost", m.trace_spans_dropped_total.value()}};
+      {"trace spans lost", m.trace_spans.dropped.value() + m.trace_spans.not_sent.value()}};
 }
 
 StatusHistory::StatusHistory(Served served, Time started)

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "common/trace/file_exporter.h"
+
 namespace outrider {
 namespace {
 
@@ -26,15 +28,18 @@ class TracerTest : public ::testing::Test {
   }
   ~TracerTest() override { std::filesystem::remove_all(folder_); }
 
-  std::unique_ptr<Tracer> Open(TracerOptions options = {}) {
-    options.path = folder_ + "/traces.jsonl";
-    options.service = "test";
-    if (options.max_bytes == 0) options.max_bytes = 1 << 20;
-    options.on_written = [this](size_t spans) { written_ += spans; };
-    options.on_dropped = [this](size_t spans) { dropped_ += spans; };
-    auto tracer = Tracer::Open(std::move(options));
-    EXPECT_TRUE(tracer.ok()) << tracer.status().ToString();
-    return std::move(tracer).value();
+  std::unique_ptr<Tracer> Open(size_t max_waiting = 256) {
+    auto file =
+        FileExporter::Open({.path = folder_ + "/traces.jsonl",
+                            .max_bytes = 1 << 20,
+                            .max_waiting = max_waiting,
+                            .resource = ResourceOf("test", "one"),
+                            .counts = {.on_exported = [this](size_t spans) { written_ += spans; },
+                                       .on_dropped = [this](size_t spans) { dropped_ += spans; }}});
+    EXPECT_TRUE(file.ok()) << file.status().ToString();
+    std::vector<std::unique_ptr<SpanExporter>> exporters;
+    exporters.push_back(std::move(file).value());
+    return std::make_unique<Tracer>(1, std::move(exporters));
   }
   static std::vector<Span> Spans(int count, const std::string& name = "s") {
     std::vector<Span> spans(static_cast<size_t>(count));
@@ -80,7 +85,7 @@ TEST_F(TracerTest, LinesAreBounded) {
 }
 
 TEST_F(TracerTest, FullQueueDropsAndCountsAndNeverWaits) {
-  auto tracer = Open({.max_waiting = 0});  // there is never any room
+  auto tracer = Open(/*max_waiting=*/0);  // there is never any room
   tracer->Record(Spans(2));
   tracer->Record(Spans(3));
   EXPECT_EQ(dropped_, 5u);
@@ -90,7 +95,7 @@ TEST_F(TracerTest, FullQueueDropsAndCountsAndNeverWaits) {
 }
 
 TEST_F(TracerTest, EverySpanIsWrittenOrCounted) {
-  auto tracer = Open({.max_waiting = 4});
+  auto tracer = Open(/*max_waiting=*/4);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&tracer] {
@@ -127,17 +132,16 @@ TEST_F(TracerTest, DiskThatTakesNoMoreLosesSpansOnlyAndNoLineIsTorn) {
 }
 
 TEST_F(TracerTest, SamplesAsManyAsItShould) {
-  EXPECT_TRUE(Open({.sample_ratio = 1})->Sample());
-  EXPECT_FALSE(Open({.sample_ratio = 0})->Sample());
-  const auto tracer = Open({.sample_ratio = 0.25});
+  EXPECT_TRUE(Tracer(1, {}).Sample());
+  EXPECT_FALSE(Tracer(0, {}).Sample());
+  const Tracer tracer(0.25, {});
   int sampled = 0;
-  for (int i = 0; i < 20000; ++i) sampled += tracer->Sample() ? 1 : 0;
+  for (int i = 0; i < 20000; ++i) sampled += tracer.Sample() ? 1 : 0;
   EXPECT_NEAR(sampled, 5000, 6 * 62) << "six deviations";
 }
 
 TEST_F(TracerTest, FileThatCannotBeOpenedIsAnError) {
-  TracerOptions options{.path = folder_ + "/no/such", .max_bytes = 1000};
-  EXPECT_FALSE(Tracer::Open(options).ok());
+  EXPECT_FALSE(FileExporter::Open({.path = folder_ + "/no/such", .max_bytes = 1000}).ok());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string>
 
+#include "common/trace/file_exporter.h"
 #include "tests/drafter/propose/parts_fixture.h"
 #include "tests/support/temp_dir.h"
 
@@ -19,9 +20,12 @@ using ::testing::Not;
 class DraftTracesTest : public PartsTest {
  protected:
   DraftTracesTest() {
-    auto tracer = Tracer::Open({.path = path_, .max_bytes = 1 << 20, .service = "drafter"});
-    EXPECT_TRUE(tracer.ok());
-    tracer_ = std::move(tracer).value();
+    auto file = FileExporter::Open(
+        {.path = path_, .max_bytes = 1 << 20, .resource = ResourceOf("drafter", "")});
+    EXPECT_TRUE(file.ok());
+    std::vector<std::unique_ptr<SpanExporter>> exporters;
+    exporters.push_back(std::move(file).value());
+    tracer_ = std::make_unique<Tracer>(1, std::move(exporters));
     traces_ = std::make_unique<DraftTraces>(tracer_.get());
     Build({}, {}, traces_.get());
   }

@@ -144,7 +144,8 @@ void HttpExporter::CountAccepted(const std::string& answer, size_t spans) {
 void HttpExporter::TellFailure(const std::string& reason) {
   if (std::exchange(failing_, true)) return;
   Log(LogLevel::kError, "traces cannot be sent; spans are lost if that lasts",
-      {{"endpoint", options_.endpoint}, {"reason", reason}});
+      // a query may hold a key
+      {{"endpoint", options_.endpoint.substr(0, options_.endpoint.find('?'))}, {"reason", reason}});
 }
 
 }  // namespace outrider

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
 
 #include "common/base/version.h"
@@ -77,6 +78,10 @@ Result<std::unique_ptr<HttpPost>> HttpPost::Open(const std::string& url,
   curl_easy_setopt(e, CURLOPT_USERAGENT, (std::string("outrider/") + kVersion).c_str());
   curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
   curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
+  // OpenSSL's variable, which libcurl does not read by itself.
+  if (const char* const ca = std::getenv("SSL_CERT_FILE"); ca != nullptr && *ca != '\0') {
+    curl_easy_setopt(e, CURLOPT_CAINFO, ca);
+  }
   curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(kConnectTime));

@@ -3,6 +3,8 @@
 // A name is looked up on a thread of libcurl's. If that hangs, the lookup is left behind rather
 // than waited for (CURLOPT_QUICK_EXIT).
 //
+// Servers of https are checked against the system's certificates, or those of $SSL_CERT_FILE.
+//
 // Thread: one; Wake: any.
 #pragma once
 

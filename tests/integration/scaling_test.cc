@@ -177,7 +177,7 @@ TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
   WriteList({two.process.address()});
-  ASSERT_NE(drafter->AwaitLine("verifier gone from the list"), "");
+  ASSERT_NE(drafter->AwaitLine("verifier left; its sessions may finish"), "");
   const auto drafted = [&one]() -> uint32_t {
     const v1::GetStatusResponse status = one.client->Status();
     return status.sessions_size() == 0 ? 0 : status.sessions(0).drafted_tokens();

@@ -36,7 +36,7 @@ v1::FromDrafter DraftOf(const Asked& asked, uint32_t depths) {
 LateDrafter::LateDrafter(const std::string& address, const TokenizerFingerprint& tokenizer,
                          const std::string& name, Lateness lateness)
     : lateness_(lateness),
-      stream_(address, tokenizer, name),
+      stream_(address, tokenizer, {.name = name}),
       reader_([this] { stream_.ReadPlans([this](const Asked& asked) { Answer(asked); }); }),
       sender_([this] { SendDelayed(); }) {}
 

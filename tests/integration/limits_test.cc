@@ -811,7 +811,8 @@ const Cases kGrpcCases = {
     {"verifier: `open.sampling.structured_output`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `plan.branching`, `verdicts.acceptance`", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
-    {"verifier: `welcome.model`, `welcome.zone`, `open.traceparent`", HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: `welcome.model`, `welcome.zone`, `open.traceparent`",
+     HeldBy{kLinkMessageTest, kDrafterLimits}},
 };
 
 // ---------------------------------------------------------------------------------------------

@@ -51,47 +51,6 @@ DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& d
       metrics_(metrics),
       clock_(clock) {}
 
-Status DrafterPool::Check(const DrafterHello& hello) const {
-  if (!AgreeOnProtocol({}, hello.protocol).has_value()) {
-    return FailedPrecondition("protocol version: the verifier speaks " + ToString(ProtocolRange{}) +
-                              ", the drafter " + ToString(hello.protocol) +
-                              "; upgrade the older one");
-  }
-  const bool translates = hello.translates && target_.vocabulary != nullptr;
-  if (const std::string mismatch = TokenizerMismatch(hello); !translates && !mismatch.empty()) {
-    return FailedPrecondition("tokenizer of " + hello.model + " differs from that of " +
-                              target_.model + ": " + mismatch);
-  }
-  if (hello.vocab_size < 1 || hello.max_sessions < 1 || hello.max_draft_length < 1 ||
-      hello.max_draft_tokens < 1 || hello.max_context < 2) {
-    return FailedPrecondition(
-        "hello: vocab_size, max_sessions, max_draft_length, max_draft_tokens and max_context must "
-        "be positive");
-  }
-  return Status();
-}
-
-std::string DrafterPool::TokenizerMismatch(const DrafterHello& hello) const {
-  return DescribeMismatch(target_.tokenizer, hello.tokenizer);
-}
-
-Status DrafterPool::CheckMatch(const DrafterHello& hello, const VocabularyMatch& match) const {
-  const int most = std::min(match.tokens, target_tokens());
-  if (match.tokens < 1 || match.tokens > hello.vocab_size || match.shared < 0 ||
-      match.shared > most) {
-    return InvalidArgument("vocabulary match: " + std::to_string(match.shared) + " shared of " +
-                           std::to_string(match.tokens) + " tokens, but the drafter's model has " +
-                           std::to_string(hello.vocab_size) + " and the target " +
-                           std::to_string(target_tokens()));
-  }
-  if (match.shared >= kLeastSharedTokens * match.tokens) return Status();
-  return FailedPrecondition("vocabulary of " + hello.model + ": only " +
-                            std::to_string(100LL * match.shared / match.tokens) + " % of its " +
-                            std::to_string(match.tokens) + " tokens are among the " +
-                            std::to_string(target_tokens()) + " of " + target_.model +
-                            ", at least 70 % are needed; choose a drafter of a nearer vocabulary");
-}
-
 Status DrafterPool::Refuse(const DrafterHello& hello, Status why) const {
   if (metrics_ != nullptr) metrics_->drafters_refused_total.Increment();
   Log(LogLevel::kWarning, "drafter refused", {{"drafter", hello.name}, {"reason", why.message()}});
@@ -101,7 +60,8 @@ Status DrafterPool::Refuse(const DrafterHello& hello, Status why) const {
 Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                          std::shared_ptr<DrafterLink> link) {
   if (draining_) return Unavailable("the verifier is draining");
-  if (Status status = Check(hello); !status.ok()) return Refuse(hello, std::move(status));
+  if (Status status = CheckHello(target_, hello); !status.ok())
+    return Refuse(hello, std::move(status));
   if (hello.visit) {
     link->SendWelcome(WelcomeFor(hello, target_.vocab_size));
     if (AgreeOnProtocol({}, hello.protocol) >= kDemandProtocol) link->SendDemand(Demand());
@@ -114,7 +74,7 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
                                     " drafters, as many as --max-drafters allows; attach "
                                     "to another verifier"));
   }
-  if (TokenizerMismatch(hello).empty()) {
+  if (TokenizerMismatch(target_, hello).empty()) {
     Welcome(id, hello, std::move(link), std::nullopt);
     return Status();
   }
@@ -131,7 +91,7 @@ Status DrafterPool::OnMatch(uint64_t id, const VocabularyMatch& match) {
   Translator translator = std::move(it->second);
   translators_.erase(it);
   if (draining_) return Unavailable("the verifier is draining");
-  if (Status status = CheckMatch(translator.hello, match); !status.ok()) {
+  if (Status status = CheckMatch(target_, translator.hello, match); !status.ok()) {
     return Refuse(translator.hello, std::move(status));
   }
   Welcome(id, std::move(translator.hello), std::move(translator.link), match);
@@ -585,7 +545,7 @@ std::vector<DrafterSnapshot> DrafterPool::Snapshot() const {
                    .acceptance_head = drafter.hello.acceptance_head,
                    .silent = drafter.punctuality.silent(),
                    .match = drafter.match,
-                   .target_tokens = drafter.match.has_value() ? target_tokens() : 0});
+                   .target_tokens = drafter.match.has_value() ? target_.tokens() : 0});
   }
   return out;
 }

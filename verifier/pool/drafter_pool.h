@@ -22,20 +22,10 @@
 #include "verifier/pool/assignments.h"
 #include "verifier/pool/demand.h"
 #include "verifier/pool/drafter_choice.h"
+#include "verifier/pool/drafter_fit.h"
 #include "verifier/pool/drafter_link.h"
 
 namespace outrider {
-
-struct TargetIdentity {
-  std::string model;
-  TokenizerFingerprint tokenizer;
-  int vocab_size = 0;  // length of the target's logits rows
-  // For drafters with another vocabulary; nullptr: these are refused.
-  std::shared_ptr<const VocabularyEntries> vocabulary = nullptr;
-};
-
-// The least share of a drafter's tokens that the target must have.
-inline constexpr double kLeastSharedTokens = 0.7;
 
 // Why a drafter's stream ended, unless the pool closed it.
 enum class StreamEnd {
@@ -123,13 +113,6 @@ class DrafterPool final : public DraftSource {
     std::shared_ptr<DrafterLink> link;
   };
 
-  Status Check(const DrafterHello& hello) const;
-  // How its tokenizer differs; "": it is the target's.
-  std::string TokenizerMismatch(const DrafterHello& hello) const;
-  Status CheckMatch(const DrafterHello& hello, const VocabularyMatch& match) const;
-  int target_tokens() const {
-    return target_.vocabulary == nullptr ? 0 : target_.vocabulary->tokens();
-  }
   // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
   DrafterDemand Demand() const;

@@ -128,7 +128,9 @@ int FleetLoad::ChooseVerifier(int client, const std::vector<TokenId>& prompt) {
     const bool serves = slots[static_cast<size_t>(slot)].node != nullptr;
     if (router_.is_serving(slot) != serves) router_.SetServing(slot, serves);
   }
-  return router_.Choose(TokenPageHashes(prompt, kRoutedPageTokens, kMaxRoutedPages));
+  const int slot = router_.Choose(TokenPageHashes(prompt, kRoutedPageTokens, kMaxRoutedPages));
+  if (slot >= 0) router_.Begin(slot);
+  return slot;
 }
 
 void FleetLoad::Send(int client, int request_class, int prompt_tokens, int output_tokens) {

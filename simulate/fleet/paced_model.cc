@@ -89,13 +89,11 @@ Result<SequenceId> PacedModel::Fork(SequenceId sequence, int length) {
 }
 
 int PacedModel::PagesHeld(std::span<const SequenceId> sequences) const {
-  std::vector<int> pages;
+  std::vector<bool> held(holders_.size());
   for (const SequenceId sequence : sequences) {
-    const Sequence& s = Get(sequence);
-    pages.insert(pages.end(), s.pages.begin(), s.pages.end());
+    for (const int page : Get(sequence).pages) held[static_cast<size_t>(page)] = true;
   }
-  std::sort(pages.begin(), pages.end());
-  return static_cast<int>(std::unique(pages.begin(), pages.end()) - pages.begin());
+  return static_cast<int>(std::count(held.begin(), held.end(), true));
 }
 
 int PacedModel::length(SequenceId sequence) const {

@@ -15,6 +15,7 @@ namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct CommandResult {
@@ -122,8 +123,34 @@ TEST_F(SimulateCommandLine, ControlPlaysAScenario) {
   EXPECT_THAT(missing.err, StartsWith("error: NOT_FOUND: "));
 }
 
+TEST_F(SimulateCommandLine, FleetRunsTheLayouts) {
+  const std::string scenario = dir_ / "fleet.json";
+  std::ofstream(scenario) << R"({"seconds": 5, "zones": [{"verifiers": 1, "drafters": 1}],
+      "verifier": {"t_ms": 20}, "drafter": {"t_ms": 2}, "classes": [{}],
+      "arrivals": {"clients": 2}})";
+  const auto json = RunCommand({"fleet", "--scenario", scenario, "--json"});
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  const auto layouts = nlohmann::json::parse(json.out)["layouts"];
+  ASSERT_EQ(layouts.size(), 3U);
+  EXPECT_EQ(layouts[0]["layout"], "plain");
+  EXPECT_GT(layouts[2]["tokens_per_second"], layouts[0]["tokens_per_second"]);
+  EXPECT_EQ(layouts[2]["timeline"].size(), 20U);
+  const auto text = RunCommand({"fleet", "--scenario", scenario, "--layout", "split"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\nsplit "));
+  EXPECT_THAT(text.out, Not(HasSubstr("plain")));
+  const auto other = RunCommand({"fleet", "--scenario", scenario, "--layout", "beside"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("\"beside\", must be split"));
+  std::ofstream(scenario) << R"({"seconds": 5, "zones": []})";
+  const auto invalid = RunCommand({"fleet", "--scenario", scenario});
+  EXPECT_EQ(invalid.exit_code, 1);
+  EXPECT_THAT(invalid.err, HasSubstr("fleet.json: zones"));
+}
+
 TEST_F(SimulateCommandLine, APairOrAScenarioIsRequired) {
-  for (const std::vector<std::string>& args : {std::vector<std::string>{}, {"control"}}) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{}, {"control"}, {"fleet"}}) {
     const auto result = RunCommand(args);
     EXPECT_NE(result.exit_code, 0);
     EXPECT_THAT(result.err, HasSubstr("is required"));

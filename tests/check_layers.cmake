@@ -51,7 +51,7 @@ allow(verifier/chat common/base common/grammar common/json common/text)
 allow(verifier/http common verifier/chat verifier/engine)
 allow(verifier/status common verifier/engine verifier/pool)
 allow(simulate common/base common/command_line common/json common/math common/routing common/spec verifier/control common/rules)
-allow(simulate/fleet common drafter/propose verifier/control verifier/engine verifier/pool verifier/propose)
+allow(simulate/fleet common drafter/propose drafter/subset verifier/control verifier/engine verifier/pool verifier/propose)
 allow(client common)
 
 # Lists the folders that `folder` may include, with their subfolders; a folder and its own

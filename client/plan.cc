@@ -206,10 +206,10 @@ Status Check(const PlanOptions& o) {
 }  // namespace
 
 double ExpectedTokens(double acceptance, int length, int sequences) {
-  double tokens = 1, stands = 1;
+  double tokens = 1, accepted = 1;
   for (int i = 0; i < length; ++i) {
-    stands *= acceptance;
-    tokens += 1 - std::pow(1 - stands, sequences);
+    accepted *= acceptance;
+    tokens += 1 - std::pow(1 - accepted, sequences);
   }
   return tokens;
 }

@@ -20,7 +20,7 @@ class VerifierChoice {
  public:
   static constexpr Duration kAwayTime = std::chrono::seconds(1);
   // Prompts are cut in pages of so many bytes for the prefix policy: about a verifier's page of 16
-  // tokens. Behind the most pages, prompts are not compared.
+  // tokens. After the most pages, prompts are not compared.
   static constexpr size_t kPageBytes = 64;
   static constexpr size_t kMostPages = 1024;
 

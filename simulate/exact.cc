@@ -26,7 +26,7 @@ size_t Power(size_t base, size_t exponent) {
 }
 
 // What is kept of the round from one start.
-struct RoundLaw {
+struct RoundDistribution {
   std::vector<double> accepted;  // [g + 1]
   std::map<int, double> next;    // distribution of the start of the next round
   // Of the first tokens, up to the length that a sequence after this start can reach.
@@ -51,11 +51,11 @@ class Rounds {
   bool complete() const { return !simulation_.greedy_block || 2 * emissions_ <= kMaxExactCost; }
 
   // The round with this start number; 0: the generation's first.
-  const RoundLaw& Of(int start) {
+  const RoundDistribution& Of(int start) {
     const auto at = static_cast<size_t>(start);
-    if (laws_.size() <= at) laws_.resize(at + 1);
-    if (laws_[at].accepted.empty()) laws_[at] = Enumerate(start);
-    return laws_[at];
+    if (distributions_.size() <= at) distributions_.resize(at + 1);
+    if (distributions_[at].accepted.empty()) distributions_[at] = Enumerate(start);
+    return distributions_[at];
   }
 
   // The distribution of the next n tokens after a start; n <= g + 1 at the generation's start, else
@@ -68,7 +68,7 @@ class Rounds {
       const size_t surplus = cells.size() / out.size();
       for (size_t cell = 0; cell < cells.size(); ++cell) out[cell / surplus] += cells[cell];
     };
-    const RoundLaw& round = Of(start);
+    const RoundDistribution& round = Of(start);
     for (size_t i = 1; i < round.whole.size(); ++i) {
       if (i >= n) {
         add_prefixes(round.whole[i]);
@@ -100,38 +100,38 @@ class Rounds {
     return at->second;
   }
 
-  RoundLaw Enumerate(int start) {
+  RoundDistribution Enumerate(int start) {
     const size_t reach = start == 0 ? length_ + 1 : std::max<size_t>(length_, 1);
-    RoundLaw law{.accepted = std::vector<double>(length_ + 1),
-                 .next = {},
-                 .whole = std::vector<Cells>(reach + 1),
-                 .after = std::vector<std::vector<int>>(reach + 1),
-                 .cut = Cells(Power(vocab_, reach))};
+    RoundDistribution distribution{.accepted = std::vector<double>(length_ + 1),
+                                   .next = {},
+                                   .whole = std::vector<Cells>(reach + 1),
+                                   .after = std::vector<std::vector<int>>(reach + 1),
+                                   .cut = Cells(Power(vocab_, reach))};
     for (size_t n = 1; n <= reach; ++n) {
-      law.whole[n].resize(Power(vocab_, n));
-      law.after[n].resize(Power(vocab_, n));
+      distribution.whole[n].resize(Power(vocab_, n));
+      distribution.after[n].resize(Power(vocab_, n));
     }
-    if (!complete()) return law;
+    if (!complete()) return distribution;
     const RoundStart from = starts_[static_cast<size_t>(start)];
     EnumerateRound(simulation_, from,
                    [&](std::span<const TokenId> tokens, int accepted, double probability,
                        const GreedyCarry& carry) {
                      ++emissions_;
                      const int next = Known({.last = tokens.back(), .carry = carry});
-                     law.accepted[static_cast<size_t>(accepted)] += probability;
-                     law.next[next] += probability;
+                     distribution.accepted[static_cast<size_t>(accepted)] += probability;
+                     distribution.next[next] += probability;
                      size_t cell = 0;
                      for (size_t i = 0; i < std::min(tokens.size(), reach); ++i) {
                        cell = cell * vocab_ + static_cast<size_t>(tokens[i]);
                      }
                      if (tokens.size() > reach) {
-                       law.cut[cell] += probability;
+                       distribution.cut[cell] += probability;
                        return;
                      }
-                     law.whole[tokens.size()][cell] += probability;
-                     law.after[tokens.size()][cell] = next;
+                     distribution.whole[tokens.size()][cell] += probability;
+                     distribution.after[tokens.size()][cell] = next;
                    });
-    return law;
+    return distribution;
   }
 
   const Simulation& simulation_;
@@ -139,13 +139,13 @@ class Rounds {
   double emissions_ = 0;
   std::vector<RoundStart> starts_;  // without a carry: by last + 1
   std::map<std::pair<TokenId, std::vector<std::pair<double, int>>>, int> numbers_;
-  std::deque<RoundLaw> laws_;  // addresses are stable
+  std::deque<RoundDistribution> distributions_;  // addresses are stable
   std::map<std::pair<int, size_t>, Cells> sequences_;
 };
 
-double Mean(const std::vector<double>& law) {
+double Mean(const std::vector<double>& distribution) {
   double mean = 0;
-  for (size_t i = 0; i < law.size(); ++i) mean += static_cast<double>(i) * law[i];
+  for (size_t i = 0; i < distribution.size(); ++i) mean += static_cast<double>(i) * distribution[i];
   return mean;
 }
 
@@ -157,7 +157,7 @@ std::vector<double> MeanTokens(Rounds& rounds, int chain) {
   for (int i = 0; i < chain && rounds.complete(); ++i) {
     std::map<int, double> next;
     for (const auto& [start, p] : starts) {
-      const RoundLaw& round = rounds.Of(start);
+      const RoundDistribution& round = rounds.Of(start);
       mean += p * (Mean(round.accepted) + 1);
       for (const auto& [after, q] : round.next) next[after] += p * q;
     }

@@ -58,18 +58,18 @@ Result<MarkovPair> ParsePair(std::string_view text) {
   return pair;
 }
 
-DraftDistribution WireLaw(std::span<const double> row) {
+DraftDistribution WireDistribution(std::span<const double> row) {
   return MakeDraftDistribution(std::vector<float>(row.begin(), row.end()),
                                {.mass = 1.f, .max_entries = static_cast<int>(row.size())});
 }
 
 void RoundToIntegers(MarkovChain* chain) {
   for (std::vector<double>& row : chain->rows) {
-    const DraftDistribution law = WireLaw(row);
+    const DraftDistribution distribution = WireDistribution(row);
     row.assign(row.size(), 0.0);
-    for (size_t i = 0; i < law.ids.size(); ++i) {
-      row[static_cast<size_t>(law.ids[i])] =
-          static_cast<double>(law.weights[i]) / kDraftWeightTotal;
+    for (size_t i = 0; i < distribution.ids.size(); ++i) {
+      row[static_cast<size_t>(distribution.ids[i])] =
+          static_cast<double>(distribution.weights[i]) / kDraftWeightTotal;
     }
   }
 }

@@ -45,7 +45,7 @@ struct MarkovPair {
 Result<MarkovPair> ParsePair(std::string_view json);
 
 // The integer distribution that a row has on the wire, without truncation.
-DraftDistribution WireLaw(std::span<const double> row);
+DraftDistribution WireDistribution(std::span<const double> row);
 
 // Rounds every row of the chain to its integer distribution. Tokens below half a unit are then
 // never drafted.

@@ -72,11 +72,12 @@ double MatchProbability(std::span<const double> target, std::span<const double> 
 
 }  // namespace
 
-std::vector<double> RaceMatchLaw(std::span<const double> target, std::span<const double> draft,
-                                 int count) {
-  std::vector<double> law(target.size());
-  for (size_t x = 0; x < law.size(); ++x) law[x] = MatchProbability(target, draft, x, count);
-  return law;
+std::vector<double> RaceMatchDistribution(std::span<const double> target,
+                                          std::span<const double> draft, int count) {
+  std::vector<double> distribution(target.size());
+  for (size_t x = 0; x < distribution.size(); ++x)
+    distribution[x] = MatchProbability(target, draft, x, count);
+  return distribution;
 }
 
 Status CheckRaceCost(int vocab, int count) {

@@ -13,8 +13,8 @@ namespace outrider {
 
 // [vocab] out[x] = Pr(x wins the target's race and is among the first `count` to arrive in the
 // draft's). For count = 1: 1 / sum_y max(p(y) / p(x), q(y) / q(x)).
-std::vector<double> RaceMatchLaw(std::span<const double> target, std::span<const double> draft,
-                                 int count);
+std::vector<double> RaceMatchDistribution(std::span<const double> target,
+                                          std::span<const double> draft, int count);
 
 // For count > 1 the arrival time of x is integrated out for every set of fewer than `count` tokens
 // that may arrive before it. kInvalidArgument: there are too many such sets.

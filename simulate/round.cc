@@ -39,7 +39,7 @@ class RunCount {
 
   // Runs below a node at `depth` with k children. j equal children become one node with j times the
   // children of the next depth.
-  double Behind(int depth, int k) {
+  double After(int depth, int k) {
     if (depth >= shape_.length) return 1;
     const double draws = std::pow(tokens_, k);
     if (draws > kMaxExactCost) return draws;
@@ -52,7 +52,7 @@ class RunCount {
     double ways = std::pow(tokens_ - 1, k - 1);
     for (int j = 1; j <= k; ++j) {
       if (ways > 0) {
-        runs += choices * tokens_ * ways * Behind(depth + 1, j * shape_.draws(depth + 1));
+        runs += choices * tokens_ * ways * After(depth + 1, j * shape_.draws(depth + 1));
       }
       ways = tokens_ > 1 ? ways * (k - j) / j / (tokens_ - 1) : (j + 1 == k ? 1 : 0);
     }
@@ -60,7 +60,7 @@ class RunCount {
   }
 
   double Round() {
-    const double runs = Behind(0, shape_.draws(0));
+    const double runs = After(0, shape_.draws(0));
     // The acceptance of a block may end at any depth.
     return WalksDown(rule_) ? runs : runs * (shape_.length + 1);
   }
@@ -121,7 +121,7 @@ void EnumerateRace(const Simulation& simulation, TokenId start, const EmitFn& em
     std::vector<double>& match = known[{last, count}];
     if (match.empty()) {
       match = leaf ? std::vector<double>(target.size())
-                   : RaceMatchLaw(target, pair.draft.Row(last), count);
+                   : RaceMatchDistribution(target, pair.draft.Row(last), count);
     }
     tokens.push_back(-1);
     for (const TokenId x : pair.ids) {
@@ -142,50 +142,50 @@ void EmitClosedForm(const Simulation& simulation, TokenId last, const EmitFn& em
   const std::vector<double>& target = pair.target.Row(last);
   const std::vector<RatioEntry> entries = RankEntries(target.data(), pair.DraftRow(last));
   const auto n = static_cast<int>(entries.size());
-  std::vector<double> stands(entries.size());
+  std::vector<double> accepted(entries.size());
   OwnedRow minus = RowOver(entries);  // subtracted from the target to give the residual
   if (simulation.rule == Rule::kSpecTr) {
     const KSeq kseq = SolveKSeq(entries.data(), n, k);
-    for (size_t i = 0; i < stands.size(); ++i) {
-      stands[i] = minus.weights[i] = kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
+    for (size_t i = 0; i < accepted.size(); ++i) {
+      accepted[i] = minus.weights[i] = kseq.gain * kseq.Mass(entries[i].p, entries[i].q);
     }
   } else if (simulation.rule == Rule::kMultiRound) {
     RecursiveRest rest;
     double tried = 1;  // Pr(a trial is reached)
     for (int trial = 0; trial < k; ++trial) {
-      double accepted = 0;
-      for (size_t i = 0; i < stands.size(); ++i) {
+      double now = 0;
+      for (size_t i = 0; i < accepted.size(); ++i) {
         const double mass = entries[i].q * rest.Trial(entries[i].p, entries[i].q);
-        stands[i] += tried * mass;
-        accepted += mass;
+        accepted[i] += tried * mass;
+        now += mass;
       }
-      tried *= std::max(1 - accepted, 0.0);
+      tried *= std::max(1 - now, 0.0);
       rest.Reject(entries.data(), n);
     }
-    for (size_t i = 0; i < stands.size(); ++i) minus.weights[i] = rest.d * entries[i].q;
+    for (size_t i = 0; i < accepted.size(); ++i) minus.weights[i] = rest.d * entries[i].q;
   } else {
     HostScratch memory;
     const RuleScratch scratch = memory.For(1, n);
     const PathChoice choice = ChooseMix(scratch, OneLane(), entries.data(), n, k);
-    for (size_t i = 0; i < stands.size(); ++i) minus.weights[i] = choice.Mixed(scratch, i);
-    for (size_t i = 0; i < stands.size(); ++i) {
-      stands[i] = std::min(entries[i].p, minus.weights[i]);
+    for (size_t i = 0; i < accepted.size(); ++i) minus.weights[i] = choice.Mixed(scratch, i);
+    for (size_t i = 0; i < accepted.size(); ++i) {
+      accepted[i] = std::min(entries[i].p, minus.weights[i]);
     }
   }
 
   double left = 1;
-  for (size_t i = 0; i < stands.size(); ++i) {
-    left -= stands[i];
-    const std::vector<double>& behind = pair.target.Row(entries[i].id);
+  for (size_t i = 0; i < accepted.size(); ++i) {
+    left -= accepted[i];
+    const std::vector<double>& next_row = pair.target.Row(entries[i].id);
     for (const TokenId x : pair.ids) {
-      const double p = stands[i] * behind[static_cast<size_t>(x)];
+      const double p = accepted[i] * next_row[static_cast<size_t>(x)];
       if (p > 0) emit(Tokens{entries[i].id, x}, 1, p, {});
     }
   }
-  std::vector<double> law(target.size());
-  ResidualRow<double>{1, target.data(), pair.vocab, minus.row()}.Distribution(law.data());
+  std::vector<double> distribution(target.size());
+  ResidualRow<double>{1, target.data(), pair.vocab, minus.row()}.Distribution(distribution.data());
   for (const TokenId x : pair.ids) {
-    const double p = std::max(left, 0.0) * law[static_cast<size_t>(x)];
+    const double p = std::max(left, 0.0) * distribution[static_cast<size_t>(x)];
     if (p > 0) emit(Tokens{x}, 0, p, {});
   }
 }

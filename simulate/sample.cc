@@ -98,8 +98,12 @@ DraftTree GrowTree(const DraftShape& shape, TokenId last, bool distinct, const D
 class Generation {
  public:
   Generation(const Simulation& simulation, const FloatRows& target, const FloatRows& draft,
-             const std::vector<DraftDistribution>& laws, uint64_t seed)
-      : simulation_(simulation), target_(target), draft_(draft), laws_(laws), seed_(seed) {}
+             const std::vector<DraftDistribution>& distributions, uint64_t seed)
+      : simulation_(simulation),
+        target_(target),
+        draft_(draft),
+        distributions_(distributions),
+        seed_(seed) {}
 
   const Tokens& tokens() const { return tokens_; }
 
@@ -132,9 +136,9 @@ class Generation {
       const double coin = Coin(seed_, round_, static_cast<uint32_t>(depth), Purpose::kDraftToken,
                                static_cast<uint32_t>(i));
       tokens.push_back(
-          laws_.empty()
+          distributions_.empty()
               ? ResidualRow<double>{1, pair.draft.Row(last).data(), pair.vocab, {}}.Draw(coin)
-              : SampleDraftDistribution(laws_[static_cast<size_t>(last + 1)], coin));
+              : SampleDraftDistribution(distributions_[static_cast<size_t>(last + 1)], coin));
     }
     return tokens;
   }
@@ -143,15 +147,15 @@ class Generation {
     const auto token_at = [&](int node) {
       return node == DraftTree::kRoot ? last : tree.token(node);
     };
-    if (simulation_.rule != Rule::kGumbel && laws_.empty()) {
+    if (simulation_.rule != Rule::kGumbel && distributions_.empty()) {
       PairRound round(simulation_.pair, tree, last);
       PhiloxCoins coins(seed_, round_);
       return simulation_.greedy_block ? VerifyGreedyBlock(round, carry_, coins)
                                       : Verify(simulation_.rule, round, coins);
     }
-    for (int node = 0; node <= tree.size() && !laws_.empty(); ++node) {
+    for (int node = 0; node <= tree.size() && !distributions_.empty(); ++node) {
       if (tree.draws(node).empty()) continue;
-      tree.SetDistribution(node, laws_[static_cast<size_t>(token_at(node) + 1)]);
+      tree.SetDistribution(node, distributions_[static_cast<size_t>(token_at(node) + 1)]);
     }
     return VerifyRound(
         simulation_.rule, tree, [&](int node) { return target_.Row(token_at(node)); },
@@ -161,7 +165,7 @@ class Generation {
   const Simulation& simulation_;
   const FloatRows& target_;
   const FloatRows& draft_;
-  const std::vector<DraftDistribution>& laws_;  // by last + 1; empty: rows of doubles
+  const std::vector<DraftDistribution>& distributions_;  // by last + 1; empty: rows of doubles
   uint64_t seed_;
   uint32_t round_ = 0;
   Tokens tokens_;
@@ -189,9 +193,10 @@ class Average {
 SimulationFigures SampleFigures(const Simulation& simulation, int64_t generations, uint64_t seed,
                                 bool wire) {
   const FloatRows target(simulation.pair.target), draft(simulation.pair.draft);
-  std::vector<DraftDistribution> laws;
+  std::vector<DraftDistribution> distributions;
   if (wire && !simulation.greedy_block) {
-    for (const auto& row : simulation.pair.draft.rows) laws.push_back(WireLaw(row));
+    for (const auto& row : simulation.pair.draft.rows)
+      distributions.push_back(WireDistribution(row));
   }
   const auto total = static_cast<size_t>(simulation.shape.length) + 1;
   const auto chain = static_cast<size_t>(simulation.chain);
@@ -208,7 +213,7 @@ SimulationFigures SampleFigures(const Simulation& simulation, int64_t generation
   std::map<Tokens, int64_t> sequences;
   std::vector<int64_t> accepted_counts(total);
   for (int64_t n = 0; n < generations; ++n) {
-    Generation generation(simulation, target, draft, laws,
+    Generation generation(simulation, target, draft, distributions,
                           GenerationSeed(seed, static_cast<uint64_t>(n)));
     for (size_t round = 0; round < chain || generation.tokens().size() < total; ++round) {
       const int stand = generation.Round();

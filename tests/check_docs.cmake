@@ -1,5 +1,5 @@
 # docs/exactness.md says which test proves what: every test that it names must exist, and it must
-# name every mutant of tests/laws/mutants with its test. Run by ctest:
+# name every mutant of tests/exactness/mutants with its test. Run by ctest:
 #   cmake -D SOURCE_DIR=<root> -P tests/check_docs.cmake
 cmake_minimum_required(VERSION 3.25)
 
@@ -35,7 +35,7 @@ foreach(name IN LISTS named)
   endif()
 endforeach()
 
-file(STRINGS ${SOURCE_DIR}/tests/laws/mutants/mutants.txt mutants REGEX "^[a-z]")
+file(STRINGS ${SOURCE_DIR}/tests/exactness/mutants/mutants.txt mutants REGEX "^[a-z]")
 foreach(line IN LISTS mutants)
   string(REGEX MATCH "^([a-z0-9_]+) *\\|[^|]*\\| *([A-Za-z0-9.*]+)" found "${line}")
   set(mutant ${CMAKE_MATCH_1})

@@ -38,7 +38,7 @@ bool IsControl(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x2028 || c == 0x2029 || turns;
 }
 
-// One code point as it stands in a line.
+// One code point as it appears in a line.
 std::string EscapedPoint(const CodePoint& c, std::string_view bytes) {
   if (c.value == '"' || c.value == '\\') return {'\\', static_cast<char>(c.value)};
   if (c.valid && !IsControl(c.value)) return std::string(bytes);

@@ -5,7 +5,7 @@
 // Lines with the same message are limited (LineLimiter), except at level debug: the next line that
 // is written says in the field `suppressed` how many were left out.
 //
-// Nothing waits for whoever reads stderr: a line for which a pipe or terminal has no room is lost
+// Nothing waits for the reader of stderr: a line for which a pipe or terminal has no room is lost
 // and counted (LogLinesLost). A line has at most kMaxLogLineBytes, so that a pipe takes it whole;
 // longer values are cut. (If another process writes to the same pipe and fills it just then, the
 // line still waits.)

@@ -92,7 +92,7 @@ void AddProcessMetrics(MetricsRegistry& registry) {
   registry.AddGauge("outrider_build_info", "Always 1; the build is in the labels",
                     [] { return 1.0; }, {{"version", kVersion}, {"compiler", __VERSION__}});
   registry.AddCounter("outrider_log_lines_lost_total",
-                      "Log lines lost because whoever reads stderr was too slow",
+                      "Log lines lost because the reader of stderr was too slow",
                       [] { return static_cast<double>(LogLinesLost()); });
 }
 

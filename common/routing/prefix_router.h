@@ -2,8 +2,8 @@
 // values of their prefix are, and no verifier gets much more than its part.
 //
 // Which prefix decides. A request's key is the hash of its prompt up to some page (page_hashes.h).
-// A fixed page would be wrong: behind the first page of a system prompt that all chats share, one
-// key would hold all of the load, and a page far behind differs in prompts that share a long
+// A fixed page would be wrong: after the first page of a system prompt that all chats share, one
+// key would hold all of the load, and a page much later differs in prompts that share a long
 // document. So the router counts how many of the recent requests share each prefix
 // (prefix_shares.h). A prefix that more requests have than one verifier may take (bound / verifiers
 // of them) has to be held by several verifiers anyway, so the page after it decides; the first page
@@ -66,7 +66,7 @@ class PrefixRouter {
   // The most requests in flight that a verifier may have once another request is placed.
   int Limit() const;
 
-  // A request begins, or ends, at a verifier, whoever chose it.
+  // A request begins, or ends, at a verifier, however it was chosen.
   void Begin(int verifier);
   void End(int verifier);
 

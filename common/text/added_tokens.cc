@@ -29,9 +29,9 @@ size_t WhiteSpaceAtStart(std::string_view text) {
   return size;
 }
 
-bool IsSingleWord(std::string_view before, std::string_view behind) {
+bool IsSingleWord(std::string_view before, std::string_view after) {
   return (before.empty() || !IsWordCharacter(LastCharacter(before).code)) &&
-         (behind.empty() || !IsWordCharacter(FirstCharacter(behind).code));
+         (after.empty() || !IsWordCharacter(FirstCharacter(after).code));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace outrider {
 
 // Whether a draft token for the text's token `position` is accepted. (Steele et al. 2014,
 // "SplitMix64".)
-inline bool DraftTokenStands(uint64_t seed, int session, int position, double acceptance) {
+inline bool IsDraftTokenAccepted(uint64_t seed, int session, int position, double acceptance) {
   uint64_t z = seed * 1000003 + static_cast<uint64_t>(session);
   z = (z << 32) + static_cast<uint64_t>(position);
   z += 0x9e3779b97f4a7c15;

@@ -78,7 +78,7 @@ def cases_of(args) -> list[Case]:
     return cases
 
 
-def draft_token_stands(seed: int, session: int, position: int, acceptance: float) -> bool:
+def draft_token_is_accepted(seed: int, session: int, position: int, acceptance: float) -> bool:
     z = (seed * 1000003 + session) & MASK
     z = ((z << 32) + position + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -95,7 +95,7 @@ def tossed(case: Case, tokens: int, seed: int) -> Counts:
         while position < tokens:
             drafted = min(case.draft, tokens - position - 1)
             stand = 0
-            while stand < drafted and draft_token_stands(seed, session, position + stand, case.acceptance):
+            while stand < drafted and draft_token_is_accepted(seed, session, position + stand, case.acceptance):
                 stand += 1
             rounds += 1
             all_drafted += drafted

@@ -116,7 +116,7 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "gpu")
     parser.add_argument("--python", default=sys.executable, help="one that imports torch and transformers")
     parser.add_argument("--seconds", type=float, default=60,
-                        help="no repetition but the first begins that would end behind these")
+                        help="no repetition but the first begins that would end after these")
     parser.add_argument("--cache", choices=("dynamic", "static"), default="dynamic",
                         help="of transformers' plain decoding; the static one's forward pass is compiled on a GPU")
     parser.add_argument("--expect-same-text", action="store_true",

@@ -207,9 +207,9 @@ void Rounds::Advance(Session& session, RoundEnd end) {
   if (case_.acceptance.has_value()) {
     const auto index = static_cast<int>(&session - sessions_.data());
     end.accepted = 0;
-    while (
-        end.accepted < drafted &&
-        DraftTokenStands(load_.seed, index, Emitted(session) + end.accepted, *case_.acceptance)) {
+    while (end.accepted < drafted &&
+           IsDraftTokenAccepted(load_.seed, index, Emitted(session) + end.accepted,
+                                *case_.acceptance)) {
       ++end.accepted;
     }
   }

@@ -47,7 +47,8 @@ Counts Tossed(const PairLoad& load, const PairCase& c) {
     for (int at = 0; at < load.tokens;) {
       const int drafted = std::min(c.draft, load.tokens - at - 1);
       int stand = 0;
-      while (stand < drafted && DraftTokenStands(load.seed, s, at + stand, *c.acceptance)) ++stand;
+      while (stand < drafted && IsDraftTokenAccepted(load.seed, s, at + stand, *c.acceptance))
+        ++stand;
       ++counts.rounds;
       counts.drafted += drafted;
       counts.accepted += stand;

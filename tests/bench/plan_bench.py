@@ -2,7 +2,7 @@
 """Compares the predictions of `outrider plan`, from times measured here, with the measured layouts.
 
 The default pair, both deepened by layers that change nothing (deepen_checkpoint), on two cores: the
-verifier on core 0; a drafter on core 1 behind an added round trip, or in the verifier's process and
+verifier on core 0; a drafter on core 1 with an added round trip, or in the verifier's process and
 on its core. First the times that the calculator needs are taken from metrics, with one request at a
 time and none of the compared layouts; then each layout is measured with one request and with
 several. Prints Markdown.

@@ -66,7 +66,7 @@ struct Rounds {
 // Distinct drafts from the same rows, so that turns differ in what is accepted.
 Rounds MakeRounds(Rule rule, int vocab, int k) {
   Rounds rounds;
-  std::vector<DraftDistribution> laws;
+  std::vector<DraftDistribution> distributions;
   std::vector<std::vector<float>> draft;
   for (int depth = 0; depth <= kLength; ++depth) {
     const auto seed = static_cast<uint64_t>(depth);
@@ -74,7 +74,8 @@ Rounds MakeRounds(Rule rule, int vocab, int k) {
     rounds.probs.push_back(rounds.logits.back());
     Softmax(rounds.probs.back(), 1.f);
     draft.push_back(DraftProbs(rounds.logits.back(), ~seed));
-    laws.push_back(MakeDraftDistribution(draft.back(), {.mass = 1.f, .max_entries = kEntries}));
+    distributions.push_back(
+        MakeDraftDistribution(draft.back(), {.mass = 1.f, .max_entries = kEntries}));
   }
   for (uint32_t turn = 0; turn < kTurns; ++turn) {
     DraftTree& tree = rounds.trees.emplace_back();
@@ -84,9 +85,10 @@ Rounds MakeRounds(Rule rule, int vocab, int k) {
       if (rule == Rule::kGumbel) race = RaceWinners(draft[depth], depth == 0 ? k : 1, turn, depth);
       for (size_t j = 0; j < ends.size(); ++j) {
         const double coin = Coin(turn, 0, depth, Purpose::kDraftToken, static_cast<uint32_t>(j));
-        const TokenId token = rule != Rule::kGumbel ? SampleDraftDistribution(laws[depth], coin)
-                                                    : race[depth == 0 ? j : 0];
-        if (rule != Rule::kGumbel) tree.SetDistribution(ends[j], laws[depth]);
+        const TokenId token = rule != Rule::kGumbel
+                                  ? SampleDraftDistribution(distributions[depth], coin)
+                                  : race[depth == 0 ? j : 0];
+        if (rule != Rule::kGumbel) tree.SetDistribution(ends[j], distributions[depth]);
         ends[j] = tree.AddDraw(ends[j], token);
       }
     }

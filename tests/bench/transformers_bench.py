@@ -17,7 +17,7 @@ import sys
 import time
 
 from bench_support import table
-from pair_cases import (Case, add_pair_flags, cases_of, draft_token_stands, expect_counts, median_ratio,
+from pair_cases import (Case, add_pair_flags, cases_of, draft_token_is_accepted, expect_counts, median_ratio,
                         parse_case)
 
 try:
@@ -67,7 +67,7 @@ class ForcedTokens:
         # One more than requested: nothing after the end is read, but it may be computed.
         places = range(args.tokens + case.draft + 1)
         self.target = [2 + (7 * i + args.seed) % (vocabulary - 3) for i in places]
-        self.draft = [token if draft_token_stands(args.seed, 0, i, case.acceptance) else token + 1
+        self.draft = [token if draft_token_is_accepted(args.seed, 0, i, case.acceptance) else token + 1
                       for i, token in enumerate(self.target)]
 
     def __call__(self, input_ids, scores):

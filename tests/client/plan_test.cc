@@ -39,7 +39,7 @@ TEST(Plan, ExpectedTokensAreThoseOfTheGeometricSeries) {
   EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 1, 1), 1.5);
   EXPECT_NEAR(ExpectedTokens(0.8, 4, 1), (1 - std::pow(0.8, 5)) / 0.2, 1e-12);
   EXPECT_DOUBLE_EQ(ExpectedTokens(0, 8, 1), 1);
-  EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 1, 2), 1.75) << "one of two stands";
+  EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 1, 2), 1.75) << "one of two is accepted";
 }
 
 TEST(Plan, OneRequestPaysForWhatItWaitsFor) {

@@ -39,9 +39,11 @@ class DraftMaker {
     for (const int node : nodes) {
       const auto times = static_cast<int>(std::count(live_.begin(), live_.end(), node));
       const int draws = times * shape_.draws(depth_);
-      DraftDistribution law = MakeLaw(in);
+      DraftDistribution distribution = MakeDistribution(in);
       for (int i = 0; i < draws; ++i) {
-        TokenId token = law.ids[static_cast<size_t>(in.Below(static_cast<int>(law.ids.size())))];
+        TokenId token =
+            distribution
+                .ids[static_cast<size_t>(in.Below(static_cast<int>(distribution.ids.size())))];
         if (kind_ != DraftKind::kSampled) {  // distinct, maybe fewer
           token = in.Below(vocab_);
           if (tree_.Child(node, token) >= 0) continue;
@@ -50,24 +52,24 @@ class DraftMaker {
         chunk->tokens.push_back(token);
         chunk->parents.push_back(node);
       }
-      if (kind_ == DraftKind::kSampled) chunk->distributions.push_back(std::move(law));
+      if (kind_ == DraftKind::kSampled) chunk->distributions.push_back(std::move(distribution));
     }
     live_ = std::move(next);
     ++depth_;
   }
 
-  DraftDistribution MakeLaw(Input& in) const {
+  DraftDistribution MakeDistribution(Input& in) const {
     const int entries = std::min(1 + in.Below(4), vocab_);
     const int first = in.Below(vocab_ - entries + 1);
-    DraftDistribution law;
+    DraftDistribution distribution;
     uint32_t left = kDraftWeightTotal;
     for (int i = 0; i < entries; ++i) {
       const uint32_t weight = i + 1 == entries ? left : 1u + 64u * in.Byte();
-      law.ids.push_back(first + i);
-      law.weights.push_back(weight);
+      distribution.ids.push_back(first + i);
+      distribution.weights.push_back(weight);
       left -= weight;
     }
-    return law;
+    return distribution;
   }
 
   DraftShape shape_;

@@ -12,9 +12,9 @@ namespace {
 
 using outrider::fuzz::Require;
 
-bool IsLaw(const nlohmann::json& law) {
+bool IsDistribution(const nlohmann::json& distribution) {
   double sum = 0;
-  for (const auto& entry : law) {
+  for (const auto& entry : distribution) {
     const double p = entry.get<double>();
     if (!(p >= 0)) return false;
     sum += p;
@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   const nlohmann::json json = nlohmann::json::parse(*report);
-  Require(IsLaw(json.at("first_token_law")) && IsLaw(json.at("sequence_law")));
+  Require(IsDistribution(json.at("first_token_law")) && IsDistribution(json.at("sequence_law")));
   const double accepted = json.at("mean_accepted").get<double>();
   Require(accepted >= 0 && accepted <= json.at("draft_length").get<double>() + 1e-9);
   return 0;

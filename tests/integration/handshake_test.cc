@@ -152,7 +152,7 @@ TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
 
   std::thread drafts([&old] {
     old.AnswerWith(v1::DRAFT_KIND_ARGMAX, [](const Asked& asked, v1::FromDrafter* message) {
-      AddDraft(message, asked, asked.round, {5}, /*laws=*/false);
+      AddDraft(message, asked, asked.round, {5}, /*distributions=*/false);
     });
   });
   v1::GenerateRequest request;

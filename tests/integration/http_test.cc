@@ -484,7 +484,7 @@ TEST_F(Http, PromptLogprobsComeBesideRounds) {
   stream.join();
 }
 
-TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
+TEST_F(Http, BestOfAnswersTheMostLikely) {
   Start();
   Json body = Story(8);
   body["temperature"] = 1;
@@ -502,9 +502,9 @@ TEST_F(Http, BestOfAnswersTheLikeliestAndStopsCanBeShown) {
   const Json best = Complete(body);
   ASSERT_EQ(best["choices"].size(), 1u);
   EXPECT_EQ(best["usage"]["completion_tokens"], 32);
-  double likeliest = -1e9;
-  for (const Json& choice : all["choices"]) likeliest = std::max(likeliest, mean(choice));
-  EXPECT_NEAR(mean(best["choices"][0]), likeliest, 1e-3);
+  double most_likely = -1e9;
+  for (const Json& choice : all["choices"]) most_likely = std::max(most_likely, mean(choice));
+  EXPECT_NEAR(mean(best["choices"][0]), most_likely, 1e-3);
 
   Json stops = Story(40);
   stops["stop"] = {"."};

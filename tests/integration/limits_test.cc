@@ -378,7 +378,8 @@ std::string ControlCharacters(Target& target, int64_t) {
 
 const Cases kLogCases = {
     {"lines with the same message", Try{RepeatedLines}},
-    {"control characters (C0, DEL, C1, U+2028, U+2029, turns of direction), bytes that are no UTF-8",
+    {"control characters (C0, DEL, C1, U+2028, U+2029, turns of direction), bytes that are no "
+     "UTF-8",
      Only{ControlCharacters}},
     {"bytes of a line",
      HeldBy{"tests/common/base/log_test.cc", "LongValuesAreCutSoThatAPipeTakesTheLineWhole"}},
@@ -509,8 +510,7 @@ const Cases kHttpCases = {
     {"unfinished bodies of all",
      HeldBy{kServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
     {"bytes ahead of an answer", HeldBy{kServerTest, "AClientThatSendsTooFarAheadIsGone"}},
-    {"a stream that its client does not read",
-     HeldBy{kServerTest, "AReaderThatFallsTooFarBehindIsGone"}},
+    {"a stream that its client does not read", HeldBy{kServerTest, "DisconnectsAReaderThatLags"}},
     {"`x-request-id`", Try{RequestId}},
     {"`x-outrider-prefix`", Try{PrefixHeader}},
     {"depth of the JSON", Only{Completing([](int64_t size) {

@@ -199,7 +199,7 @@ TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
   EXPECT_TRUE(one.client->AwaitDrafters(1)) << drafter->Log();
 }
 
-TEST_F(Scaling, BehindANameTheCertificateMustCarryTheName) {
+TEST_F(Scaling, ACertificateMustCarryTheResolvedName) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const auto start = [&](const std::string& name, const std::string& hosts) {
     const IssuedCertificate own = ca.Issue(name, hosts);

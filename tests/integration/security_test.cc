@@ -195,9 +195,9 @@ TEST_F(Security, CertificatesAreReplacedUnderARunningPair) {
   ASSERT_NE(again->AwaitLine(" serving "), "") << again->Log();
   std::filesystem::remove(trusted);
   std::filesystem::copy(next_ca.cert(), trusted);
-  const auto anew = TlsFiles::Open({.ca = next_ca.cert()});
-  ASSERT_TRUE(anew.ok());
-  TestClient next_client(address, {.tls = (*anew)->Current()});
+  const auto changed = TlsFiles::Open({.ca = next_ca.cert()});
+  ASSERT_TRUE(changed.ok());
+  TestClient next_client(address, {.tls = (*changed)->Current()});
   EXPECT_TRUE(next_client.AwaitDrafters(1)) << drafter->Log();
 }
 

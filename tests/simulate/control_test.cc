@@ -71,7 +71,7 @@ TEST(SimulateControl, TheSameSeedsGiveTheSameFigures) {
   EXPECT_NE(Play(kScenario, "adaptive", 1)["mean_ms"], Play(kScenario, "adaptive", 2)["mean_ms"]);
 }
 
-TEST(SimulateControl, WithoutSharingEachRequestStartsAnew) {
+TEST(SimulateControl, WithoutSharingEachRequestStartsFresh) {
   nlohmann::json json = nlohmann::json::parse(kScenario);
   json["requests"] = 40;
   const double shared = Play(json.dump(), "ucb-tuned")["mean_ms"];

@@ -10,17 +10,17 @@
 namespace outrider {
 namespace {
 
-using Law = std::vector<double>;
+using OutputDistribution = std::vector<double>;
 
-double Sum(const Law& law) {
+double Sum(const OutputDistribution& distribution) {
   double sum = 0;
-  for (const double p : law) sum += p;
+  for (const double p : distribution) sum += p;
   return sum;
 }
 
-TEST(RaceMatchLaw, OfOneCandidateIsTheClosedForm) {
-  const Law p = {0.2, 0.3, 0.5}, q = {0.5, 0.3, 0.2};
-  const Law match = RaceMatchLaw(p, q, 1);
+TEST(RaceMatchDistribution, OfOneCandidateIsTheClosedForm) {
+  const OutputDistribution p = {0.2, 0.3, 0.5}, q = {0.5, 0.3, 0.2};
+  const OutputDistribution match = RaceMatchDistribution(p, q, 1);
   EXPECT_NEAR(match[0], 1 / (1 + 1.5 + 2.5), 1e-15);
   EXPECT_NEAR(match[1], 1 / (5.0 / 3 + 1 + 5.0 / 3), 1e-15);
   EXPECT_NEAR(match[2], 1 / (2.5 + 1.5 + 1), 1e-15);
@@ -28,33 +28,36 @@ TEST(RaceMatchLaw, OfOneCandidateIsTheClosedForm) {
 
 // Two tokens: according to Daliri et al. 2024, at least (1 - d) / (1 + d); equal distributions
 // always agree.
-TEST(RaceMatchLaw, HasThePublishedBounds) {
+TEST(RaceMatchDistribution, HasThePublishedBounds) {
   for (const double p : {0.1, 0.4, 0.9}) {
     for (const double q : {0.2, 0.4, 0.5}) {
       const double d = std::abs(p - q);
-      const double agree = Sum(RaceMatchLaw(Law{p, 1 - p}, Law{q, 1 - q}, 1));
+      const double agree =
+          Sum(RaceMatchDistribution(OutputDistribution{p, 1 - p}, OutputDistribution{q, 1 - q}, 1));
       EXPECT_GE(agree, (1 - d) / (1 + d) - 1e-12);
       EXPECT_LE(agree, 1 - d + 1e-12);
     }
   }
-  EXPECT_NEAR(Sum(RaceMatchLaw(Law{0.2, 0.8}, Law{0.2, 0.8}, 1)), 1, 1e-15);
+  EXPECT_NEAR(
+      Sum(RaceMatchDistribution(OutputDistribution{0.2, 0.8}, OutputDistribution{0.2, 0.8}, 1)), 1,
+      1e-15);
 }
 
 // All candidates include the winner, if the draft can contain it.
-TEST(RaceMatchLaw, OfAllCandidatesIsTheTarget) {
-  const Law p = {0.1, 0.2, 0.3, 0.4}, q = {0.4, 0.3, 0.3, 0};
+TEST(RaceMatchDistribution, OfAllCandidatesIsTheTarget) {
+  const OutputDistribution p = {0.1, 0.2, 0.3, 0.4}, q = {0.4, 0.3, 0.3, 0};
   for (const int count : {3, 4, 16}) {
-    const Law match = RaceMatchLaw(p, q, count);
+    const OutputDistribution match = RaceMatchDistribution(p, q, count);
     for (size_t x = 0; x < 3; ++x) EXPECT_NEAR(match[x], p[x], 1e-14) << count;
     EXPECT_EQ(match[3], 0);
   }
-  EXPECT_EQ(Sum(RaceMatchLaw(Law{1, 0}, Law{0, 1}, 2)), 0);
+  EXPECT_EQ(Sum(RaceMatchDistribution(OutputDistribution{1, 0}, OutputDistribution{0, 1}, 2)), 0);
 }
 
-TEST(RaceMatchLaw, HoldsForExtremeRows) {
-  const Law p = {0.5, 0.25, 0.25}, q = {1e-310, 1e-9, 1};
+TEST(RaceMatchDistribution, HoldsForExtremeRows) {
+  const OutputDistribution p = {0.5, 0.25, 0.25}, q = {1e-310, 1e-9, 1};
   for (const int count : {1, 2, 3}) {
-    for (const double m : RaceMatchLaw(p, q, count)) {
+    for (const double m : RaceMatchDistribution(p, q, count)) {
       EXPECT_GE(m, 0);
       EXPECT_LE(m, 0.5);
     }
@@ -62,10 +65,11 @@ TEST(RaceMatchLaw, HoldsForExtremeRows) {
 }
 
 // The same integral by Simpson's rule, over the number of tokens that arrive before x.
-double ByQuadrature(const Law& p, const Law& q, size_t x, size_t count) {
+double ByQuadrature(const OutputDistribution& p, const OutputDistribution& q, size_t x,
+                    size_t count) {
   const int kSteps = 20000;
   const auto at = [&](double e) {
-    Law before(count + 1, 0.0);  // Pr(this many, and x still wins the target's race)
+    OutputDistribution before(count + 1, 0.0);  // Pr(this many, and x still wins the target's race)
     before[0] = std::exp(-e);
     for (size_t y = 0; y < p.size(); ++y) {
       if (y == x) continue;
@@ -89,18 +93,18 @@ double ByQuadrature(const Law& p, const Law& q, size_t x, size_t count) {
   return sum / (3.0 * kSteps);
 }
 
-TEST(RaceMatchLaw, IsTheIntegralOverTheWinnersTime) {
+TEST(RaceMatchDistribution, IsTheIntegralOverTheWinnersTime) {
   std::mt19937_64 rng(3);
   std::uniform_real_distribution<double> uniform(0.05, 1);
   for (const size_t vocab : {2, 3, 5, 8}) {
-    Law p(vocab), q(vocab);
+    OutputDistribution p(vocab), q(vocab);
     for (double& x : p) x = uniform(rng);
     for (double& x : q) x = uniform(rng);
     const double total_p = Sum(p), total_q = Sum(q);
     for (double& x : p) x /= total_p;
     for (double& x : q) x /= total_q;
     for (size_t count = 1; count <= vocab; ++count) {
-      const Law match = RaceMatchLaw(p, q, static_cast<int>(count));
+      const OutputDistribution match = RaceMatchDistribution(p, q, static_cast<int>(count));
       for (size_t x = 0; x < vocab; ++x) {
         EXPECT_NEAR(match[x], ByQuadrature(p, q, x, count), 1e-9) << vocab << " " << count;
       }

@@ -123,15 +123,15 @@ class Maker {
     Add("model.embed_tokens.weight", embedding);
     Add("lm_head.weight", head);
     AddOnes("model.norm.weight");
-    std::vector<int> offsets, behind_blocks;
+    std::vector<int> offsets, after_blocks;
     for (int k = 1; k <= kOffsets; ++k) offsets.push_back(k);
     for (int m = 1; m <= kBlocks; ++m) {
-      behind_blocks.push_back(m * kOffsets);
-      behind_blocks.push_back(m * kOffsets - 1);
+      after_blocks.push_back(m * kOffsets);
+      after_blocks.push_back(m * kOffsets - 1);
     }
     AddLayer(0, OffsetQueries(offsets, FirstRms()), OffsetKeys(FirstRms()), Values(kSelf),
              ContextOut());
-    AddLayer(1, OffsetQueries(behind_blocks, SecondRms()), OffsetKeys(SecondRms()), Values(kBefore),
+    AddLayer(1, OffsetQueries(after_blocks, SecondRms()), OffsetKeys(SecondRms()), Values(kBefore),
              BlocksOut());
     AddLayer(2, ContextQuery(), ContextKey(), Values(kSelf), CopyOut());
     return std::move(tensors_);

@@ -17,7 +17,7 @@
 namespace outrider::testing {
 
 // How a path treats the bytes of one direction.
-struct PathLaw {
+struct PathDistribution {
   Duration delay{};                                 // of every byte
   double loss = 0;                                  // per segment, 0 to 1
   Duration stall = std::chrono::milliseconds(200);  // delay of a lost segment
@@ -37,11 +37,12 @@ class DelayLine {
   int stalls() const { return stalls_; }
 
   // Order is kept: nothing is due before bytes that were pushed earlier.
-  void Push(std::string bytes, const PathLaw& law, Time now) {
+  void Push(std::string bytes, const PathDistribution& distribution, Time now) {
     const double segments = std::ceil(static_cast<double>(bytes.size()) / kSegmentBytes);
-    Time due = now + law.delay;
-    if (law.loss > 0 && std::bernoulli_distribution(1 - std::pow(1 - law.loss, segments))(coin_)) {
-      due += law.stall;
+    Time due = now + distribution.delay;
+    if (distribution.loss > 0 &&
+        std::bernoulli_distribution(1 - std::pow(1 - distribution.loss, segments))(coin_)) {
+      due += distribution.stall;
       ++stalls_;
     }
     if (!chunks_.empty()) due = std::max(due, chunks_.back().due);

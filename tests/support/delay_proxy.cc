@@ -79,14 +79,14 @@ struct DelayProxy::Connection {
   }
 
   // Returns false when the connection is broken.
-  bool Read(int side, const PathLaw& law, Time now) {
+  bool Read(int side, const PathDistribution& distribution, Time now) {
     Direction& out = direction[side];
     std::string bytes(kReadBytes, '\0');
     const ssize_t got = recv(fd[side], bytes.data(), bytes.size(), 0);
     if (got < 0) return IsTransient(errno);
     bytes.resize(static_cast<size_t>(got));
     out.ended = got == 0;
-    out.line.Push(std::move(bytes), law, now);
+    out.line.Push(std::move(bytes), distribution, now);
     return true;
   }
 
@@ -137,7 +137,7 @@ DelayProxy::DelayProxy(int listener, int port, const DelayProxyOptions& options)
       port_(port),
       to_(options.to),
       wake_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      law_{.delay = options.rtt / 2, .loss = options.loss, .stall = options.stall},
+      distribution_{.delay = options.rtt / 2, .loss = options.loss, .stall = options.stall},
       seed_(options.seed) {
   thread_ = std::thread([this] { Run(); });
 }
@@ -162,12 +162,12 @@ void DelayProxy::Wake() {
 
 void DelayProxy::SetRtt(Duration rtt) {
   MutexLock lock(mu_);
-  law_.delay = rtt / 2;
+  distribution_.delay = rtt / 2;
 }
 
 void DelayProxy::SetLoss(double loss) {
   MutexLock lock(mu_);
-  law_.loss = loss;
+  distribution_.loss = loss;
 }
 
 void DelayProxy::Partition() {
@@ -264,7 +264,7 @@ void DelayProxy::Run() {
         const short events = fds[2 + 2 * i + static_cast<size_t>(side)].revents;
         if (events & (POLLERR | POLLNVAL)) alive = false;
         if (alive && (events & (POLLIN | POLLHUP)) && !c.direction[side].ended) {
-          alive = c.Read(side, law_, now);
+          alive = c.Read(side, distribution_, now);
         }
         if (alive) alive = c.Write(side, now);
       }

@@ -73,7 +73,7 @@ class DelayProxy {
 
   Mutex mu_;
   std::condition_variable changed_;
-  PathLaw law_ OUTRIDER_GUARDED_BY(mu_);
+  PathDistribution distribution_ OUTRIDER_GUARDED_BY(mu_);
   uint64_t seed_ OUTRIDER_GUARDED_BY(mu_);
   bool partitioned_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool cut_ OUTRIDER_GUARDED_BY(mu_) = false;

@@ -126,11 +126,11 @@ TEST(DelayLine, HoldsBytesForTheDelayInOrder) {
   EXPECT_EQ(line.held(), 6u);
 }
 
-TEST(DelayLine, LossStallsAllBehindIt) {
+TEST(DelayLine, LossStallsAllAfterIt) {
   DelayLine line(1);
   const Time start{};
   line.Push("lost", {.loss = 1, .stall = milliseconds(200)}, start);
-  line.Push("behind", {}, start);
+  line.Push("after", {}, start);
   EXPECT_EQ(line.due(), start + milliseconds(200));
   line.Pop(4);
   EXPECT_EQ(line.due(), start + milliseconds(200));
@@ -147,7 +147,7 @@ TEST(DelayLine, LossesAreOfSegments) {
   EXPECT_NEAR(line.stalls(), 542, 100);
 }
 
-TEST(DelayProxy, BytesArriveUnchangedAndTheEndBehindThem) {
+TEST(DelayProxy, BytesArriveUnchangedBeforeTheEnd) {
   EchoServer server;
   const auto proxy = Between(server, {.rtt = milliseconds(2)});
   Client client(proxy->port());
@@ -221,7 +221,7 @@ TEST(DelayProxy, CutClosesAndTakesNewConnections) {
   EXPECT_EQ(again.Receive(1), "y");
 }
 
-TEST(DelayProxy, NobodyBehindItIsAClosedConnection) {
+TEST(DelayProxy, WithoutAServerClosesConnections) {
   int port;
   {
     EchoServer server;

@@ -124,7 +124,7 @@ Status FakeModel::CheckShare(const ForwardSequence& share) const {
   std::vector<int> depth(share.tokens.size(), 0);
   for (int i = 0; i < n; ++i) {
     const int parent = share.parents.empty() ? i - 1 : share.parents[i];
-    if (parent < -1 || parent >= i) return InvalidArgument("a parent behind its child");
+    if (parent < -1 || parent >= i) return InvalidArgument("a parent after its child");
     depth[i] = parent < 0 ? 0 : depth[parent] + 1;
   }
   const int deepest = *std::max_element(depth.begin(), depth.end());

@@ -31,11 +31,11 @@ auto OnView(Round& round, Part part) {
 
 template <class Round, class Coins>
 Verdict VerifyPath(Round& round, std::span<const int> nodes,
-                   std::span<const SparseRow<double>> laws, Coins& coins) {
+                   std::span<const SparseRow<double>> distributions, Coins& coins) {
   const Stop stop = OnView(round, [&](const auto& view) {
     std::copy(nodes.begin(), nodes.end(), view.scratch.nodes);
-    const auto draft_at = [&](int i) { return laws[static_cast<size_t>(i)]; };
-    return outrider::VerifyPath(view, static_cast<int>(laws.size()), draft_at, coins);
+    const auto draft_at = [&](int i) { return distributions[static_cast<size_t>(i)]; };
+    return outrider::VerifyPath(view, static_cast<int>(distributions.size()), draft_at, coins);
   });
   return EndRound(round, stop, coins);
 }
@@ -53,7 +53,7 @@ int TryCandidates(Round& round, int node, const KSeq& kseq, const std::vector<Ra
 struct PathChoice {
   KSeq kseq;
   double kseq_share = 1;
-  OwnedRow law;
+  OwnedRow distribution;
 };
 
 inline PathChoice ChooseMix(const std::vector<RatioEntry>& entries, int k) {
@@ -61,9 +61,10 @@ inline PathChoice ChooseMix(const std::vector<RatioEntry>& entries, int k) {
   HostScratch memory;
   const RuleScratch scratch = memory.For(1, n);
   const outrider::PathChoice mix = outrider::ChooseMix(scratch, OneLane(), entries.data(), n, k);
-  PathChoice choice{.kseq = mix.kseq, .kseq_share = mix.kseq_share, .law = RowOver(entries)};
+  PathChoice choice{
+      .kseq = mix.kseq, .kseq_share = mix.kseq_share, .distribution = RowOver(entries)};
   for (size_t i = 0; i < entries.size(); ++i) {
-    choice.law.weights[i] = mix.Mixed(scratch, static_cast<int64_t>(i));
+    choice.distribution.weights[i] = mix.Mixed(scratch, static_cast<int64_t>(i));
   }
   return choice;
 }

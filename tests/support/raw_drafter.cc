@@ -85,12 +85,12 @@ grpc::Status RawDrafter::End() {
 }
 
 v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
-                    const std::vector<uint32_t>& tokens, bool laws) {
+                    const std::vector<uint32_t>& tokens, bool distributions) {
   v1::Draft* draft = message->mutable_drafts()->add_drafts();
   draft->set_session(asked.session);
   draft->set_round(round);
   draft->mutable_token_ids()->Assign(tokens.begin(), tokens.end());
-  if (!laws) return draft;
+  if (!distributions) return draft;
   for (const uint32_t token : tokens) {
     v1::DraftRow* row = draft->add_rows();
     row->add_id_gaps(token);

@@ -63,6 +63,6 @@ class RawDrafter {
 
 // Adds a draft of these tokens, as one sequence, each sampled with certainty.
 v1::Draft* AddDraft(v1::FromDrafter* message, const Asked& asked, uint32_t round,
-                    const std::vector<uint32_t>& tokens, bool laws);
+                    const std::vector<uint32_t>& tokens, bool distributions);
 
 }  // namespace outrider::testing

@@ -18,20 +18,21 @@ double ResidualMass(double p, const Real* target, const SparseRow<Weight>& draft
 }
 
 // out[i]: Pr(entry i is chosen) by k-SEQ, and by ratio.
-inline void KSeqChoiceLaw(const KSeq& kseq, const RatioEntry* entries, int n, int k, double* out) {
+inline void KSeqChoiceDistribution(const KSeq& kseq, const RatioEntry* entries, int n, int k,
+                                   double* out) {
   const double all_but_one_fail = Power(1 - kseq.beta, k - 1);
   for (int i = 0; i < n; ++i) {
     out[i] = KSeqChoice(kseq, entries[i].p, entries[i].q, all_but_one_fail);
   }
 }
-inline void RatioChoiceLaw(const RatioEntry* entries, int n, int k, double* out) {
+inline void RatioChoiceDistribution(const RatioEntry* entries, int n, int k, double* out) {
   QBelow(entries, n, out);
   for (int i = 0; i < n; ++i) out[i] = RatioChoice(entries[i].q, out[i], k);
 }
 
-// sum_x min(p(x), law(x)), where `law` is a distribution.
-inline double Overlap(const RatioEntry* entries, int n, const double* law) {
-  return OverlapOfMix(1, entries, n, law, law);
+// sum_x min(p(x), distribution(x)), where `distribution` is a distribution.
+inline double Overlap(const RatioEntry* entries, int n, const double* distribution) {
+  return OverlapOfMix(1, entries, n, distribution, distribution);
 }
 
 }  // namespace outrider::testing

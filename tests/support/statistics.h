@@ -37,10 +37,11 @@ inline double UpperGamma(double a, double x) {
   return front * h;
 }
 
-// The probability that counts sampled from the distribution `law` deviate at least as much as
-// these. Cells with expected counts below 5 are pooled, as the chi-square approximation requires. 0
-// when a cell of probability 0 has a count.
-inline double ChiSquarePValue(std::span<const int64_t> counts, std::span<const double> law) {
+// The probability that counts sampled from the distribution `distribution` deviate at least as much
+// as these. Cells with expected counts below 5 are pooled, as the chi-square approximation
+// requires. 0 when a cell of probability 0 has a count.
+inline double ChiSquarePValue(std::span<const int64_t> counts,
+                              std::span<const double> distribution) {
   double total = 0;
   for (const int64_t c : counts) total += static_cast<double>(c);
   double statistic = 0, pooled_count = 0, pooled_mean = 0;
@@ -50,9 +51,9 @@ inline double ChiSquarePValue(std::span<const int64_t> counts, std::span<const d
     ++cells;
   };
   for (size_t i = 0; i < counts.size(); ++i) {
-    const double mean = law[i] * total;
+    const double mean = distribution[i] * total;
     const auto count = static_cast<double>(counts[i]);
-    if (law[i] <= 0) {
+    if (distribution[i] <= 0) {
       if (count > 0) return 0;
     } else if (mean < 5) {
       pooled_count += count;

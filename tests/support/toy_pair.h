@@ -21,12 +21,12 @@
 namespace outrider::testing {
 
 using Tokens = std::vector<TokenId>;
-using Law = EnumeratedPair::Row;
+using OutputDistribution = EnumeratedPair::Row;
 // The distribution of the token after a context.
-using Model = std::function<Law(std::span<const TokenId>)>;
+using Model = std::function<OutputDistribution(std::span<const TokenId>)>;
 
 // A first-order chain: `rows[0]` at the start, else `rows[1 + last token]`.
-inline Model Chain(std::vector<Law> rows) {
+inline Model Chain(std::vector<OutputDistribution> rows) {
   return [rows](std::span<const TokenId> context) {
     return context.empty() ? rows[0] : rows[1 + static_cast<size_t>(context.back())];
   };
@@ -34,10 +34,10 @@ inline Model Chain(std::vector<Law> rows) {
 
 // A row determined by a hash. Each entry is 0 with probability `zeros`; one in four rows is peaked,
 // and one in eight is a point mass up to 1e-9.
-inline Law RandomRow(int vocab, uint64_t hash, double zeros) {
+inline OutputDistribution RandomRow(int vocab, uint64_t hash, double zeros) {
   const auto uniform = [hash](uint32_t i) { return Coin(hash, 0, i, Purpose::kPlainToken); };
   const double kind = uniform(0);
-  Law row(static_cast<size_t>(vocab));
+  OutputDistribution row(static_cast<size_t>(vocab));
   for (int x = 0; x < vocab; ++x) {
     const auto at = static_cast<uint32_t>(x);
     double& p = row[at];
@@ -62,9 +62,10 @@ inline Model RandomModel(int vocab, uint64_t seed, double zeros, size_t order = 
   };
 }
 
-// The toys of the papers' figures that tests/laws checks. Two tokens: Sun et al. 2025, Section 2.
+// The toys of the papers' figures that tests/exactness checks. Two tokens: Sun et al. 2025,
+// Section 2.
 inline EnumeratedPair TwoTokens() {
-  const Law target = {1.0 / 3, 2.0 / 3}, draft = {2.0 / 3, 1.0 / 3};
+  const OutputDistribution target = {1.0 / 3, 2.0 / 3}, draft = {2.0 / 3, 1.0 / 3};
   return {2, Chain({target, target, target}), Chain({draft, draft, draft})};
 }
 
@@ -100,7 +101,7 @@ class ToyRound {
     std::iota(ids.begin(), ids.end(), 0);
     for (int node = 0; node <= tree_.size(); ++node) {
       target_.push_back(pair.target(tree_.Path(node)));
-      const Law draft = pair.draft(tree_.Path(node));
+      const OutputDistribution draft = pair.draft(tree_.Path(node));
       draft_.push_back(RowOf({ids.data(), draft.data(), vocab_, 1}));
     }
   }
@@ -117,7 +118,7 @@ class ToyRound {
  private:
   DraftTree tree_;
   int vocab_;
-  std::vector<Law> target_;
+  std::vector<OutputDistribution> target_;
   std::vector<OwnedRow> draft_;
 };
 
@@ -158,20 +159,21 @@ inline size_t CellOf(std::span<const TokenId> tokens, int vocab) {
 using Contexts = std::map<Tokens, double>;
 
 // The distribution over all cells of `total` tokens, when the target completes the contexts.
-inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t total) {
+inline OutputDistribution CompletedDistribution(const EnumeratedPair& pair, Contexts contexts,
+                                                size_t total) {
   size_t cells = 1;
   for (size_t i = 0; i < total; ++i) cells *= static_cast<size_t>(pair.vocab);
-  Law law(cells, 0.0);
+  OutputDistribution distribution(cells, 0.0);
   while (!contexts.empty()) {
     Contexts longer;
     for (const auto& entry : contexts) {
       const Tokens& context = entry.first;
       const double mass = entry.second;
       if (context.size() >= total) {
-        law[CellOf(std::span(context).first(total), pair.vocab)] += mass;
+        distribution[CellOf(std::span(context).first(total), pair.vocab)] += mass;
         continue;
       }
-      const Law row = pair.target(context);
+      const OutputDistribution row = pair.target(context);
       for (TokenId x = 0; x < pair.vocab; ++x) {
         Tokens next = context;
         next.push_back(x);
@@ -180,14 +182,14 @@ inline Law CompletedLaw(const EnumeratedPair& pair, Contexts contexts, size_t to
     }
     contexts = std::move(longer);
   }
-  return law;
+  return distribution;
 }
 
 // The distribution of the first `total` tokens of a generation: one round for each of `rounds`,
 // then tokens sampled from the target. Lemma 2 of Sun et al. 2025: it is the target's if and only
 // if the rule is lossless.
-inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
-                         std::span<const DraftShape> rounds, size_t total) {
+inline OutputDistribution GenerationDistribution(const Emitter& rule, const EnumeratedPair& pair,
+                                                 std::span<const DraftShape> rounds, size_t total) {
   Contexts contexts = {{{}, 1.0}};
   for (const DraftShape& shape : rounds) {
     Contexts after;
@@ -207,21 +209,21 @@ inline Law GenerationLaw(const Emitter& rule, const EnumeratedPair& pair,
     }
     contexts = std::move(after);
   }
-  return CompletedLaw(pair, std::move(contexts), total);
+  return CompletedDistribution(pair, std::move(contexts), total);
 }
 
 // The distribution of `total` tokens of the target alone.
-inline Law TargetLaw(const EnumeratedPair& pair, size_t total) {
-  return CompletedLaw(pair, {{{}, 1.0}}, total);
+inline OutputDistribution TargetDistribution(const EnumeratedPair& pair, size_t total) {
+  return CompletedDistribution(pair, {{{}, 1.0}}, total);
 }
 
-inline double MaxError(const Law& a, const Law& b) {
+inline double MaxError(const OutputDistribution& a, const OutputDistribution& b) {
   double error = 0;
   for (size_t i = 0; i < a.size(); ++i) error = std::max(error, std::abs(a[i] - b[i]));
   return error;
 }
 
-inline double TotalVariation(const Law& a, const Law& b) {
+inline double TotalVariation(const OutputDistribution& a, const OutputDistribution& b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]);
   return sum / 2;
@@ -231,23 +233,25 @@ inline double TotalVariation(const Law& a, const Law& b) {
 // shape.length + 1 tokens.
 inline double RoundError(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
   const auto total = static_cast<size_t>(shape.length) + 1;
-  return TotalVariation(GenerationLaw(rule, pair, std::span(&shape, 1), total),
-                        TargetLaw(pair, total));
+  return TotalVariation(GenerationDistribution(rule, pair, std::span(&shape, 1), total),
+                        TargetDistribution(pair, total));
 }
 
 // Pr(i draft tokens are accepted), i = 0..length, in a first round.
-inline Law AcceptedLaw(const Emitter& rule, const EnumeratedPair& pair, const DraftShape& shape) {
-  Law pmf(static_cast<size_t>(shape.length) + 1, 0.0);
+inline OutputDistribution AcceptedDistribution(const Emitter& rule, const EnumeratedPair& pair,
+                                               const DraftShape& shape) {
+  OutputDistribution pmf(static_cast<size_t>(shape.length) + 1, 0.0);
   rule(pair, {}, shape, [&](std::span<const TokenId>, int accepted, double probability) {
     pmf[static_cast<size_t>(accepted)] += probability;
   });
   return pmf;
 }
-inline Law AcceptedLaw(Rule rule, const EnumeratedPair& pair, const DraftShape& shape) {
-  return AcceptedLaw(EmitterOf(rule), pair, shape);
+inline OutputDistribution AcceptedDistribution(Rule rule, const EnumeratedPair& pair,
+                                               const DraftShape& shape) {
+  return AcceptedDistribution(EmitterOf(rule), pair, shape);
 }
 
-inline double Mean(const Law& pmf) {
+inline double Mean(const OutputDistribution& pmf) {
   double mean = 0;
   for (size_t i = 0; i < pmf.size(); ++i) mean += static_cast<double>(i) * pmf[i];
   return mean;

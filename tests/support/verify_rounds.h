@@ -111,7 +111,7 @@ class Random {
   }
 
   // A draft distribution of at most `entries` tokens below `allowed`.
-  DraftDistribution Law(int allowed, int entries) {
+  DraftDistribution OutputDistribution(int allowed, int entries) {
     std::vector<float> probs = Logits(allowed, false);
     double sum = 0;
     for (float& p : probs) sum += static_cast<double>(p = std::exp(0.5f * p));
@@ -130,10 +130,10 @@ class Random {
         const auto siblings = tree.draws(tree.parent(node));
         times = static_cast<int>(std::count(siblings.begin(), siblings.end(), node));
       }
-      const DraftDistribution law = Law(allowed, entries);
-      tree.SetDistribution(node, law);
+      const DraftDistribution distribution = OutputDistribution(allowed, entries);
+      tree.SetDistribution(node, distribution);
       for (int i = 0; i < times * shape.draws(depth); ++i) {
-        tree.AddDraw(node, SampleDraftDistribution(law, Unit()));
+        tree.AddDraw(node, SampleDraftDistribution(distribution, Unit()));
       }
     }
     return tree;

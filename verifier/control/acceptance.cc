@@ -70,7 +70,7 @@ void Mix(const Belief& other, double share, Belief* belief) {
 
 double MeanLevel(const Belief& belief) { return Dot(belief, AcceptanceLevels()); }
 
-double TrialsBehind(const Belief& belief) {
+double TrialsAfter(const Belief& belief) {
   const auto [mean, variance] = MomentsOf(AcceptanceLevels(), belief);
   return std::max(0.0, mean * (1 - mean) / std::max(variance, 1e-9) - 1);
 }

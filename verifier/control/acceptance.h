@@ -72,6 +72,6 @@ class DepthProfile {
 double MeanLevel(const Belief& belief);
 // The number of observed draft tokens that would give this certainty: that of the Beta distribution
 // with this mean and variance.
-double TrialsBehind(const Belief& belief);
+double TrialsAfter(const Belief& belief);
 
 }  // namespace outrider

@@ -51,7 +51,7 @@ AdaptiveSession::AdaptiveSession(Adaptive& shared)
       // again and again would cost more than it finds.
       turn_(kTuning.turn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
       families_(shared.families_.size()),
-      behind_(static_cast<size_t>(shared.arms_.proposers())) {
+      after_(static_cast<size_t>(shared.arms_.proposers())) {
   candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
 }
 
@@ -59,7 +59,7 @@ double AdaptiveSession::CatchUp(int arm, const Context& context) const {
   const auto proposer = static_cast<size_t>(FactsOf(arm).proposer);
   if (proposer >= context.streams.size()) return 0;
   const double token = context.streams[proposer].catch_up_token;
-  return token > 0 ? token * behind_[proposer] : 0;
+  return token > 0 ? token * after_[proposer] : 0;
 }
 
 size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double unit) {
@@ -73,7 +73,7 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
     if (!own.allowed) {
       own.allowed = true;
       if (!own.touched) own.belief = shared_.Prior(facts.family);
-      own.trials = TrialsBehind(own.belief);
+      own.trials = TrialsAfter(own.belief);
       own.correction = shared_.Correction(facts.family, unit);
     }
     Candidate c{.arm = i};
@@ -246,9 +246,9 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   const ArmSet::Facts& facts = FactsOf(choice.arm);
   const auto proposer = static_cast<size_t>(facts.proposer);
   const int drafted = outcome.drafted < 0 ? facts.length : outcome.drafted;
-  const bool caught_up = behind_[proposer] > 0;
-  for (int& tokens : behind_) tokens += outcome.accepted + 1;
-  behind_[proposer] = 0;
+  const bool caught_up = after_[proposer] > 0;
+  for (int& tokens : after_) tokens += outcome.accepted + 1;
+  after_[proposer] = 0;
 
   for (size_t f = 0; f < families_.size(); ++f) {
     if (families_[f].touched) {

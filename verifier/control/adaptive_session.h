@@ -61,7 +61,7 @@ class AdaptiveSession final : public PolicySession {
   const double turn_;  // per round, for each family
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
-  std::vector<int> behind_;  // [proposers] tokens emitted since it last drafted
+  std::vector<int> after_;  // [proposers] tokens emitted since it last drafted
 };
 
 }  // namespace outrider

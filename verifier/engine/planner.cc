@@ -172,7 +172,7 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   // Share of the time that probes may cost. They come at least this often, in seconds of steps;
   // three slow rounds are a small part of them.
   constexpr double kShare = 0.01;
-  constexpr double kAnew = 20;
+  constexpr double kAgain = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
   const ArmSet& arms = planner_->arms();
   int shortest = 0;
@@ -185,7 +185,7 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
   const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
   // A drafter that seems fast needs no second probe: the policy will ask it for drafts.
-  const double after = lost > plain ? std::min(kProbes * lost / kShare, kAnew) : kAnew;
+  const double after = lost > plain ? std::min(kProbes * lost / kShare, kAgain) : kAgain;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;

@@ -74,7 +74,7 @@ class LocalProposer {
   void ProposeSuffix(int max_length);
   void Continue(const SuffixAutomaton& text, SuffixMatch match, int max_length,
                 LocalProposal* proposal) const;
-  void CutBehindEnd(LocalProposal* proposal) const;
+  void CutAfterEnd(LocalProposal* proposal) const;
 
   const LocalProposerOptions& options_;
   SuffixStore* store_;  // nullptr: not used

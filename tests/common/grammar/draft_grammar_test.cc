@@ -44,7 +44,7 @@ class DraftGrammarTest : public ::testing::Test {
                       {}};
 };
 
-TEST_F(DraftGrammarTest, EachNodeStandsWhereItsPathLeads) {
+TEST_F(DraftGrammarTest, EachNodeIsWhereItsPathLeads) {
   DraftGrammar text = Follow("(ab)*c");
   DraftTree draft;
   const int a = draft.AddDraw(0, kA), ab = draft.AddDraw(0, kAb);

@@ -33,7 +33,7 @@ TEST(AcceptedMass, RecoversFromASmallMass) {
   EXPECT_DOUBLE_EQ(AcceptedMass(0.01, target, Draft{ids, weights, 2, 1}, 0), 0.08);
 }
 
-TEST(AcceptedMass, IsZeroForATokenThatTheDraftLawDoesNotHold) {
+TEST(AcceptedMass, IsZeroForTokensOutsideTheDraft) {
   const double target[] = {0.5, 0.5};
   const TokenId ids[] = {0, 1};
   const double weights[] = {1, 0};
@@ -109,12 +109,12 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
     }
     if (total == 0) continue;
     EXPECT_NEAR(row.Total(), total, 1e-15);
-    std::vector<double> law(target.size());
-    row.Distribution(law.data());
+    std::vector<double> distribution(target.size());
+    row.Distribution(distribution.data());
     double before = 0;
     for (int x = 0; x < vocab; ++x) {
       const double w = want[static_cast<size_t>(x)];
-      EXPECT_NEAR(law[static_cast<size_t>(x)], w / total, 1e-14);
+      EXPECT_NEAR(distribution[static_cast<size_t>(x)], w / total, 1e-14);
       if (w > 1e-9) {
         EXPECT_EQ(row.Draw((before + 0.5 * w) / total), x) << vocab;
       }
@@ -132,10 +132,10 @@ TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
   const ResidualRow<double> row{1, target, 2, {ids, target, 2, 1}};
   EXPECT_EQ(row.Draw(0.2), 0);
   EXPECT_EQ(row.Draw(0.3), 1);
-  double law[2];
-  row.Distribution(law);
-  EXPECT_EQ(law[0], 0.25);
-  EXPECT_EQ(law[1], 0.75);
+  double distribution[2];
+  row.Distribution(distribution);
+  EXPECT_EQ(distribution[0], 0.25);
+  EXPECT_EQ(distribution[1], 0.75);
 }
 
 TEST(ResidualRow, DrawsNothingFromARowOfZeros) {

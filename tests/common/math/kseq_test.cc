@@ -13,9 +13,9 @@
 namespace outrider {
 namespace {
 
-using testing::KSeqChoiceLaw;
+using testing::KSeqChoiceDistribution;
 using testing::Overlap;
-using testing::RatioChoiceLaw;
+using testing::RatioChoiceDistribution;
 
 // Rows of up to 12 tokens in the drafter's support; the target has mass elsewhere, too.
 std::vector<RatioEntry> RandomEntries(std::mt19937_64& rng) {
@@ -101,14 +101,14 @@ TEST(SolveKSeq, HoldsItsEdgeCases) {
   EXPECT_EQ(SolveKSeq(sure.data(), 1, 2).Trial(1, 0), 0);  // a token with draft probability 0
 }
 
-TEST(ChoiceLaws, OfOneCandidateAreItsOwnLaw) {
+TEST(ChoiceDistributions, OfOneCandidateAreItsOwn) {
   std::mt19937_64 rng(2);
   for (int trial = 0; trial < 200; ++trial) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);
     std::vector<double> by_kseq(entries.size()), by_ratio(entries.size());
     const KSeq kseq = SolveKSeq(entries.data(), Size(entries), 1);
-    KSeqChoiceLaw(kseq, entries.data(), Size(entries), 1, by_kseq.data());
-    RatioChoiceLaw(entries.data(), Size(entries), 1, by_ratio.data());
+    KSeqChoiceDistribution(kseq, entries.data(), Size(entries), 1, by_kseq.data());
+    RatioChoiceDistribution(entries.data(), Size(entries), 1, by_ratio.data());
     for (size_t i = 0; i < entries.size(); ++i) {
       EXPECT_NEAR(by_kseq[i], entries[i].q, 1e-15);
       EXPECT_NEAR(by_ratio[i], entries[i].q, 1e-15);
@@ -116,23 +116,24 @@ TEST(ChoiceLaws, OfOneCandidateAreItsOwnLaw) {
   }
 }
 
-TEST(ChoiceLaws, AddUpToOne) {
+TEST(ChoiceDistributions, AddUpToOne) {
   std::mt19937_64 rng(3);
   for (int trial = 0; trial < 1000; ++trial) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);
     const int k = 1 + trial % 8;
-    std::vector<double> law(entries.size());
-    const auto sum = [&] { return std::accumulate(law.begin(), law.end(), 0.0); };
+    std::vector<double> distribution(entries.size());
+    const auto sum = [&] { return std::accumulate(distribution.begin(), distribution.end(), 0.0); };
     const KSeq kseq = SolveKSeq(entries.data(), Size(entries), k);
-    KSeqChoiceLaw(kseq, entries.data(), Size(entries), k, law.data());
+    KSeqChoiceDistribution(kseq, entries.data(), Size(entries), k, distribution.data());
     EXPECT_NEAR(sum(), 1, 1e-13) << trial;
-    EXPECT_GE(*std::min_element(law.begin(), law.end()), 0) << trial;
-    RatioChoiceLaw(entries.data(), Size(entries), k, law.data());
+    EXPECT_GE(*std::min_element(distribution.begin(), distribution.end()), 0) << trial;
+    RatioChoiceDistribution(entries.data(), Size(entries), k, distribution.data());
     EXPECT_NEAR(sum(), 1, 1e-13) << trial;
     double ahead = 0;
-    for (size_t i = 0; i < law.size(); ++i) {
+    for (size_t i = 0; i < distribution.size(); ++i) {
       ahead += entries[i].q;
-      EXPECT_NEAR(std::accumulate(law.begin(), law.begin() + static_cast<long>(i) + 1, 0.0),
+      EXPECT_NEAR(std::accumulate(distribution.begin(),
+                                  distribution.begin() + static_cast<long>(i) + 1, 0.0),
                   1 - std::pow(1 - ahead, k), 1e-13)
           << trial;
     }
@@ -141,8 +142,8 @@ TEST(ChoiceLaws, AddUpToOne) {
 
 TEST(Overlap, IsTheSumOfTheLesser) {
   const std::vector<RatioEntry> entries = {{.p = .5, .q = .2}, {.p = .1, .q = .8}};
-  const double law[] = {.3, .7};
-  EXPECT_DOUBLE_EQ(Overlap(entries.data(), 2, law), .4);
+  const double distribution[] = {.3, .7};
+  EXPECT_DOUBLE_EQ(Overlap(entries.data(), 2, distribution), .4);
 }
 
 // 1 - max over all subsets B of q(B)^k - p(B).

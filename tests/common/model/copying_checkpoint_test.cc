@@ -106,7 +106,7 @@ TEST_F(CopyingCheckpoint, GreedyTextIsTheFunctionWithItsNamesChanged) {
   EXPECT_LT(chance / tokens, 0.97);
 }
 
-TEST_F(CopyingCheckpoint, LawIsFlatWhereThereIsNothingToCopy) {
+TEST_F(CopyingCheckpoint, IsUniformWithoutAnythingToCopy) {
   std::vector<TokenId> tokens = RandomTokens(100, tokenizer_->vocab_size() - 1, 5);
   tokens.insert(tokens.begin(), tokenizer_->prompt_prefix()[0]);
   // The first tokens have short contexts, which include the token next to a missing position.

@@ -214,10 +214,10 @@ class ChainStory {
         Drawn& drawn = all.emplace_back(Record(picked[i]));
         drawn.token = picked[i].entries[0].id;
         if (session.spec.pick == RowPick::kDistribution) {
-          const DraftDistribution law = MakeDraftDistribution(
+          const DraftDistribution distribution = MakeDraftDistribution(
               drawn.entries, {.mass = kMass, .max_entries = session.spec.count});
           drawn.token = SampleDraftDistribution(
-              law,
+              distribution,
               Coin(session.spec.seed, round_, static_cast<uint32_t>(depth), Purpose::kDraftToken));
         }
         session.path.push_back(drawn.token);
@@ -256,9 +256,9 @@ inline void ExpectChainsOfTheHostsDraws(Model& model, int rounds) {
       }
     }
     EXPECT_EQ(chains.Lengths(), one_by_one.Lengths());
-    const Rows behind = chains.Look(), expected_behind = one_by_one.Look();
-    for (size_t i = 0; i < behind.size(); ++i) {
-      EXPECT_TRUE(BitEqual(behind[i], expected_behind[i])) << i;
+    const Rows after = chains.Look(), expected_after = one_by_one.Look();
+    for (size_t i = 0; i < after.size(); ++i) {
+      EXPECT_TRUE(BitEqual(after[i], expected_after[i])) << i;
     }
     if (round % 3 != 2) continue;
     chains.TakeBack(2);

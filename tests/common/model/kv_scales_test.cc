@@ -81,7 +81,7 @@ TEST_F(KvScalesTest, HaveSeveralNames) {
   }
 }
 
-TEST_F(KvScalesTest, OneMayStandForKeysAndValues) {
+TEST_F(KvScalesTest, OneMayServeKeysAndValues) {
   tensors_.erase(Name(1, "k_scale"));
   tensors_.erase(Name(1, "v_scale"));
   tensors_[Name(1, "kv_scale")] = Scale(0.25f);

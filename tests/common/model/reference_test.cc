@@ -439,7 +439,7 @@ TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
 }
 
 // Long positions: beyond the first thousand angles, where a table computed in float would drift.
-TEST(Model, LogitsAgreeBehindALongContext) {
+TEST(Model, LogitsAgreeAfterALongContext) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama3,
                                         .hidden_size = 32,
                                         .intermediate_size = 32,

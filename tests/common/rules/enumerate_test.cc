@@ -6,7 +6,7 @@ namespace outrider {
 namespace {
 
 const double kRow[] = {0.25, 0.75};
-const ResidualRow<double> kLaw{1, kRow, 2, {}};
+const ResidualRow<double> kDistribution{1, kRow, 2, {}};
 
 TEST(Enumeration, MeetsEveryOutcomeOfPositiveProbabilityOnce) {
   Enumeration all;
@@ -33,7 +33,7 @@ TEST(EnumeratingCoins, MeetsEveryOutcomeOnceWithItsProbability) {
     EnumeratingCoins coins(&all);
     int heads = 0;
     while (heads < 2 && coins.Flip(Purpose::kAccept, heads, 0, heads == 0 ? 0.5 : 0.25)) ++heads;
-    EXPECT_EQ(coins.Next(heads, kLaw), -1);
+    EXPECT_EQ(coins.Next(heads, kDistribution), -1);
     by_count[heads] += all.probability();
     EXPECT_EQ(coins.next_distribution()[1], 0.75);
     ++runs;
@@ -49,7 +49,7 @@ TEST(EnumeratingCoins, BranchesOnTheNextTokenWhenAsked) {
   double by_token[2] = {0, 0};
   do {
     EnumeratingCoins coins(&all, /*branch_next=*/true);
-    const TokenId next = coins.Next(0, kLaw);
+    const TokenId next = coins.Next(0, kDistribution);
     by_token[next] += all.probability();
   } while (all.Advance());
   EXPECT_EQ(by_token[0], 0.25);
@@ -125,7 +125,7 @@ TEST(EnumeratedRound, EndsWhereTheStopRuleSays) {
   } while (all.Advance());
 }
 
-TEST(ForEachEmission, AddsUpToOneAndCountsWhatStands) {
+TEST(ForEachEmission, AddsUpToOneAndCountsAccepted) {
   double mass = 0, accepted = 0;
   ForEachEmission(Rule::kToken, Pair(), {}, Sequences(1, 1), nullptr,
                   [&](std::span<const TokenId> tokens, int stand, double probability) {

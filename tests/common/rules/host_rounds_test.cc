@@ -39,8 +39,8 @@ bool Same(const Verdict& a, const Verdict& b) {
   return a.node == b.node && a.accepted == b.accepted && a.next == b.next;
 }
 
-DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftDistribution> laws = {}) {
-  return DraftTree::Chain(tokens, std::move(laws));
+DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftDistribution> distributions = {}) {
+  return DraftTree::Chain(tokens, std::move(distributions));
 }
 
 // Two tokens; in every row the target has token 1 with certainty.
@@ -61,24 +61,26 @@ TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
 }
 
 TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
-  const DraftDistribution law{{0, 1}, {65535, 1}};
+  const DraftDistribution distribution{{0, 1}, {65535, 1}};
   for (const Rule rule : kRules) {
-    const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 1, 1);
+    const Verdict verdict =
+        VerifyRows(rule, Chain({1, 1}, {distribution, distribution}), kSureOfOne, 1, 1);
     EXPECT_TRUE(Same(verdict, {.node = 2, .accepted = 2, .next = 1})) << RuleName(rule);
   }
 }
 
-TEST(VerifyRound, RejectsATokenThatTheTargetExcludesAndAllBehindIt) {
-  const DraftDistribution law{{0, 1}, {32768, 32768}};
+TEST(VerifyRound, RejectsAnExcludedTokenAndAllAfterIt) {
+  const DraftDistribution distribution{{0, 1}, {32768, 32768}};
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
-      const Verdict verdict = VerifyRows(rule, Chain({0, 1}, {law, law}), kSureOfOne, seed, 1);
+      const Verdict verdict =
+          VerifyRows(rule, Chain({0, 1}, {distribution, distribution}), kSureOfOne, seed, 1);
       EXPECT_TRUE(Same(verdict, {.node = 0, .accepted = 0, .next = 1})) << RuleName(rule);
     }
   }
 }
 
-TEST(VerifyRound, TakesNoLawForPointMasses) {
+TEST(VerifyRound, TakesNoDistributionForPointMasses) {
   const Rows rows = {{0.5f, 0.5f}, {0.75f, 0.25f}, {0.5f, 0.5f}};
   const TokenId tokens[] = {1, 0};
   const DraftTree bare = Chain({1, 0});
@@ -95,12 +97,13 @@ TEST(VerifyRound, TakesNoLawForPointMasses) {
   }
 }
 
-TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
-  const DraftDistribution law{{0, 1, 2}, {32768, 16384, 16384}};
+TEST(VerifyRound, AcceptsEverythingIfDistributionsAgree) {
+  const DraftDistribution distribution{{0, 1, 2}, {32768, 16384, 16384}};
   const Rows rows(4, {0.5f, 0.25f, 0.25f});
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
-      const Verdict verdict = VerifyRows(rule, Chain({0, 1, 2}, {law, law, law}), rows, seed, 0);
+      const Verdict verdict = VerifyRows(
+          rule, Chain({0, 1, 2}, {distribution, distribution, distribution}), rows, seed, 0);
       EXPECT_EQ(verdict.accepted, 3) << RuleName(rule);
     }
   }
@@ -108,18 +111,19 @@ TEST(VerifyRound, AcceptsEverythingWhereBothLawsAgree) {
 
 // A draft token cannot have been sampled from a distribution that does not contain it (the wire
 // rejects such a draft), so the token is rejected.
-TEST(VerifyRound, RejectsATokenOutsideOfItsLaw) {
-  const DraftDistribution law{{0}, {kDraftWeightTotal}};
+TEST(VerifyRound, RejectsATokenOutsideItsDistribution) {
+  const DraftDistribution distribution{{0}, {kDraftWeightTotal}};
   for (const Rule rule : kRules) {
-    const Verdict verdict = VerifyRows(rule, Chain({1, 1}, {law, law}), kSureOfOne, 5, 0);
+    const Verdict verdict =
+        VerifyRows(rule, Chain({1, 1}, {distribution, distribution}), kSureOfOne, 5, 0);
     EXPECT_TRUE(Same(verdict, {.node = 0, .accepted = 0, .next = 1})) << RuleName(rule);
   }
 }
 
 TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
-  const DraftDistribution law{{0, 1}, {49152, 16384}};
+  const DraftDistribution distribution{{0, 1}, {49152, 16384}};
   const Rows rows = {{0.5f, 0.5f}, {0.25f, 0.75f}, {0.5f, 0.5f}};
-  const DraftTree tree = Chain({0, 0}, {law, law});
+  const DraftTree tree = Chain({0, 0}, {distribution, distribution});
   for (const Rule rule : kRules) {
     int differing = 0;
     for (uint32_t round = 0; round < 100; ++round) {
@@ -183,15 +187,15 @@ RandomRound MakeRandomRound(const DraftShape& shape, int vocab, std::mt19937_64&
   std::vector<int> times = {1};
   for (int node = 0; node <= round.tree.size(); ++node) {
     if (round.tree.depth(node) == shape.length) continue;
-    const DraftDistribution law = MakeDraftDistribution(random_row(), {.mass = 0.95f});
+    const DraftDistribution distribution = MakeDraftDistribution(random_row(), {.mass = 0.95f});
     const int draws = times[static_cast<size_t>(node)] * shape.draws(round.tree.depth(node));
     for (int i = 0; i < draws; ++i) {
       const auto child = static_cast<size_t>(round.tree.AddDraw(
-          node, SampleDraftDistribution(law, static_cast<double>(uniform(rng)) * 0.999)));
+          node, SampleDraftDistribution(distribution, static_cast<double>(uniform(rng)) * 0.999)));
       times.resize(std::max(times.size(), child + 1));
       ++times[child];
     }
-    round.tree.SetDistribution(node, law);
+    round.tree.SetDistribution(node, distribution);
   }
   EXPECT_TRUE(Validate(round.tree, shape, true, vocab).ok());
   for (int node = 0; node <= round.tree.size(); ++node) round.rows.push_back(random_row());
@@ -230,7 +234,7 @@ TEST(VerifyRound, EndsInsideOfTheTreeWithATokenOfTheTarget) {
   }
 }
 
-TEST(VerifyMatch, StandsWhileTokensEqualTheTargets) {
+TEST(VerifyMatch, AcceptsWhileTokensEqualTheTargets) {
   const DraftTree tree = Chain({4, 5, 6});
   const auto verify = [&](std::vector<TokenId> own) {
     return VerifyMatch(tree, [&](int node) { return own[static_cast<size_t>(node)]; });
@@ -294,13 +298,13 @@ TEST(VerifyRound, OfGumbelIsTheRaceAtEachPosition) {
 
 TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
   // Ber(1/4) against Ber(3/4); SpecTr, Fig. 4.
-  const DraftDistribution law{{0, 1}, {49152, 16384}};
+  const DraftDistribution distribution{{0, 1}, {49152, 16384}};
   const std::vector<float> row = {0.25f, 0.75f};
   const double kseq[] = {0.5, 0.648268, 0.754539, 0.829887};
   const double optimum[] = {0.5, 0.6875, 0.828125, 0.933594};
   for (int k = 1; k <= 4; ++k) {
     DraftTree tree;
-    tree.SetDistribution(DraftTree::kRoot, law);
+    tree.SetDistribution(DraftTree::kRoot, distribution);
     for (int i = 0; i < k; ++i) tree.AddDraw(DraftTree::kRoot, i % 2);
     const FirstTokenAcceptance got = AcceptanceOfFirstToken(tree, row);
     EXPECT_NEAR(got.kseq, kseq[k - 1], 1e-6) << k;

@@ -43,11 +43,11 @@ TEST(Coin, IsAFunctionOfItsKey) {
 // Two random numbers whose keys differ in one part fill an 8 x 8 grid like independent ones.
 void ExpectIndependent(double (*first)(uint32_t), double (*second)(uint32_t)) {
   std::array<int64_t, 64> counts{};
-  const std::vector<double> law(64, 1.0 / 64);
+  const std::vector<double> distribution(64, 1.0 / 64);
   for (uint32_t i = 0; i < 200000; ++i) {
     ++counts[static_cast<size_t>(first(i) * 8) * 8 + static_cast<size_t>(second(i) * 8)];
   }
-  EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm);
+  EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm);
 }
 
 TEST(Coin, OfTheDrafterIsIndependentOfTheVerifiers) {

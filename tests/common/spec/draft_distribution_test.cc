@@ -13,38 +13,42 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-uint32_t Total(const DraftDistribution& law) {
-  return std::accumulate(law.weights.begin(), law.weights.end(), 0u);
+uint32_t Total(const DraftDistribution& distribution) {
+  return std::accumulate(distribution.weights.begin(), distribution.weights.end(), 0u);
 }
 
 TEST(MakeDraftDistribution, RoundsByLargestRemainders) {
   // Thirds: three fractions of 1/3 compete for the one unit that is left over; the lowest id gets
   // it.
   const std::vector<float> thirds(3, 1.f / 3);
-  const DraftDistribution law = MakeDraftDistribution(thirds, {.mass = 1.f, .max_entries = 8});
-  EXPECT_THAT(law.ids, ElementsAre(0, 1, 2));
-  EXPECT_THAT(law.weights, ElementsAre(21846u, 21845u, 21845u));
+  const DraftDistribution distribution =
+      MakeDraftDistribution(thirds, {.mass = 1.f, .max_entries = 8});
+  EXPECT_THAT(distribution.ids, ElementsAre(0, 1, 2));
+  EXPECT_THAT(distribution.weights, ElementsAre(21846u, 21845u, 21845u));
 }
 
 TEST(MakeDraftDistribution, StopsOnceTheMassIsHeld) {
   const std::vector<float> probs = {0.125f, 0.5f, 0.25f, 0.125f};
-  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.75f, .max_entries = 8});
-  EXPECT_THAT(law.ids, ElementsAre(1, 2));
-  EXPECT_EQ(Total(law), kDraftWeightTotal);
+  const DraftDistribution distribution =
+      MakeDraftDistribution(probs, {.mass = 0.75f, .max_entries = 8});
+  EXPECT_THAT(distribution.ids, ElementsAre(1, 2));
+  EXPECT_EQ(Total(distribution), kDraftWeightTotal);
 }
 
 TEST(MakeDraftDistribution, HoldsNoMoreThanItsLimitOfEntriesLowestIdsOnTies) {
   const std::vector<float> probs(1000, 0.001f);
-  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = 4});
-  EXPECT_THAT(law.ids, ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(law.weights, ElementsAre(16384u, 16384u, 16384u, 16384u));
+  const DraftDistribution distribution =
+      MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = 4});
+  EXPECT_THAT(distribution.ids, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(distribution.weights, ElementsAre(16384u, 16384u, 16384u, 16384u));
 }
 
 TEST(MakeDraftDistribution, DropsWhatRoundsToNothing) {
   const std::vector<float> probs = {1.f - 1e-6f, 1e-6f, 0.f};
-  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 1.f, .max_entries = 8});
-  EXPECT_THAT(law.ids, ElementsAre(0));
-  EXPECT_THAT(law.weights, ElementsAre(kDraftWeightTotal));
+  const DraftDistribution distribution =
+      MakeDraftDistribution(probs, {.mass = 1.f, .max_entries = 8});
+  EXPECT_THAT(distribution.ids, ElementsAre(0));
+  EXPECT_THAT(distribution.weights, ElementsAre(kDraftWeightTotal));
 }
 
 TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
@@ -56,23 +60,25 @@ TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
     float sum = 0;
     for (float& p : probs) sum += p = std::exp(normal(rng));
     for (float& p : probs) p /= sum;
-    const DraftDistribution law = MakeDraftDistribution(probs, {});
-    ASSERT_FALSE(law.ids.empty());
-    EXPECT_TRUE(Validate(law, law.ids, vocab).ok());
-    EXPECT_TRUE(std::is_sorted(law.weights.rbegin(), law.weights.rend()));
+    const DraftDistribution distribution = MakeDraftDistribution(probs, {});
+    ASSERT_FALSE(distribution.ids.empty());
+    EXPECT_TRUE(Validate(distribution, distribution.ids, vocab).ok());
+    EXPECT_TRUE(std::is_sorted(distribution.weights.rbegin(), distribution.weights.rend()));
     double held = 0;
-    for (const TokenId id : law.ids) held += static_cast<double>(probs[static_cast<size_t>(id)]);
-    for (const TokenId id : law.ids) {
+    for (const TokenId id : distribution.ids)
+      held += static_cast<double>(probs[static_cast<size_t>(id)]);
+    for (const TokenId id : distribution.ids) {
       // Entries that were rounded to zero count in `held` only in MakeDraftDistribution: hence 2
       // units.
-      EXPECT_NEAR(Probability(law, id), static_cast<double>(probs[static_cast<size_t>(id)]) / held,
+      EXPECT_NEAR(Probability(distribution, id),
+                  static_cast<double>(probs[static_cast<size_t>(id)]) / held,
                   2.0 / kDraftWeightTotal);
     }
   }
 }
 
 // weight_rounding.h as a device uses it: on arrays of its own.
-TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
+TEST(DistributionRounding, KeepsEntriesUntilTheyHoldTheLimit) {
   const std::vector<float> values = {0.5f, 0.25f, 0.125f, 0.125f};
   const auto kept = [&](int n, float limit) {
     double mass = -1;
@@ -91,7 +97,7 @@ TEST(LawRounding, KeepsEntriesUntilTheyHoldTheLimit) {
   EXPECT_EQ(kept(0, 1.f), 0);
 }
 
-TEST(LawRounding, SharesAreRoundedDown) {
+TEST(DistributionRounding, SharesAreRoundedDown) {
   const WeightShare third = ShareOf(1.f, 3.);
   EXPECT_EQ(third.weight, 21845u);
   EXPECT_NEAR(third.fraction, 1. / 3, 1e-10);
@@ -100,7 +106,7 @@ TEST(LawRounding, SharesAreRoundedDown) {
   EXPECT_EQ(all.fraction, 0.);
 }
 
-TEST(LawRounding, NoCoinReachesAnEntryOfNoWeight) {
+TEST(DistributionRounding, NoCoinReachesAnEntryOfNoWeight) {
   const std::vector<uint32_t> weights = {65533, 2, 1, 0, 0};
   const auto at = [&](double coin) {
     return EntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
@@ -114,39 +120,42 @@ TEST(LawRounding, NoCoinReachesAnEntryOfNoWeight) {
 }
 
 TEST(SampleDraftDistribution, GivesEachTokenItsShareOfTheInterval) {
-  const DraftDistribution law{{7, 2, 9}, {32768, 32767, 1}};
-  EXPECT_EQ(SampleDraftDistribution(law, 0.0), 7);
-  EXPECT_EQ(SampleDraftDistribution(law, 32767.99 / 65536), 7);
-  EXPECT_EQ(SampleDraftDistribution(law, 0.5), 2);
-  EXPECT_EQ(SampleDraftDistribution(law, 65534.99 / 65536), 2);
-  EXPECT_EQ(SampleDraftDistribution(law, 65535.0 / 65536), 9);
-  EXPECT_EQ(SampleDraftDistribution(law, std::nextafter(1.0, 0.0)), 9);
+  const DraftDistribution distribution{{7, 2, 9}, {32768, 32767, 1}};
+  EXPECT_EQ(SampleDraftDistribution(distribution, 0.0), 7);
+  EXPECT_EQ(SampleDraftDistribution(distribution, 32767.99 / 65536), 7);
+  EXPECT_EQ(SampleDraftDistribution(distribution, 0.5), 2);
+  EXPECT_EQ(SampleDraftDistribution(distribution, 65534.99 / 65536), 2);
+  EXPECT_EQ(SampleDraftDistribution(distribution, 65535.0 / 65536), 9);
+  EXPECT_EQ(SampleDraftDistribution(distribution, std::nextafter(1.0, 0.0)), 9);
 }
 
 // What is sampled is what is sent: over all 65536 cells of the interval each token occurs exactly
 // as often as its weight, also where rounding and truncation changed the distribution.
-TEST(SampleDraftDistribution, DrawsExactlyTheLawThatIsSent) {
+TEST(SampleDraftDistribution, SamplesExactlyWhatIsSent) {
   const std::vector<float> probs = {0.1f, 0.31f, 1e-5f, 0.2f, 0.07f, 0.32f};
-  const DraftDistribution law = MakeDraftDistribution(probs, {.mass = 0.9f, .max_entries = 8});
+  const DraftDistribution distribution =
+      MakeDraftDistribution(probs, {.mass = 0.9f, .max_entries = 8});
   std::vector<uint32_t> drawn(probs.size());
   for (uint32_t cell = 0; cell < kDraftWeightTotal; ++cell) {
-    ++drawn[static_cast<size_t>(SampleDraftDistribution(law, (cell + 0.5) / kDraftWeightTotal))];
+    ++drawn[static_cast<size_t>(
+        SampleDraftDistribution(distribution, (cell + 0.5) / kDraftWeightTotal))];
   }
   for (TokenId id = 0; id < 6; ++id) {
-    EXPECT_EQ(drawn[static_cast<size_t>(id)], Probability(law, id) * kDraftWeightTotal) << id;
+    EXPECT_EQ(drawn[static_cast<size_t>(id)], Probability(distribution, id) * kDraftWeightTotal)
+        << id;
   }
 }
 
 TEST(DraftDistribution, GivesProbabilitiesAndZeroOutside) {
-  const DraftDistribution law{{7, 2}, {49152, 16384}};
-  EXPECT_EQ(Probability(law, 7), 0.75);
-  EXPECT_EQ(Probability(law, 2), 0.25);
-  EXPECT_EQ(Probability(law, 0), 0.0);
+  const DraftDistribution distribution{{7, 2}, {49152, 16384}};
+  EXPECT_EQ(Probability(distribution, 7), 0.75);
+  EXPECT_EQ(Probability(distribution, 2), 0.25);
+  EXPECT_EQ(Probability(distribution, 0), 0.0);
 }
 
 TEST(ValidateDraftDistribution, NamesWhatIsWrong) {
-  const auto message = [](DraftDistribution law, std::vector<TokenId> tokens) {
-    const Status status = Validate(law, tokens, 10);
+  const auto message = [](DraftDistribution distribution, std::vector<TokenId> tokens) {
+    const Status status = Validate(distribution, tokens, 10);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     return status.message();
   };

@@ -104,7 +104,7 @@ TEST(DraftTree, TakesAPartWithoutParentsForASequence) {
   EXPECT_EQ(tree.size(), 3);
 }
 
-TEST(DraftTree, MayDrawBehindANodeOfTheSamePart) {
+TEST(DraftTree, MayDrawAfterANodeOfThePart) {
   DraftTree tree;
   ASSERT_TRUE(
       tree.Append({.tokens = {3, 5, 3}, .parents = {0, 1, 0}, .distributions = {kHalves, kHalves}})

@@ -23,7 +23,7 @@ std::vector<double> Doubles(const std::vector<float>& probs) {
   return {probs.begin(), probs.end()};
 }
 
-std::vector<float> RandomLaw(size_t vocab, uint32_t seed, float sharpness) {
+std::vector<float> RandomDistribution(size_t vocab, uint32_t seed, float sharpness) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal;
   std::vector<float> probs(vocab);
@@ -33,7 +33,7 @@ std::vector<float> RandomLaw(size_t vocab, uint32_t seed, float sharpness) {
   return probs;
 }
 
-TEST(RaceWinner, HasTheLawOfTheRow) {
+TEST(RaceWinner, HasTheRowsDistribution) {
   const std::vector<float> probs = {0.4f, 0.f, 0.25f, 0.05f, 0.f, 0.3f};
   std::vector<int64_t> counts(probs.size());
   for (uint32_t position = 0; position < 200000; ++position) {
@@ -48,9 +48,9 @@ TEST(RaceWinner, HasTheLawOfTheRow) {
 }
 
 // Tokens of several tiles, the last one short.
-TEST(RaceWinner, HasTheLawOfAWideRow) {
+TEST(RaceWinner, HasAWideRowsDistribution) {
   for (const float sharpness : {0.5f, 2.f}) {
-    const std::vector<float> probs = RandomLaw(700, 3, sharpness);
+    const std::vector<float> probs = RandomDistribution(700, 3, sharpness);
     std::vector<int64_t> counts(probs.size());
     for (uint32_t position = 0; position < 100000; ++position) {
       ++counts[static_cast<size_t>(RaceWinner(probs, 6, position))];
@@ -62,11 +62,11 @@ TEST(RaceWinner, HasTheLawOfAWideRow) {
 // After the first arrival the others race on: Pr(a, b) = p(a) p(b) / (1 - p(a)).
 TEST(RaceWinners, ArriveInTheOrderOfDrawsWithoutReplacement) {
   const std::vector<float> probs = {0.5f, 0.25f, 0.15f, 0.1f};
-  std::vector<double> law(16, 0.0);
+  std::vector<double> distribution(16, 0.0);
   for (size_t a = 0; a < 4; ++a) {
     for (size_t b = 0; b < 4; ++b) {
       const auto p = static_cast<double>(probs[a]);
-      if (a != b) law[4 * a + b] = p * static_cast<double>(probs[b]) / (1 - p);
+      if (a != b) distribution[4 * a + b] = p * static_cast<double>(probs[b]) / (1 - p);
     }
   }
   std::vector<int64_t> counts(16);
@@ -75,11 +75,11 @@ TEST(RaceWinners, ArriveInTheOrderOfDrawsWithoutReplacement) {
     ASSERT_EQ(winners.size(), 2u);
     ++counts[static_cast<size_t>(4 * winners[0] + winners[1])];
   }
-  EXPECT_GT(ChiSquarePValue(counts, law), kFalseAlarm);
+  EXPECT_GT(ChiSquarePValue(counts, distribution), kFalseAlarm);
 }
 
 TEST(RaceWinners, AreDistinctAndBeginWithThoseOfAShorterList) {
-  const std::vector<float> probs = RandomLaw(1000, 4, 1.f);
+  const std::vector<float> probs = RandomDistribution(1000, 4, 1.f);
   for (uint32_t position = 0; position < 500; ++position) {
     const std::vector<TokenId> many = RaceWinners(probs, 20, 8, position);
     EXPECT_EQ(std::set<TokenId>(many.begin(), many.end()).size(), 20u);
@@ -108,7 +108,7 @@ TEST(RaceWinners, AreOnlyTokensOfPositiveProbability) {
 }
 
 TEST(RaceWinners, SeeTheSameNoiseInRowsOfAnyWidth) {
-  const std::vector<float> probs = RandomLaw(300, 9, 1.f);
+  const std::vector<float> probs = RandomDistribution(300, 9, 1.f);
   for (uint32_t position = 0; position < 300; ++position) {
     const std::vector<TokenId> winners = RaceWinners(probs, 4, 3, position);
     for (const size_t width : {301u, 512u, 513u, 5000u}) {
@@ -120,9 +120,9 @@ TEST(RaceWinners, SeeTheSameNoiseInRowsOfAnyWidth) {
 }
 
 // Pr(both pick x) = 1 / sum_y max(p(y) / p(x), q(y) / q(x)): x must come first in both races.
-TEST(RaceWinner, OfTwoLawsAgreesAsOftenAsTheoryHasIt) {
+TEST(RaceWinner, OfTwoRowsAgreesAsInTheory) {
   const std::vector<float> p = {0.5f, 0.2f, 0.2f, 0.1f, 0.f}, q = {0.3f, 0.4f, 0.1f, 0.1f, 0.1f};
-  std::vector<double> law;
+  std::vector<double> distribution;
   double agree = 0, distance = 0;
   for (size_t x = 0; x < p.size(); ++x) {
     const auto px = static_cast<double>(p[x]), qx = static_cast<double>(q[x]);
@@ -131,32 +131,32 @@ TEST(RaceWinner, OfTwoLawsAgreesAsOftenAsTheoryHasIt) {
     for (size_t y = 0; y < p.size(); ++y) {
       sum += std::max(static_cast<double>(p[y]) / px, static_cast<double>(q[y]) / qx);
     }
-    law.push_back(px > 0 && qx > 0 ? 1 / sum : 0);
-    agree += law.back();
+    distribution.push_back(px > 0 && qx > 0 ? 1 / sum : 0);
+    agree += distribution.back();
   }
   EXPECT_GE(agree, (1 - distance) / (1 + distance));
-  law.push_back(1 - agree);
-  std::vector<int64_t> counts(law.size());
+  distribution.push_back(1 - agree);
+  std::vector<int64_t> counts(distribution.size());
   for (uint32_t position = 0; position < 200000; ++position) {
     const TokenId a = RaceWinner(p, 11, position), b = RaceWinner(q, 11, position);
     ++counts[a == b ? static_cast<size_t>(a) : p.size()];
   }
-  EXPECT_GT(ChiSquarePValue(counts, law), kFalseAlarm);
+  EXPECT_GT(ChiSquarePValue(counts, distribution), kFalseAlarm);
 }
 
 TEST(RaceWinner, AtAPositionIsIndependentOfTheNext) {
   const std::vector<float> probs = {0.4f, 0.3f, 0.2f, 0.1f};
-  std::vector<double> law;
+  std::vector<double> distribution;
   for (const float a : probs) {
-    for (const float b : probs) law.push_back(static_cast<double>(a * b));
+    for (const float b : probs) distribution.push_back(static_cast<double>(a * b));
   }
   std::vector<int64_t> positions(16), seeds(16);
   for (uint32_t i = 0; i < 100000; ++i) {
     ++positions[static_cast<size_t>(4 * RaceWinner(probs, 12, i) + RaceWinner(probs, 12, i + 1))];
     ++seeds[static_cast<size_t>(4 * RaceWinner(probs, i, 5) + RaceWinner(probs, i + 1, 5))];
   }
-  EXPECT_GT(ChiSquarePValue(positions, law), kFalseAlarm);
-  EXPECT_GT(ChiSquarePValue(seeds, law), kFalseAlarm);
+  EXPECT_GT(ChiSquarePValue(positions, distribution), kFalseAlarm);
+  EXPECT_GT(ChiSquarePValue(seeds, distribution), kFalseAlarm);
 }
 
 // Arrival times of all tokens, one by one: the minimum of a tile's 256 noises is Exp(256) at a
@@ -192,11 +192,12 @@ TEST(RaceWinners, AreThoseOfAScanOverAllTokens) {
     }
   };
   for (const float sharpness : {0.f, 1.f, 3.f}) {
-    expect_same(RandomLaw(131072, 13, sharpness), 6, 8);
-    expect_same(RandomLaw(8192, 14, sharpness), 1, 200);
-    expect_same(RandomLaw(8192, 15, sharpness), 12, 200);
+    expect_same(RandomDistribution(131072, 13, sharpness), 6, 8);
+    expect_same(RandomDistribution(8192, 14, sharpness), 1, 200);
+    expect_same(RandomDistribution(8192, 15, sharpness), 12, 200);
   }
-  for (uint32_t width = 1; width < 800; width += 7) expect_same(RandomLaw(width, width, 2.f), 3, 3);
+  for (uint32_t width = 1; width < 800; width += 7)
+    expect_same(RandomDistribution(width, width, 2.f), 3, 3);
 }
 
 }  // namespace

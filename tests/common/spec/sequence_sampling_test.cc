@@ -258,7 +258,7 @@ TEST(SequenceSampling, PermitsWhatNoMaskRulesOut) {
   EXPECT_TRUE(sampling.Permits(2));
 }
 
-TEST(SequenceSampling, MakesALawOfABrokenRow) {
+TEST(SequenceSampling, MakesADistributionOfABrokenRow) {
   const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
   for (const float bad : {kNan, -kInf, kInf}) {
     for (const SamplingParams& params : {SamplingParams{}, every, {.temperature = 0.f}}) {
@@ -275,7 +275,7 @@ TEST(SequenceSampling, MakesALawOfABrokenRow) {
   EXPECT_THAT(Distribution({.temperature = 0.f}, {kNan, kNan, 0.f}), ElementsAre(0.f, 0.f, 1.f));
 }
 
-TEST(SampleRow, InvertsTheCumulativeLawAndSkipsZeros) {
+TEST(SampleRow, InvertsTheCumulativeAndSkipsZeros) {
   const std::vector<float> probs = {0.f, 0.25f, 0.f, 0.75f, 0.f};
   EXPECT_EQ(SampleRow(probs, 0.0), 1);
   EXPECT_EQ(SampleRow(probs, 0.2499), 1);

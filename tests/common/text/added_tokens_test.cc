@@ -69,7 +69,7 @@ TEST(AddedTokens, StripTakesTheWhiteSpaceAroundAlong) {
   EXPECT_EQ(Shown(tokens, "<r>  <l>"), "[2:<r>  ][1:<l>]");
 }
 
-TEST(AddedTokens, ASingleWordStandsAlone) {
+TEST(AddedTokens, ASingleWordIsAlone) {
   AddedTokenSpec word = Token(1, "cat");
   word.single_word = true;
   const AddedTokens tokens({word});

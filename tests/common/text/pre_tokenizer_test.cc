@@ -84,7 +84,7 @@ TEST(PreTokenizer, LineEndsStayWithThePunctuationBeforeThem) {
   EXPECT_EQ(Qwen("\n \n\n x"), Strings({"\n \n\n", " x"}));
 }
 
-TEST(PreTokenizer, OneCharacterThatIsNoLetterGoesWithTheWordBehind) {
+TEST(PreTokenizer, ANonLetterJoinsTheWordAfterIt) {
   EXPECT_EQ(Llama3("\tx(word"), Strings({"\tx", "(word"}));
   EXPECT_EQ(Llama3("a\u00A0b"), Strings({"a", "\u00A0b"}));
   EXPECT_EQ(Gpt2("a\u00A0b"), Strings({"a", "\u00A0", "b"}));

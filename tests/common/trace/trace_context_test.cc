@@ -152,7 +152,7 @@ TEST(TraceHeaders, StateIsOfUseOnlyBesideOneParent) {
   EXPECT_FALSE(Read({kValid, kValid}, {"foo=1"}).has_value());
   EXPECT_FALSE(Read({"00-x"}, {"foo=1"}).has_value());
   EXPECT_EQ(Read({kValid}, {"foo=1"})->state, "foo=1");
-  EXPECT_EQ(Read({kValid}, {"foo"})->state, "") << "the parent stands without it";
+  EXPECT_EQ(Read({kValid}, {"foo"})->state, "") << "the parent is kept without it";
 }
 
 TEST(TraceIds, AreNeitherZeroNorRepeated) {

@@ -57,7 +57,7 @@ TEST_F(TraceFileTest, NeverTakesMoreThanItsBound) {
   }
 }
 
-TEST_F(TraceFileTest, GoesOnBehindWhatIsThere) {
+TEST_F(TraceFileTest, AppendsToWhatIsThere) {
   ASSERT_TRUE(Open(100)->Append("one").ok());
   ASSERT_TRUE(Open(100)->Append("two").ok());
   EXPECT_EQ(Lines(path_), (std::vector<std::string>{"one", "two"}));

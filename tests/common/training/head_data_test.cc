@@ -100,7 +100,7 @@ TEST_F(HeadDataFile, AFirstPartHasADigestOfItsOwnThatStays) {
   EXPECT_EQ(ReadHeadData(path_, kAll)->digest, part->digest);
 }
 
-TEST_F(HeadDataFile, AnotherWriterGoesOnBehindTheLastExample) {
+TEST_F(HeadDataFile, AnotherWriterAppendsAfterTheLastExample) {
   Write(2);
   {
     auto writer = Open();

@@ -186,7 +186,7 @@ TEST_F(DeviceDraftTest, NoRowOfLogitsCrosses) {
   }
 }
 
-TEST_F(DeviceDraftTest, LawsKeepTheVerifiersEntries) {
+TEST_F(DeviceDraftTest, DistributionsKeepTheVerifiersEntries) {
   limits_ = {.mass = 1.f, .max_entries = 3};
   Begin(true);
   Push(Opening(1, 6));
@@ -299,7 +299,7 @@ TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
 }
 
 // The KV is then what it would be depth by depth, and the next rounds continue from it.
-TEST_F(DeviceDraftTest, NothingIsLeftOfWhatWasFedBehindAnEnd) {
+TEST_F(DeviceDraftTest, NothingIsLeftAfterAnEnd) {
   int ended_within = 0;
   for (uint64_t id = 0; id < 30; ++id) {
     std::vector<DraftTree> drafts[2];

@@ -39,7 +39,7 @@ class DraftAheadTest : public LoopTest {
   }
 
   // The most likely token after `node` that is not in the draft there.
-  TokenId LikelyBehind(const SessionOpening& session, const DraftTree& draft, int node) {
+  TokenId LikelyAfter(const SessionOpening& session, const DraftTree& draft, int node) {
     std::vector<TokenId> path = session.tokens;
     for (const TokenId token : draft.Path(node)) path.push_back(token);
     std::vector<float> row = model_->Logits(path);
@@ -58,7 +58,7 @@ TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
       const DraftTree draft = TheDraft();
       const size_t passes = model_->batches().size();
       const DraftPlan plan{.round = 2, .shape = Sequences(1, 3)};
-      Decide(session, draft, node, LikelyBehind(session, draft, node), plan);
+      Decide(session, draft, node, LikelyAfter(session, draft, node), plan);
       // The step of the verdict itself: there was nothing left to run for it.
       std::vector<DraftPart> parts;
       loop_->Step();
@@ -138,7 +138,7 @@ TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
       stopped += draft.max_depth() < session.plan.shape.length ? 1 : 0;
       for (int steps = below(8); steps > 0; --steps) loop_->Step();
       const int node = below(3) == 0 ? draft.size() : below(draft.size() + 1);
-      const TokenId next = below(4) == 0 ? below(kVocab) : LikelyBehind(session, draft, node);
+      const TokenId next = below(4) == 0 ? below(kVocab) : LikelyAfter(session, draft, node);
       Decide(session, draft, node, next,
              {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
               .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)],
@@ -158,7 +158,7 @@ TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
     SessionOpening session = Opening(1, 4);
     Push(session);
     const DraftTree draft = TheDraft();
-    Decide(session, draft, 0, LikelyBehind(session, draft, 0),
+    Decide(session, draft, 0, LikelyAfter(session, draft, 0),
            {.round = 2, .shape = Sequences(1, length)});
     const size_t passes = model_->batches().size();
     loop_->Step();

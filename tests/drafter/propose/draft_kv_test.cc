@@ -70,7 +70,7 @@ TEST_F(DraftKvTest, TheFirstChildGoesOnAndTheOthersFork) {
   EXPECT_THAT(model_->tokens(kv_->sequence(second[0])), ElementsAre(1, 2, 3, 4, 5, 8));
 }
 
-TEST_F(DraftKvTest, KeepsThePathThatStandsAndGivesTheOthersBack) {
+TEST_F(DraftKvTest, KeepsTheAcceptedPathAndFreesOthers) {
   for (int kept = 0; kept <= 3; ++kept) {
     Start(100);
     Trunk({1, 2, 3, 4, 5}, Sequences(3, 3));

@@ -57,7 +57,8 @@ class DraftOracle {
           const uint32_t index = sequence.index * draws + i;
           const TokenId token = Token(path, index, i);
           if (token < 0) continue;
-          if (session_.kind == DraftKind::kSampled) tree.SetDistribution(sequence.node, Law(path));
+          if (session_.kind == DraftKind::kSampled)
+            tree.SetDistribution(sequence.node, OutputDistribution(path));
           next.push_back({index, tree.AddDraw(sequence.node, token)});
         }
       }
@@ -81,7 +82,7 @@ class DraftOracle {
       }
       return 1 - product > static_cast<double>(stop.threshold);
     }
-    if (session_.kind == DraftKind::kSampled) return Stops(stop, Law(front));
+    if (session_.kind == DraftKind::kSampled) return Stops(stop, OutputDistribution(front));
     std::vector<float> probs;
     if (session_.kind == DraftKind::kRace) {
       probs = Distribution(front);
@@ -121,7 +122,7 @@ class DraftOracle {
     return row;
   }
 
-  DraftDistribution Law(std::span<const TokenId> path) const {
+  DraftDistribution OutputDistribution(std::span<const TokenId> path) const {
     return MakeDraftDistribution(Distribution(path), limits_);
   }
 
@@ -130,7 +131,8 @@ class DraftOracle {
     const auto depth = static_cast<uint32_t>(path.size());
     if (session_.kind == DraftKind::kSampled) {
       return SampleDraftDistribution(
-          Law(path), Coin(session_.seed, plan_.round, depth, Purpose::kDraftToken, index));
+          OutputDistribution(path),
+          Coin(session_.seed, plan_.round, depth, Purpose::kDraftToken, index));
     }
     if (session_.kind == DraftKind::kRace) {
       const auto position = static_cast<uint32_t>(session_.tokens.size()) + depth;
@@ -176,7 +178,8 @@ inline std::vector<int32_t> DrawsOf(const DraftTree& draft, int node) {
 }
 
 // In order, or within the tolerance of this program's device.
-inline void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
+inline void ExpectSameDistribution(const DraftDistribution& actual,
+                                   const DraftDistribution& expected) {
   if (testing::WeightTolerance() == 0) {
     EXPECT_EQ(actual.ids, expected.ids);
     EXPECT_EQ(actual.weights, expected.weights);
@@ -212,7 +215,7 @@ inline void ExpectSameDraft(const DraftTree& actual, const DraftTree& expected) 
     ASSERT_EQ(actual.parent(node), expected.parent(node)) << "node " << node;
     ASSERT_EQ(DrawsOf(actual, node), DrawsOf(expected, node)) << "node " << node;
     SCOPED_TRACE("node " + std::to_string(node));
-    ExpectSameLaw(actual.distribution(node), expected.distribution(node));
+    ExpectSameDistribution(actual.distribution(node), expected.distribution(node));
   }
 }
 

@@ -46,7 +46,8 @@ class DraftRealModel : public ::testing::Test {
   }
 
   // Weights differ only by rounding: another batch sums in another order.
-  static void ExpectSameLaw(const DraftDistribution& actual, const DraftDistribution& expected) {
+  static void ExpectSameDistribution(const DraftDistribution& actual,
+                                     const DraftDistribution& expected) {
     std::map<TokenId, int> difference;
     for (size_t i = 0; i < actual.ids.size(); ++i) {
       difference[actual.ids[i]] += static_cast<int>(actual.weights[i]);
@@ -63,7 +64,7 @@ class DraftRealModel : public ::testing::Test {
   std::shared_ptr<PuppetVerifierLink> link_;
 };
 
-TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
+TEST_F(DraftRealModel, DraftsAfterVerdictsAsAFreshSession) {
   const DraftShape shape{.length = 4, .branching = {3, 2}};
   int verdicts = 0;
   for (int prompt = 3; prompt <= 6; ++prompt) {  // forks at every position within a page
@@ -84,8 +85,8 @@ TEST_F(DraftRealModel, TheDraftBehindAnyVerdictIsThatOfAFreshSession) {
         tokens.insert(tokens.end(), path.begin(), path.end());
         tokens.push_back(7);
         Push(Opening(2, kOneToken, tokens));
-        ExpectSameLaw(mirrored.distribution(DraftTree::kRoot),
-                      Drafted().distribution(DraftTree::kRoot));
+        ExpectSameDistribution(mirrored.distribution(DraftTree::kRoot),
+                               Drafted().distribution(DraftTree::kRoot));
         ASSERT_FALSE(HasFailure()) << "prompt " << prompt << " steps " << steps << " node " << node;
         Push(CloseEvent{1});
         Push(CloseEvent{2});

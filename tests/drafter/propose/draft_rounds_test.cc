@@ -17,8 +17,8 @@ class DraftRoundsTest : public LoopTest {
  protected:
   // The round after `node` and `next`: the mirror's next draft must be that of a session opened at
   // that position.
-  void ExpectDraftBehind(SessionOpening session, const DraftTree& draft, int node,
-                         std::vector<TokenId> next) {
+  void ExpectDraftAfter(SessionOpening session, const DraftTree& draft, int node,
+                        std::vector<TokenId> next) {
     const DraftPlan plan{.round = session.plan.round + 1, .shape = Sequences(3, 4)};
     Push(SessionVerdict{.session = session.session,
                         .round = session.plan.round,
@@ -73,7 +73,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   EXPECT_FALSE(parts[1].chunk.more);
 }
 
-TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
+TEST_F(DraftRoundsTest, AnyNodeOfATreeMayBeAccepted) {
   Start();
   const SessionOpening session = Opening(1, {.length = 4, .branching = {2, 3}});
   Push(session);
@@ -83,14 +83,14 @@ TEST_F(DraftRoundsTest, AnyNodeOfATreeMayStand) {
       Push(session);  // again
       const DraftTree draft = TheDraft();
       ASSERT_EQ(draft.size(), nodes);
-      ExpectDraftBehind(session, draft, node, next);
+      ExpectDraftAfter(session, draft, node, next);
       if (HasFailure()) return;
       EXPECT_LE(model_->sequences(), 3);
     }
   }
 }
 
-TEST_F(DraftRoundsTest, TheKvOfTheNodeThatStandsIsKept) {
+TEST_F(DraftRoundsTest, KeepsTheKvOfTheAcceptedNode) {
   Start();
   Push(Opening(1, Sequences(4, 4)));
   const DraftTree draft = TheDraft();
@@ -137,7 +137,7 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
       DraftTree sent;
       for (DraftPart& part : parts) ASSERT_TRUE(sent.Append(std::move(part.chunk)).ok());
       if (node > sent.size()) continue;
-      ExpectDraftBehind(session, sent, node, {9});
+      ExpectDraftAfter(session, sent, node, {9});
       // Nothing remains of the abandoned draft.
       Push(CloseEvent{1});
       StepToRest();
@@ -146,7 +146,7 @@ TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
   }
 }
 
-TEST_F(DraftRoundsTest, WhatIsDrawnButNotSentCannotStand) {
+TEST_F(DraftRoundsTest, UnsentDraftTokensCannotBeAccepted) {
   Start({}, {.chunk_depths = 2});
   Push(Opening(1, Sequences(3, 6)));
   for (int i = 0; i < 3; ++i) loop_->Step();

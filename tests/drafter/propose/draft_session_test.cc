@@ -68,7 +68,7 @@ TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(5, 6, 4, 4));
 }
 
-TEST_F(DraftSessionTest, CountsTheKvOfTokensThatStandOnly) {
+TEST_F(DraftSessionTest, CountsTheKvOfAcceptedTokensOnly) {
   // Nodes 1 2 3 of one sequence; the last one is never run.
   const std::vector<int> kept = {3, 4, 5, 5};
   const std::vector<int> fed = {0, 1, 2, 2};
@@ -85,7 +85,7 @@ TEST_F(DraftSessionTest, CountsTheKvOfTokensThatStandOnly) {
   }
 }
 
-TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
+TEST_F(DraftSessionTest, TakesThePathOfTheAcceptedNode) {
   DraftSession session = Make({.length = 2, .branching = {2, 2}});
   Draw(session, {5, 6});
   Draw(session, {4, 3});
@@ -96,7 +96,7 @@ TEST_F(DraftSessionTest, TakesThePathOfTheNodeThatStands) {
   EXPECT_THAT(session.Missing(), ElementsAre(3, 0));  // 6 was run, its child was not
 }
 
-TEST_F(DraftSessionTest, OnlyWhatWasSentCanStand) {
+TEST_F(DraftSessionTest, OnlySentTokensCanBeAccepted) {
   DraftSession session = Make(Sequences(1, 4));
   Draw(session, {4});
   Draw(session, {5});

@@ -84,9 +84,10 @@ TEST(DraftTreeBuilder, DrawsComeFromTheRoundedRow) {
   SequenceSampling sampling({}, kWide, kWide);
   std::vector<float> row(kWide, 0.f);
   builder.DrawDepth(RowPicker().Pick(builder, sampling, row), {});
-  const DraftDistribution law = builder.TakeChunk().distributions.at(0);
+  const DraftDistribution distribution = builder.TakeChunk().distributions.at(0);
   double sent = 0;
-  for (size_t i = 0; i < law.ids.size(); ++i) sent += law.ids[i] < kWide / 2 ? law.weights[i] : 0;
+  for (size_t i = 0; i < distribution.ids.size(); ++i)
+    sent += distribution.ids[i] < kWide / 2 ? distribution.weights[i] : 0;
   EXPECT_NEAR(sent / kDraftWeightTotal, 2. / 3, 1e-4);
   int low = 0;
   for (const int32_t node : builder.tree().draws(DraftTree::kRoot)) {
@@ -102,9 +103,9 @@ TEST(DraftTreeBuilder, DrawsComeFromTheCutRow) {
                             .seed = 4,
                             .round = 1,
                             .distribution_limits = {.max_entries = 2}});
-  const DraftDistribution& law = grown.chunks.at(0).distributions.at(0);
-  ASSERT_THAT(law.ids, SizeIs(2));
-  for (const TokenId token : grown.chunks[0].tokens) ASSERT_GT(Probability(law, token), 0);
+  const DraftDistribution& distribution = grown.chunks.at(0).distributions.at(0);
+  ASSERT_THAT(distribution.ids, SizeIs(2));
+  for (const TokenId token : grown.chunks[0].tokens) ASSERT_GT(Probability(distribution, token), 0);
 }
 
 TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {

@@ -200,7 +200,7 @@ TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
   EXPECT_EQ(data.hidden[2], 0.5f);
 }
 
-TEST_F(HeadRecorderTest, StopsAtItsBoundAlsoBehindARestart) {
+TEST_F(HeadRecorderTest, StopsAtItsBoundAfterARestart) {
   for (const uint64_t bound : {5u, 5u, 7u}) {
     StartRecording({}, bound);
     SessionOpening session = Trained(1, Sequences(1, 4));

@@ -38,7 +38,7 @@ class LookaheadTest : public PartsTest {
   Hits hits_;
 };
 
-TEST_F(LookaheadTest, TakesTheLikeliestGuessOfEachSession) {
+TEST_F(LookaheadTest, TakesEachSessionsMostLikelyGuess) {
   Build({.lookahead = {.tokens = 64, .max_rows = 3}});
   VerifierConnection& connection = Connect(1);
   for (const uint64_t id : {2, 1}) Hold(connection, id, 2);

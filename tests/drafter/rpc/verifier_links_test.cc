@@ -105,7 +105,7 @@ class VerifierLinksTest : public ::testing::Test {
   const std::string name_ = "dns:///verifiers:7300";
 };
 
-TEST_F(VerifierLinksTest, EveryAddressBehindANameIsDialledAsItAppears) {
+TEST_F(VerifierLinksTest, EveryResolvedAddressIsDialled) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_});
@@ -147,7 +147,7 @@ TEST_F(VerifierLinksTest, AnAddressThatComesBackWhileItFinishesIsKept) {
   EXPECT_EQ(one.received().size(), 1u);
 }
 
-TEST_F(VerifierLinksTest, AnAddressThatComesBackAfterwardsIsDialledAnew) {
+TEST_F(VerifierLinksTest, AnAddressThatReturnsIsDialledAgain) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});

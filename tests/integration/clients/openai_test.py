@@ -73,7 +73,7 @@ def check_chats(client):
     assert message.role == "assistant" and message.content, whole
     told = whole.choices[0].logprobs.content
     assert len(told) == whole.usage.completion_tokens, whole
-    assert all(entry.top_logprobs[0].token == entry.token for entry in told), "greedy is the likeliest"
+    assert all(entry.top_logprobs[0].token == entry.token for entry in told), "greedy is the most likely"
     streamed = [event.choices[0] for event in client.chat.completions.create(**asked, stream=True) if event.choices]
     assert streamed[0].delta.role == "assistant", streamed[0]
     assert "".join(choice.delta.content or "" for choice in streamed) == message.content, streamed

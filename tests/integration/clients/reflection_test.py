@@ -116,7 +116,7 @@ def check_generates(methods):
         chunk = answer.chunk
         assert len(chunk.logprobs) == len(chunk.token_ids)
         for token, entry in zip(chunk.token_ids, chunk.logprobs):
-            assert entry.top_token_ids[0] == token, "greedily the likeliest one"
+            assert entry.top_token_ids[0] == token, "greedy picks the most likely"
         text += chunk.text
         tokens += chunk.token_ids
     assert len(tokens) == finished.completion_tokens == 24 and finished.prompt_tokens == len(prompt)

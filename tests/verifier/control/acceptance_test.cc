@@ -31,10 +31,10 @@ TEST(Acceptance, TokensAreTheTruncatedGeometricMean) {
   }
   EXPECT_NEAR(Sum(IgnorantBelief()), 1, 1e-12);
   EXPECT_NEAR(MeanLevel(IgnorantBelief()), 2.0 / 3, 1e-3);  // Beta(2, 1)
-  EXPECT_NEAR(TrialsBehind(IgnorantBelief()), 3, 0.05);
+  EXPECT_NEAR(TrialsAfter(IgnorantBelief()), 3, 0.05);
 }
 
-TEST(Acceptance, MomentsAreThoseOfTheLaw) {
+TEST(Acceptance, MomentsAreTheDistributions) {
   const DepthProfile profile(8);
   const Belief& values = profile.TokensAt(8);
   const Belief& belief = IgnorantBelief();
@@ -70,7 +70,7 @@ TEST(Acceptance, BayesFindsTheLevel) {
     uint64_t state = 1;
     for (int i = 0; i < 600; ++i) profile.Update(Round({a, a, a, a}, &state), 4, &belief);
     EXPECT_NEAR(MeanLevel(belief), a, 0.04);
-    EXPECT_GT(TrialsBehind(belief), 300);
+    EXPECT_GT(TrialsAfter(belief), 300);
   }
 }
 

@@ -21,6 +21,6 @@ void GiveDevice(FakeModel& model) {
   });
 }
 
-uint64_t GenerationsOfALaw() { return 4000; }
+uint64_t GenerationsOfADistribution() { return 4000; }
 
 }  // namespace outrider::testing

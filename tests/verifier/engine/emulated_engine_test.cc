@@ -182,7 +182,7 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
 
 // Every possible pair of tokens after a prompt: the model's distribution as computed by the CPU in
 // f32.
-TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
+TEST(EmulatedEngineDistribution, OfSampledTextsIsTheModels) {
   constexpr int kSmallVocab = 4, kTexts = 2000;
   const CheckpointOptions checkpoint = {.vocab_size = 8,
                                         .hidden_size = 16,
@@ -203,25 +203,25 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
     ForwardOutput out;
     EXPECT_TRUE(cpu->Forward({&share, 1}, false, &out).ok());
     cpu->Release(share.sequence);
-    std::vector<float> law(out.logits, out.logits + 8);
+    std::vector<float> distribution(out.logits, out.logits + 8);
     SequenceSampling sequence(sampling, 8, kSmallVocab);
     sequence.ObservePrompt(prompt);
     for (const TokenId token : output) sequence.ObserveOutput(token);
-    MakeDistribution(sequence, law, {});
-    return law;
+    MakeDistribution(sequence, distribution, {});
+    return distribution;
   };
-  std::vector<double> law;
+  std::vector<double> distribution;
   const std::vector<float> first = row({});
   for (TokenId a = 0; a < kSmallVocab; ++a) {
     const std::vector<float> second = row({a});
     for (TokenId b = 0; b < kSmallVocab; ++b) {
-      law.push_back(static_cast<double>(first[static_cast<size_t>(a)]) *
-                    static_cast<double>(second[static_cast<size_t>(b)]));
+      distribution.push_back(static_cast<double>(first[static_cast<size_t>(a)]) *
+                             static_cast<double>(second[static_cast<size_t>(b)]));
     }
   }
 
   const auto device = Load(CreateEmulatedCudaBackend(), checkpoint, kAllF32);
-  const DraftDistribution draft_law{{2, 0, 1, 3}, {30000, 20000, 10000, 5536}};
+  const DraftDistribution draft_distribution{{2, 0, 1, 3}, {30000, 20000, 10000, 5536}};
   for (const Rule rule : {Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
     std::vector<GenerationRequest> requests;
     for (uint64_t i = 0; i < kTexts; ++i) {
@@ -234,7 +234,7 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
       if (TakesManyPaths(rule)) r.speculation.paths = 2;
       requests.push_back(r);
     }
-    std::vector<int64_t> counts(law.size());
+    std::vector<int64_t> counts(distribution.size());
     int64_t bytes = device->device()->bytes_to_host();
     int accepted = 0;
     for (size_t begin = 0; begin < requests.size(); begin += 500) {
@@ -244,11 +244,11 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
       const auto sinks = Serve(
           *device, kSmallVocab, some, [&](size_t session, const DraftPlan& plan, const Tokens&) {
             DraftTree tree;
-            tree.SetDistribution(0, draft_law);
+            tree.SetDistribution(0, draft_distribution);
             for (int i = 0; i < plan.shape.draws(0); ++i) {
               const double coin = Coin(*some[session].seed, plan.round, 0, Purpose::kDraftToken,
                                        static_cast<uint32_t>(i));
-              tree.AddDraw(0, SampleDraftDistribution(draft_law, coin));
+              tree.AddDraw(0, SampleDraftDistribution(draft_distribution, coin));
             }
             return tree;
           });
@@ -259,7 +259,8 @@ TEST(EmulatedEngineLaw, OfSampledTextsIsTheModels) {
         accepted += sink->accepted;
       }
     }
-    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm) << RuleName(rule);
+    EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm)
+        << RuleName(rule);
     EXPECT_EQ(accepted > 0, rule != Rule::kGumbel);
     EXPECT_EQ(device->device()->bytes_to_host(), bytes);
   }

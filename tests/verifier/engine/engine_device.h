@@ -12,6 +12,6 @@ namespace outrider::testing {
 void GiveDevice(FakeModel& model);
 
 // Generations per test of a distribution, fewer for the emulation, which is slow.
-uint64_t GenerationsOfALaw();
+uint64_t GenerationsOfADistribution();
 
 }  // namespace outrider::testing

@@ -123,16 +123,17 @@ class Played {
         }
         continue;
       }
-      const DraftDistribution law = MakeDraftDistribution(row, {.mass = 0.95f, .max_entries = 12});
+      const DraftDistribution distribution =
+          MakeDraftDistribution(row, {.mass = 0.95f, .max_entries = 12});
       for (int i = 0; i < times[static_cast<size_t>(node)] * plan.shape.draws(depth); ++i) {
         const double coin = Coin(source.opened.at(session).seed, plan.round,
                                  static_cast<uint32_t>(depth), Purpose::kDraftToken, trial++);
         const auto child =
-            static_cast<size_t>(tree.AddDraw(node, SampleDraftDistribution(law, coin)));
+            static_cast<size_t>(tree.AddDraw(node, SampleDraftDistribution(distribution, coin)));
         times.resize(std::max(times.size(), child + 1));
         ++times[child];
       }
-      tree.SetDistribution(node, law);
+      tree.SetDistribution(node, distribution);
     }
     return tree;
   }

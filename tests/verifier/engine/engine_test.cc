@@ -47,8 +47,8 @@ class EngineTest : public ::testing::Test {
 
   // Sends the whole draft of session 1: one sequence.
   void Draft(uint32_t round, std::vector<TokenId> tokens,
-             std::vector<DraftDistribution> laws = {}) {
-    engine_->draft_consumer().OnDraft(1, round, DraftTree::Chain(tokens, std::move(laws)),
+             std::vector<DraftDistribution> distributions = {}) {
+    engine_->draft_consumer().OnDraft(1, round, DraftTree::Chain(tokens, std::move(distributions)),
                                       /*complete=*/true);
   }
 
@@ -141,7 +141,7 @@ TEST_F(EngineTest, PaddedLogitsAreNeverSampled) {
     EXPECT_LT(t, testing::kLetters) << "the tokenizer has no such token";
 }
 
-TEST_F(EngineTest, AcceptsADraftThatIsRightAndGoesOnBehindIt) {
+TEST_F(EngineTest, AcceptsARightDraftAndGoesOn) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
   const auto sink = Submit(1, Greedy(20));
   EXPECT_TRUE(engine_->Step()) << "prefill";
@@ -286,7 +286,7 @@ TEST_F(BrokenLogitsTest, EndRequestsUnderEveryWayToSample) {
 
 // A rule may read rows after tokens that it then rejects. Such rows do not belong to the text: a
 // draft must not end a request that plain decoding would serve.
-TEST_F(BrokenLogitsTest, BehindRejectedTokensCountForNothing) {
+TEST_F(BrokenLogitsTest, AfterRejectedTokensCountForNothing) {
   const std::vector<TokenId> prompt = {1, 2, 3, 4, 5, 6};
   const std::vector<float> logits = model_.Logits(prompt);
   const auto drafted = static_cast<TokenId>(
@@ -656,7 +656,7 @@ TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   clock_.Advance(std::chrono::milliseconds(150));
   source_.opened.clear();
   EXPECT_TRUE(engine_->Step()) << "a plain step";
-  ASSERT_TRUE(source_.opened.contains(1)) << "opened anew without a rest";
+  ASSERT_TRUE(source_.opened.contains(1)) << "opened again without a rest";
   EXPECT_EQ(source_.opened[1].tokens.size(), 6 + sink->tokens.size());
   EXPECT_TRUE(source_.closed.empty()) << "the source has closed it";
 }
@@ -770,12 +770,13 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
     request.speculation = {.rule = Rule::kBlock, .stop = StopRule{.kind = kind}};
     const auto sink = Submit(id, request);
     engine_->Step();  // the first token, for which no draft is awaited
-    const auto law = [](TokenId t) {
+    const auto distribution = [](TokenId t) {
       return DraftDistribution{.ids = {t, 9},
                                .weights = {kDraftWeightTotal / 32, kDraftWeightTotal / 32 * 31}};
     };
     const std::vector<TokenId> draft = {3, 4};
-    engine_->draft_consumer().OnDraft(id, 2, DraftTree::Chain(draft, {law(3), law(4)}), true);
+    engine_->draft_consumer().OnDraft(
+        id, 2, DraftTree::Chain(draft, {distribution(3), distribution(4)}), true);
     engine_->Step();
     std::string want;
     std::vector<TokenId> path = request.prompt;
@@ -802,9 +803,10 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
   Submit(1, request);
   engine_->Step();
   EXPECT_EQ(source_.opened[1].plan.stop.threshold, kFirstHeadThreshold);
-  const DraftDistribution law{.ids = {3, 9},
-                              .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
-  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {law}), true);
+  const DraftDistribution distribution{.ids = {3, 9},
+                                       .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
+  engine_->draft_consumer().OnDraft(1, 1, DraftTree::Chain(std::vector<TokenId>{3}, {distribution}),
+                                    true);
   engine_->Step();
   ASSERT_FALSE(source_.decided[1].empty());
   EXPECT_EQ(source_.decided[1].back().acceptance, "");
@@ -812,7 +814,7 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
 }
 
 // Greedy, two sequences: the second has the right tokens, the first diverges at once.
-TEST_F(EngineTest, ScoresATreeAndGoesOnBehindItsAcceptedPath) {
+TEST_F(EngineTest, ScoresATreeAndFollowsItsPath) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
   GenerationRequest request = Greedy(12);
   request.speculation = {.draft_length = 3, .paths = 2};
@@ -967,7 +969,7 @@ TEST_F(EngineTest, YoungestGivesWayWhenPagesRunOutAndNobodyIsLost) {
   EXPECT_LE(fewest, 3);
   for (const auto& sink : sinks) {
     EXPECT_TRUE(sink->ended);
-    EXPECT_EQ(sink->tokens, want) << "computed anew, the text is the same";
+    EXPECT_EQ(sink->tokens, want) << "recomputed, the text is the same";
   }
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
@@ -1009,9 +1011,9 @@ TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreempt
   source_.decided.clear();
   source_.opened.clear();
   while (source_.opened.empty()) ASSERT_TRUE(engine_->Step());
-  EXPECT_EQ(source_.opened.at(2).plan.round, round + 1) << "behind the round of the old draft";
+  EXPECT_EQ(source_.opened.at(2).plan.round, round + 1) << "after the round of the old draft";
   EXPECT_TRUE(source_.decided[2].empty());
-  EXPECT_EQ(sink->tokens, GreedyPath(small.prompt, 3)) << "two drafted, one behind them";
+  EXPECT_EQ(sink->tokens, GreedyPath(small.prompt, 3)) << "two drafted, one after them";
 }
 
 TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
@@ -1024,7 +1026,7 @@ TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
   greedy.client = "one";
   const auto one = Submit(7, greedy);
   engine_->Step();
-  EXPECT_EQ(one->tokens.size(), 1u) << "the first request of a client does not wait behind six";
+  EXPECT_EQ(one->tokens.size(), 1u) << "the first request of a client does not wait for six";
   EXPECT_EQ(many[0]->tokens.size(), 1u);
   EXPECT_EQ(many[1]->tokens.size(), 0u);
 }

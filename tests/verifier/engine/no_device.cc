@@ -4,6 +4,6 @@ namespace outrider::testing {
 
 void GiveDevice(FakeModel& /*model*/) {}
 
-uint64_t GenerationsOfALaw() { return 20000; }
+uint64_t GenerationsOfADistribution() { return 20000; }
 
 }  // namespace outrider::testing

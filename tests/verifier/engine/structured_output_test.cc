@@ -1,5 +1,5 @@
-// Requests whose text follows a grammar, in the engine. engine_law_test.cc checks that this does
-// not change any distribution.
+// Requests whose text follows a grammar, in the engine. engine_distribution_test.cc checks that
+// this does not change any distribution.
 #include <gtest/gtest.h>
 
 #include <memory>

@@ -133,7 +133,7 @@ TEST_F(ApiAnswerTest, WholeChat) {
 }
 
 // By mean log probability, separately for each prompt; usage counts everything that was generated.
-TEST_F(ApiAnswerTest, BestOfKeepsTheLikeliestChoices) {
+TEST_F(ApiAnswerTest, BestOfKeepsTheMostLikely) {
   ApiRequest request{.choices = 3, .kept = 2};
   request.prompts.assign(2, {.prompt = {0, 1, 2}, .logprobs = 0});
   ApiAnswer answer(request, model_, 7, 1000);

@@ -284,7 +284,7 @@ TEST_F(HttpServerTest, AClientThatSendsTooFarAheadIsGone) {
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, AReaderThatFallsTooFarBehindIsGone) {
+TEST_F(HttpServerTest, DisconnectsAReaderThatLags) {
   Start({.max_waiting_bytes = 1 << 20});
   HttpClient client(server_.port());
   client.Send("GET", "/stream");

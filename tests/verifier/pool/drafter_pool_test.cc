@@ -89,7 +89,7 @@ DrafterHello Hello(const std::string& name) {
           .max_context = 64};
 }
 
-DraftDistribution Law(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
+DraftDistribution OutputDistribution(std::vector<TokenId> ids, std::vector<uint32_t> weights) {
   return {.ids = std::move(ids), .weights = std::move(weights)};
 }
 
@@ -389,11 +389,12 @@ TEST_F(Pool, CountsAcceptedTokensByDepth) {
 TEST_F(Pool, DeliversAGoodDraft) {
   Join(1, Hello("a"));
   Open(1);
-  pool_.OnDrafts(1,
-                 {{.session = 1,
-                   .round = 1,
-                   .chunk = {.tokens = {5}, .distributions = {Law({5, 6}, {65535, 1})}}}},
-                 0);
+  pool_.OnDrafts(
+      1,
+      {{.session = 1,
+        .round = 1,
+        .chunk = {.tokens = {5}, .distributions = {OutputDistribution({5, 6}, {65535, 1})}}}},
+      0);
   EXPECT_EQ(consumer_.drafts[1].Path(1), std::vector<TokenId>{5});
   EXPECT_TRUE(consumer_.complete[1]);
 }
@@ -402,7 +403,7 @@ TEST_F(Pool, DeliversAGoodDraft) {
 DraftPart EarlyPart(uint64_t session, uint32_t round = 2) {
   return {.session = session,
           .round = round,
-          .chunk = {.tokens = {5}, .distributions = {Law({5, 6}, {65535, 1})}},
+          .chunk = {.tokens = {5}, .distributions = {OutputDistribution({5, 6}, {65535, 1})}},
           .early = RoundEnd{.node = 1, .next = 9}};
 }
 
@@ -411,11 +412,12 @@ class EarlyPool : public Pool {
   EarlyPool() {
     link_ = Join(1, Hello("a"));
     Open(1, 1);
-    pool_.OnDrafts(1,
-                   {{.session = 1,
-                     .round = 1,
-                     .chunk = {.tokens = {8}, .distributions = {Law({8}, {65536})}}}},
-                   0);
+    pool_.OnDrafts(
+        1,
+        {{.session = 1,
+          .round = 1,
+          .chunk = {.tokens = {8}, .distributions = {OutputDistribution({8}, {65536})}}}},
+        0);
     consumer_ = {};
   }
   void Decide(uint32_t round, uint32_t next_round) {
@@ -545,11 +547,12 @@ TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
 TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   Join(1);
   const auto draft = [](uint32_t round) {
-    return DraftPart{
-        .session = 1,
-        .round = round,
-        .chunk = {.tokens = {5, 6}, .distributions = {Law({5}, {65536}), Law({6}, {65536})}},
-        .seconds = 0.010};
+    return DraftPart{.session = 1,
+                     .round = round,
+                     .chunk = {.tokens = {5, 6},
+                               .distributions = {OutputDistribution({5}, {65536}),
+                                                 OutputDistribution({6}, {65536})}},
+                     .seconds = 0.010};
   };
   const std::vector<TokenId> next = {5};
   const auto decide = [&](uint32_t round) {
@@ -582,7 +585,8 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
   const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
-  const DraftChunk part{.tokens = {5}, .distributions = {Law({5}, {65536})}, .more = true};
+  const DraftChunk part{
+      .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = true};
   const std::vector<TokenId> next = {5};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
   pool_.Decide(
@@ -603,7 +607,7 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
 }
 
 TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
-  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
       {.session = 1, .round = 7, .chunk = chunk},   // a round that has not been planned yet
@@ -629,7 +633,7 @@ TEST_F(Pool, RefusesADraftOfAFutureRound) {
   Open(1);
   Open(2);
   pool_.Close(2);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 2, .chunk = chunk}}, 0);
   EXPECT_THAT(link->closed_with.message(), HasSubstr("round 2"));
 }
@@ -637,7 +641,7 @@ TEST_F(Pool, RefusesADraftOfAFutureRound) {
 TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   const std::vector<TokenId> next = {5};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   pool_.Decide(
@@ -671,40 +675,53 @@ TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
     ::testing::Values(
-        BadDraft{"vocabulary", {.tokens = {100}, .distributions = {Law({100}, {65536})}}},
-        BadDraft{"vocabulary", {.tokens = {-1}, .distributions = {Law({-1}, {65536})}}},
-        BadDraft{"sum", {.tokens = {5}, .distributions = {Law({5, 6}, {65536, 1})}}},
-        BadDraft{"not among", {.tokens = {5}, .distributions = {Law({6}, {65536})}}},
-        BadDraft{"twice", {.tokens = {5}, .distributions = {Law({5, 5}, {65535, 1})}}},
+        BadDraft{"vocabulary",
+                 {.tokens = {100}, .distributions = {OutputDistribution({100}, {65536})}}},
+        BadDraft{"vocabulary",
+                 {.tokens = {-1}, .distributions = {OutputDistribution({-1}, {65536})}}},
+        BadDraft{"sum", {.tokens = {5}, .distributions = {OutputDistribution({5, 6}, {65536, 1})}}},
+        BadDraft{"not among", {.tokens = {5}, .distributions = {OutputDistribution({6}, {65536})}}},
+        BadDraft{"twice",
+                 {.tokens = {5}, .distributions = {OutputDistribution({5, 5}, {65535, 1})}}},
         BadDraft{"no row", {.tokens = {5}, .distributions = {}}},
-        BadDraft{"rows for", {.tokens = {5}, .distributions = std::vector(2, Law({5}, {65536}))}},
+        BadDraft{
+            "rows for",
+            {.tokens = {5}, .distributions = std::vector(2, OutputDistribution({5}, {65536}))}},
         BadDraft{"asked for length 4",
-                 {.tokens = {5, 5, 5, 5, 5}, .distributions = std::vector(5, Law({5}, {65536}))}},
+                 {.tokens = {5, 5, 5, 5, 5},
+                  .distributions = std::vector(5, OutputDistribution({5}, {65536}))}},
         BadDraft{"2 draws, asked for 1",
-                 {.tokens = {5, 5}, .parents = {0, 0}, .distributions = {Law({5}, {65536})}}},
-        BadDraft{"after node 9",
-                 {.tokens = {5}, .parents = {9}, .distributions = {Law({5}, {65536})}}},
+                 {.tokens = {5, 5},
+                  .parents = {0, 0},
+                  .distributions = {OutputDistribution({5}, {65536})}}},
+        BadDraft{
+            "after node 9",
+            {.tokens = {5}, .parents = {9}, .distributions = {OutputDistribution({5}, {65536})}}},
         BadDraft{"1 parents for 2",
-                 {.tokens = {5, 5}, .parents = {0}, .distributions = {Law({5}, {65536})}}}));
+                 {.tokens = {5, 5},
+                  .parents = {0},
+                  .distributions = {OutputDistribution({5}, {65536})}}}));
 
 // One token more or less would bias a rule that depends on the number at a prefix.
 TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
-  const DraftDistribution law = Law({5, 6}, {32768, 32768});
+  const DraftDistribution distribution = OutputDistribution({5, 6}, {32768, 32768});
   const auto bad = Join(1, Hello("bad"));
   OpenShape(1, {.length = 2, .branching = {2}});
-  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .distributions = {law}}}},
-                 0);
+  pool_.OnDrafts(
+      1, {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .distributions = {distribution}}}},
+      0);
   EXPECT_THAT(bad->closed_with.message(), HasSubstr("1 draws, asked for 2"));
 
   const auto good = Join(2, Hello("good"));
   OpenShape(1, {.length = 2, .branching = {2}});
   // Both sequences begin with 5: one node sampled twice, which must be continued twice.
-  pool_.OnDrafts(
-      2,
-      {{.session = 1,
-        .round = 1,
-        .chunk = {.tokens = {5, 5, 6, 5}, .parents = {0, 0, 1, 1}, .distributions = {law, law}}}},
-      0);
+  pool_.OnDrafts(2,
+                 {{.session = 1,
+                   .round = 1,
+                   .chunk = {.tokens = {5, 5, 6, 5},
+                             .parents = {0, 0, 1, 1},
+                             .distributions = {distribution, distribution}}}},
+                 0);
   EXPECT_TRUE(good->closed_with.ok()) << good->closed_with.ToString();
   EXPECT_EQ(consumer_.drafts[1].size(), 3);
   EXPECT_EQ(consumer_.drafts[1].total_draws(), 4);
@@ -712,9 +729,9 @@ TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
 
 TEST_F(Pool, PutsADraftTogetherFromItsParts) {
   const auto link = Join(1, Hello("a"));
-  const DraftDistribution law = Law({5, 6}, {32768, 32768});
+  const DraftDistribution distribution = OutputDistribution({5, 6}, {32768, 32768});
   Open(1);
-  DraftChunk part{.tokens = {5, 6}, .distributions = {law, law}, .more = true};
+  DraftChunk part{.tokens = {5, 6}, .distributions = {distribution, distribution}, .more = true};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
   EXPECT_EQ(consumer_.drafts[1].Path(2), (std::vector<TokenId>{5, 6}));
   EXPECT_FALSE(consumer_.complete[1]);
@@ -736,10 +753,11 @@ TEST_F(Pool, PlansAreCutToTheDrawsThatTheDrafterTakes) {
 TEST_F(Pool, GreedySessionsTakeNoRows) {
   const auto link = Join(1, Hello("a"));
   Open(1, 4, DraftKind::kArgmax);
-  pool_.OnDrafts(
-      1,
-      {{.session = 1, .round = 1, .chunk = {.tokens = {5}, .distributions = {Law({5}, {65536})}}}},
-      0);
+  pool_.OnDrafts(1,
+                 {{.session = 1,
+                   .round = 1,
+                   .chunk = {.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}}}},
+                 0);
   EXPECT_EQ(link->closed_with.code(), Code::kInvalidArgument);
 }
 
@@ -747,7 +765,7 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
   const Duration first = pool_.SetTimeout(1, kLongTime).usual;
-  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 2; round < 60; ++round) {
@@ -771,7 +789,9 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
   EXPECT_TRUE(std::isnan(pool_.Timing(1, 3)->network));
   Open(1);
   const std::vector<TokenId> next = {5};
-  DraftChunk chunk{.tokens = {5, 5}, .distributions = {Law({5}, {65536}), Law({5}, {65536})}};
+  DraftChunk chunk{
+      .tokens = {5, 5},
+      .distributions = {OutputDistribution({5}, {65536}), OutputDistribution({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   for (uint32_t round = 2; round < 60; ++round) {
     pool_.Decide({.session = 1,
@@ -802,7 +822,8 @@ class LateDrafts : public Pool {
   }
   // A part with `more` is not the last one.
   void Answer(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
-    const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}, .more = more};
+    const DraftChunk chunk{
+        .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = more};
     const uint32_t round = rounds_[session] + 1 - rounds_ago;
     pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
   }
@@ -1008,7 +1029,7 @@ TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
     pool_.OnDrafts(1,
                    {{.session = 1,
                      .round = rounds_[1] + 1 - rounds_ago,
-                     .chunk = {.tokens = {5}, .distributions = {Law({5}, {65536})}},
+                     .chunk = {.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}},
                      .seconds = seconds}},
                    0);
   };
@@ -1120,7 +1141,7 @@ TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
   Open(2);
   ASSERT_EQ(far->opened.size(), 1u);
   ASSERT_EQ(near->opened.size(), 1u);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {Law({5}, {65536})}};
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   const std::vector<TokenId> next = {5};
   for (uint32_t round = 1; round < 40; ++round) {
     // 20 ms of network and 1 ms of drafting, against 4 ms of drafting.

@@ -62,7 +62,7 @@ TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
   }
 }
 
-TEST(LocalProposer, EndsBehindAnEndToken) {
+TEST(LocalProposer, EndsAfterAnEndToken) {
   const LocalProposerOptions options = Options();
   LocalProposer proposer(options, nullptr, "", false);
   proposer.Observe(Text{1, 2, 3, kEnd, 7, 8, 1, 2});

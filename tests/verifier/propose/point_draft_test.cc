@@ -22,7 +22,7 @@ TEST(PointDraft, OfASampledRequestHasPointMasses) {
   EXPECT_TRUE(tree.distribution(3).ids.empty());
 }
 
-TEST(PointDraft, OfAGreedyOrRaceRequestHasNoLaws) {
+TEST(PointDraft, HasNoDistributionsIfGreedyOrRace) {
   const std::vector<TokenId> tokens = {1, 2};
   for (const DraftKind kind : {DraftKind::kArgmax, DraftKind::kRace}) {
     EXPECT_TRUE(Validate(ToDraft(tokens, kind), Sequences(1, 2), false, kVocab).ok());
@@ -36,7 +36,7 @@ TEST(PointDraft, OfNoTokensIsEmpty) {
 }
 
 // The distribution in the tree and the one that an empty distribution stands for are the same.
-TEST(PointDraft, IsVerifiedAsAPointMassWithAndWithoutItsLaws) {
+TEST(PointDraft, IsVerifiedAsAPointMass) {
   const std::vector<TokenId> tokens = {3, 1};
   const DraftTree with = ToDraft(tokens, DraftKind::kSampled);
   const DraftTree without = ToDraft(tokens, DraftKind::kArgmax);

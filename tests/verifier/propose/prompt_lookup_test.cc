@@ -62,7 +62,7 @@ TEST(PromptLookup, IsWhatAScanFindsAfterEachToken) {
   EXPECT_GT(matches, 50000);
 }
 
-TEST(PromptLookup, HasNothingBehindNothing) {
+TEST(PromptLookup, HasNothingAfterNothing) {
   PromptLookup lookup({.min_n = 1, .max_n = 3});
   EXPECT_EQ(lookup.match_length(), 0);
   EXPECT_THAT(Continuation(lookup, 4), IsEmpty());

@@ -141,7 +141,7 @@ TEST(GenerationWire, StructuredOutputReachesTheRequest) {
   GenerationRequest request = FromWire(wire, *tokenizer, limits).value();
   EXPECT_EQ(request.sampling.grammar,
             (GrammarSource{.kind = GrammarSource::Kind::kRegex, .text = "a+"}));
-  EXPECT_EQ(request.grammar_masks, nullptr) << "compiled by whoever serves it";
+  EXPECT_EQ(request.grammar_masks, nullptr) << "compiled by the one that serves it";
   EXPECT_TRUE(Validate(request, limits).ok());
   wire.mutable_stop()->set_ignore_eos(true);
   request = FromWire(wire, *tokenizer, limits).value();

@@ -63,7 +63,7 @@ template <class Entry, class Weight>
 __device__ int PickWinners(const Entry& entry, const Weight& weight, const BatchedPick& row,
                            double* bounds, RaceShared& shared, RowEntry* out) {
   const PickSpec& spec = row.spec;
-  Behind runs{{-1., -1}};
+  After runs{{-1., -1}};
   int found = 0;
   for (; found < spec.count; ++found) {
     runs.last =

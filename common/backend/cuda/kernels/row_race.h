@@ -27,7 +27,7 @@ struct RaceArrival {
 struct Everybody {
   __device__ bool operator()(double, int) const { return true; }
 };
-struct Behind {
+struct After {
   RaceArrival last;
   __device__ bool operator()(double time, int id) const {
     return time > last.time || (time == last.time && id > last.token);

@@ -288,7 +288,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsAtEveryEdge) {
           {Tokens(2000, held), Tokens(12000, 6), RandomTree(6, held % 2 == 0, random)}};
       attention.ExpectBitsOfTheRowAlone(
           batch, {{16, 1, 2}, {64, 10000, 3}},
-          "heads of " + std::to_string(dim) + ", behind " + std::to_string(held));
+          "heads of " + std::to_string(dim) + ", after " + std::to_string(held));
     }
   }
 }
@@ -320,7 +320,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
         {Tokens(1000, held), Tokens(11000, 33), roots},
         {Tokens(2000, held), Tokens(12000, 33), RandomTree(33, true, random)},
         {Tokens(3000, held), Tokens(13000, 33), RandomTree(33, false, random)}};
-    attention.ExpectBitsOfTheRowAlone(batch, kCuts, "behind " + std::to_string(held));
+    attention.ExpectBitsOfTheRowAlone(batch, kCuts, "after " + std::to_string(held));
   }
 }
 

@@ -139,7 +139,7 @@ void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
     std::vector<float> left = read.left;
     std::fill(left.begin() + allowed, left.end(), 0.f);
     if (!row.params.greedy()) {
-      ExpectSameLaw(HostDistribution(row, vocab, allowed), left, "row");
+      ExpectSameDistribution(HostDistribution(row, vocab, allowed), left, "row");
     } else {
       left = HostDistribution(row, vocab, allowed);
     }
@@ -438,7 +438,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
 }
 
 // Entries that tie, in value or after rounding, and distributions that are cut between them.
-TEST(DeviceChains, LawsOfEqualEntries) {
+TEST(DeviceChains, DistributionsOfEqualEntries) {
   Random random(51);
   const Stream stream;
   DevicePicks picks(&stream);
@@ -513,9 +513,9 @@ TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
     chains.push_back(chain);
   }
   ExpectHostsDraws(chains, 6, 6, picks);
-  std::vector<TokenId> likeliest;
-  for (size_t at = 1; at < 15; at += 3) likeliest.push_back(picks.Picked()[at].drawn);
-  EXPECT_EQ(likeliest, (std::vector<TokenId>{0, 1, 4, 4, 4}));
+  std::vector<TokenId> most_likely;
+  for (size_t at = 1; at < 15; at += 3) most_likely.push_back(picks.Picked()[at].drawn);
+  EXPECT_EQ(most_likely, (std::vector<TokenId>{0, 1, 4, 4, 4}));
 }
 
 TEST(DeviceChains, BrokenRowsStillGiveTokens) {

@@ -53,11 +53,11 @@ void MakeRows(Random& random, int vocab, TestRound& s) {
   for (int node = 0; node <= s.tree.size(); ++node) {
     std::vector<float> row = random.Logits(vocab, false);
     for (float& x : row) x *= 0.4f;
-    const DraftDistribution& law = s.tree.distribution(node);
-    for (size_t i = 0; i < law.ids.size(); ++i) {
-      row[static_cast<size_t>(law.ids[i])] +=
-          std::log(static_cast<float>(law.weights[i]) / 65536.f) + 6.f;
-      if (random.Below(20) == 0) row[static_cast<size_t>(law.ids[i])] = -kInf;
+    const DraftDistribution& distribution = s.tree.distribution(node);
+    for (size_t i = 0; i < distribution.ids.size(); ++i) {
+      row[static_cast<size_t>(distribution.ids[i])] +=
+          std::log(static_cast<float>(distribution.weights[i]) / 65536.f) + 6.f;
+      if (random.Below(20) == 0) row[static_cast<size_t>(distribution.ids[i])] = -kInf;
     }
     s.rows.push_back(std::move(row));
   }
@@ -160,8 +160,8 @@ TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
     ASSERT_EQ(acceptance[i].size(), static_cast<size_t>(s.tree.size()) + 1);
     EXPECT_EQ(acceptance[i][0], 0);
     for (int node = 1; node <= s.tree.size(); ++node) {
-      const DraftDistribution& law = s.tree.distribution(s.tree.parent(node));
-      const double q = law.ids.empty() ? 1 : Probability(law, s.tree.token(node));
+      const DraftDistribution& distribution = s.tree.distribution(s.tree.parent(node));
+      const double q = distribution.ids.empty() ? 1 : Probability(distribution, s.tree.token(node));
       const double p = static_cast<double>(s.rows[static_cast<size_t>(s.tree.parent(node))]
                                                  [static_cast<size_t>(s.tree.token(node))]);
       EXPECT_EQ(acceptance[i][static_cast<size_t>(node)], sampled ? AcceptanceByte(p, q) : 0);
@@ -219,15 +219,15 @@ TEST(DeviceRounds, DegenerateRounds) {
 
 // Two tokens after an empty text: the output of a round, continued by the test's own plain
 // sampling.
-TEST(DeviceRounds, EmitTheTargetsLaw) {
+TEST(DeviceRounds, EmitTheTargetDistribution) {
   constexpr int kVocab = 3, kRounds = 6000;
   const std::vector<double> root = {0.5, 0.2, 0.3};
-  const std::vector<std::vector<double>> behind = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
+  const std::vector<std::vector<double>> after = {{0.1, 0.6, 0.3}, {0.7, 0.3, 0}, {0.4, 0.2, 0.4}};
   const DraftDistribution draft_root{{0, 1, 2}, {20000, 25536, 20000}};
-  const DraftDistribution draft_behind{{1, 0, 2}, {40000, 20000, 5536}};
-  std::vector<double> law;
+  const DraftDistribution draft_after{{1, 0, 2}, {40000, 20000, 5536}};
+  std::vector<double> distribution;
   for (size_t a = 0; a < kVocab; ++a) {
-    for (size_t b = 0; b < kVocab; ++b) law.push_back(root[a] * behind[a][b]);
+    for (size_t b = 0; b < kVocab; ++b) distribution.push_back(root[a] * after[a][b]);
   }
   const auto logits = [](const std::vector<double>& row) {
     std::vector<float> out;
@@ -238,13 +238,13 @@ TEST(DeviceRounds, EmitTheTargetsLaw) {
   rules.push_back(Rule::kGumbel);
   for (const Rule rule : rules) {
     Random random(20 + static_cast<uint64_t>(rule));
-    std::vector<int64_t> counts(law.size());
+    std::vector<int64_t> counts(distribution.size());
     std::vector<TestRound> sessions;
     for (int i = 0; i < kRounds; ++i) {
       TestRound s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
-      const bool laws = rule != Rule::kGumbel;
-      const int draws = laws && TakesManyPaths(rule) ? 3 : 1;
-      if (laws) s.tree.SetDistribution(0, draft_root);
+      const bool distributions = rule != Rule::kGumbel;
+      const int draws = distributions && TakesManyPaths(rule) ? 3 : 1;
+      if (distributions) s.tree.SetDistribution(0, draft_root);
       for (int k = 0; k < draws; ++k) {
         s.tree.AddDraw(0, SampleDraftDistribution(draft_root, random.Unit()));
       }
@@ -252,14 +252,13 @@ TEST(DeviceRounds, EmitTheTargetsLaw) {
       for (int node = 1; node <= first; ++node) {
         const auto siblings = s.tree.draws(0);
         const auto times = std::count(siblings.begin(), siblings.end(), node);
-        if (laws) s.tree.SetDistribution(node, draft_behind);
+        if (distributions) s.tree.SetDistribution(node, draft_after);
         for (int k = 0; k < times; ++k) {
-          s.tree.AddDraw(node, SampleDraftDistribution(draft_behind, random.Unit()));
+          s.tree.AddDraw(node, SampleDraftDistribution(draft_after, random.Unit()));
         }
       }
       for (int node = 0; node <= s.tree.size(); ++node) {
-        s.rows.push_back(
-            logits(node == 0 ? root : behind[static_cast<size_t>(s.tree.token(node))]));
+        s.rows.push_back(logits(node == 0 ? root : after[static_cast<size_t>(s.tree.token(node))]));
       }
       sessions.push_back(std::move(s));
     }
@@ -268,13 +267,14 @@ TEST(DeviceRounds, EmitTheTargetsLaw) {
       std::vector<TokenId> text = sessions[i].tree.Path(verdicts[i].verdict.node);
       text.push_back(verdicts[i].verdict.next);
       if (text.size() < 2) {
-        const std::vector<double>& row = behind[static_cast<size_t>(text[0])];
+        const std::vector<double>& row = after[static_cast<size_t>(text[0])];
         const double coin = random.Unit();
         text.push_back(coin < row[0] ? 0 : coin < row[0] + row[1] ? 1 : 2);
       }
       ++counts[static_cast<size_t>(text[0] * kVocab + text[1])];
     }
-    EXPECT_GT(testing::ChiSquarePValue(counts, law), testing::kFalseAlarm) << RuleName(rule);
+    EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm)
+        << RuleName(rule);
   }
 }
 

@@ -25,7 +25,7 @@ SequenceSampling SamplingOf(const TestRound& s, int vocab, int allowed) {
 }
 
 // Applies the sampling parameters to every row on both sides.
-void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
+void ExpectSameDistributions(std::vector<TestRound> sessions, int vocab, int allowed) {
   const std::vector<TestRound> before = sessions;
   DecideOnDevice(sessions, vocab, allowed);
   for (size_t s = 0; s < sessions.size(); ++s) {
@@ -33,9 +33,9 @@ void ExpectSameLaws(std::vector<TestRound> sessions, int vocab, int allowed) {
     for (int node = 0; node <= before[s].tree.size(); ++node) {
       std::vector<float> row = before[s].rows[static_cast<size_t>(node)];
       MakeDistribution(sampling, row, before[s].tree.Path(node));
-      ExpectSameLaw(row, sessions[s].rows[static_cast<size_t>(node)],
-                    "vocab " + std::to_string(vocab) + " session " + std::to_string(s) + " node " +
-                        std::to_string(node));
+      ExpectSameDistribution(row, sessions[s].rows[static_cast<size_t>(node)],
+                             "vocab " + std::to_string(vocab) + " session " + std::to_string(s) +
+                                 " node " + std::to_string(node));
       if (::testing::Test::HasFatalFailure()) return;
     }
   }
@@ -62,7 +62,7 @@ TEST(DeviceSampling, GivesTheHostsDistribution) {
     for (int i = 0; i < 60; ++i) {
       sessions.push_back(RandomSession(random, vocab, allowed, {.length = 3, .branching = {2}}));
     }
-    ExpectSameLaws(std::move(sessions), vocab, allowed);
+    ExpectSameDistributions(std::move(sessions), vocab, allowed);
     if (HasFatalFailure()) return;
   }
 }
@@ -90,7 +90,7 @@ TEST(DeviceSampling, MasksTokensAndTheEndsOfBadWords) {
       s.params.bad_words = std::move(words);
       sessions.push_back(std::move(s));
     }
-    ExpectSameLaws(std::move(sessions), vocab, allowed);
+    ExpectSameDistributions(std::move(sessions), vocab, allowed);
     if (HasFatalFailure()) return;
   }
 }
@@ -105,7 +105,7 @@ TEST(DeviceSampling, HoldsForLargeVocabularies) {
     sessions[0].params.top_k = 50;
     sessions[0].params.top_p = 0.9f;
     sessions[1].params.top_p = 0.95f;
-    ExpectSameLaws(std::move(sessions), vocab, vocab - 3);
+    ExpectSameDistributions(std::move(sessions), vocab, vocab - 3);
     if (HasFatalFailure()) return;
   }
 }
@@ -124,7 +124,7 @@ TEST(DeviceSampling, TiesGoToTheLowerId) {
       s.rows[0][1] = -kInf;
       sessions.push_back(s);
     }
-    ExpectSameLaws(sessions, vocab, vocab);
+    ExpectSameDistributions(sessions, vocab, vocab);
   }
 }
 
@@ -152,7 +152,7 @@ TEST(DeviceSampling, BrokenRowsStayRows) {
       }
     }
   }
-  ExpectSameLaws(sessions, 4, 4);
+  ExpectSameDistributions(sessions, 4, 4);
 }
 
 // Greedy and Gumbel: the tokens along the accepted path.

@@ -165,7 +165,7 @@ TEST_F(GraphPass, LargeOnesAreNotCaptured) {
 }
 
 // The rounded copy left in the scratch buffer by a pass does not belong to any later row.
-TEST_F(GraphPass, LeaveNoRoundedCopyBehind) {
+TEST_F(GraphPass, LeaveNoRoundedCopy) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(Run(2, 30 + i), Expected(2, 30 + i));
     // An op outside of passes, on the buffer that the pass rounded last.

@@ -40,8 +40,8 @@ inline void AddMask(testing::Random& random, int allowed, SamplingParams* params
 }
 
 // With the tolerance of kernels/sampling.h.
-inline void ExpectSameLaw(const std::vector<float>& expected, const std::vector<float>& actual,
-                          const std::string& what) {
+inline void ExpectSameDistribution(const std::vector<float>& expected,
+                                   const std::vector<float>& actual, const std::string& what) {
   constexpr double kTolerance = 2e-6;
   for (size_t i = 0; i < expected.size(); ++i) {
     const auto p = static_cast<double>(expected[i]), q = static_cast<double>(actual[i]);

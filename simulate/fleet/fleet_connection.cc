@@ -23,6 +23,8 @@ class FleetConnection::ToDrafter final : public DrafterLink {
 
   void SendVocabulary(const VocabularyEntries& /*vocabulary*/) override {}
   void SendWelcome(const DrafterWelcome& welcome) override;
+  // Subsets are simulated by ranks and zones alone.
+  void SendDemand(const DrafterDemand& /*demand*/) override {}
   void SendOpen(SessionOpening opening) override { connection_->SendToDrafter(std::move(opening)); }
   void SendVerdicts(std::vector<SessionVerdict> decisions) override {
     connection_->SendToDrafter(std::move(decisions));

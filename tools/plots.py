@@ -215,11 +215,11 @@ def draw_fleet_zones(data: pathlib.Path) -> str:
     panel.axes("verifier of 25 ms, drafter of 2 ms a depth", "round trip, ms", "speed over plain decoding",
                [(at[trip], f"{trip:g}") for trip in trips], ticks([1, 1.5, 2, 2.5]))
     panel.level(1, "plain decoding")
-    lines = (("1", COLOURS[0]), ("16", COLOURS[1]), ("64", COLOURS[2]))
-    for clients, colour in lines:
+    lines = (("1", "1 client a verifier", COLOURS[0]), ("16", "16 clients", COLOURS[1]), ("64", "64 clients", COLOURS[2]))
+    for clients, _, colour in lines:
         panel.curve([(at[float(row["round_trip_ms"])], float(row["tokens_per_s"]) / plain[(clients,)]) for row in rows
                      if row["clients_per_verifier"] == clients and row["lookahead"] == "on"], colour)
-    panel.legend(330, 60, [(f"{clients} clients of each verifier", colour) for clients, colour in lines])
+    panel.legend(340, 60, [(words, colour) for _, words, colour in lines])
     return picture(540, 340, [panel])
 
 

@@ -77,7 +77,11 @@ void AttachStream::SetWanted(bool wanted) {
   if (wanted_ == wanted) return;
   wanted_ = wanted;
   // Under the lock, so that the latest value is the last event. The inbox makes no calls.
-  if (told_welcome_) events_->PushUrgent({connection_, WantedEvent{wanted}});
+  if (told_welcome_) {
+    events_->PushUrgent({connection_, WantedEvent{wanted}});
+  } else if (!wanted) {
+    context_.TryCancel();
+  }
 }
 
 bool AttachStream::was_welcomed() {

@@ -67,7 +67,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // Takes no more messages, sends what waits, then closes our half; the verifier ends the call.
   void Close() override OUTRIDER_EXCLUDES(mu_);
   // Whether the verifier is still to be served. The loop is told (WantedEvent) once the verifier
-  // has welcomed us.
+  // has welcomed us. Before that there are no sessions to wait for, and a verifier that never
+  // answers would keep the stream for good, so an unwanted one is cancelled.
   void SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
   void Cancel() { context_.TryCancel(); }
   bool was_welcomed() OUTRIDER_EXCLUDES(mu_);

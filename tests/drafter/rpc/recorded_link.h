@@ -100,6 +100,7 @@ class RecordedObserver final : public LinksObserver {
     MutexLock lock(mu_);
     held_ = held;
     leaving_ = leaving;
+    most_leaving_ = std::max(most_leaving_, leaving);
     other_zone_ = other_zone;
     changed_.notify_all();
   }
@@ -114,6 +115,7 @@ class RecordedObserver final : public LinksObserver {
   bool AwaitVerifiers(int count) { return AwaitCount(&verifiers_, count, /*exactly=*/true); }
   bool AwaitHeld(int count) { return AwaitCount(&held_, count, /*exactly=*/true); }
   bool AwaitLeaving(int count) { return AwaitCount(&leaving_, count, /*exactly=*/true); }
+  bool AwaitMostLeaving(int count) { return AwaitCount(&most_leaving_, count); }
   bool AwaitOtherZone(int count) { return AwaitCount(&other_zone_, count, /*exactly=*/true); }
   bool AwaitDetached(int count) { return AwaitCount(&detached_, count); }
   bool AwaitLookupsFailed(int count) { return AwaitCount(&lookups_failed_, count); }
@@ -170,6 +172,7 @@ class RecordedObserver final : public LinksObserver {
   int verifiers_ = -1;
   int held_ = -1;
   int leaving_ = -1;
+  int most_leaving_ = 0;
   int other_zone_ = -1;
   std::vector<SubsetReason> left_ OUTRIDER_GUARDED_BY(mu_);
   std::vector<DrafterDemand> demands_ OUTRIDER_GUARDED_BY(mu_);

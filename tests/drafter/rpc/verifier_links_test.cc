@@ -285,6 +285,23 @@ TEST_F(VerifierLinksTest, FullVerifierGivesWayToAnother) {
   EXPECT_EQ(observer_.left().back(), SubsetReason::kRefused);
 }
 
+TEST_F(VerifierLinksTest, VerifierThatNeverWelcomesIsLetGo) {
+  FakeDraftingServer mute([](const v1::FromDrafter&, FakeDraftingServer::Sink&) {});
+  FakeDraftingServer free(&FakeDraftingServer::Welcomer);
+  subset_.size = 1;
+  subset_.lost = std::chrono::milliseconds(200);
+  // Whichever ranks first, for one of these drafters it is the mute one.
+  for (int i = 0; mute.received().empty(); ++i) {
+    subset_.drafter = "d" + std::to_string(i);
+    const auto links = Links({mute.address(), free.address()});
+    EXPECT_TRUE(Greeted(free, i + 1));
+    if (mute.received().empty()) continue;
+    EXPECT_TRUE(observer_.AwaitMostLeaving(1));
+    EXPECT_TRUE(observer_.AwaitLeaving(0)) << "its stream is cancelled";
+  }
+  EXPECT_THAT(observer_.left(), ::testing::Contains(SubsetReason::kLost));
+}
+
 // A verifier that wants what it is told to say, and ends visits as the service does.
 FakeDraftingServer::Behaviour Wanting(int wanted, int attached) {
   return [wanted, attached](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {

@@ -37,13 +37,14 @@ class VerifierLinks::Tracker final : public LinkObserver {
     observer_->OnDetached(address);
     bell_->Ring();  // its address may have changed
   }
+  // Demand alone changes nothing: a visit compares it. So it does not wake the thread, and however
+  // many come, only the last one of each verifier is kept.
   void OnDemand(const std::string& address, const DrafterDemand& demand) override {
     {
       MutexLock lock(mu_);
-      demands_[address] = demand;  // only the last counts, however many come
+      demands_[address] = demand;
     }
     observer_->OnDemand(address, demand);
-    bell_->Ring();
   }
   void OnRefused(const std::string& address, const Status& why) override {
     {
@@ -59,6 +60,7 @@ class VerifierLinks::Tracker final : public LinkObserver {
   void OnVisited(const std::string& address, const VisitResult& result) {
     {
       MutexLock lock(mu_);
+      NoteDemands();
       Note([address, result, now = std::chrono::steady_clock::now()](VerifierSubset& subset) {
         if (!result.welcome.has_value()) return subset.OnFailed(address, now);
         subset.OnVisited(address, result.welcome->zone, result.demand, now);
@@ -79,14 +81,17 @@ class VerifierLinks::Tracker final : public LinkObserver {
   // What happened since the last call, in order.
   std::vector<Event> TakeEvents() {
     MutexLock lock(mu_);
-    for (const auto& [address, demand] : std::exchange(demands_, {})) {
-      Note([address, demand](VerifierSubset& subset) { subset.OnDemand(address, demand); });
-    }
+    NoteDemands();
     return std::exchange(events_, {});
   }
 
  private:
   void Note(Event event) OUTRIDER_REQUIRES(mu_) { events_.push_back(std::move(event)); }
+  void NoteDemands() OUTRIDER_REQUIRES(mu_) {
+    for (const auto& [address, demand] : std::exchange(demands_, {})) {
+      Note([address, demand](VerifierSubset& subset) { subset.OnDemand(address, demand); });
+    }
+  }
 
   LinksObserver* const observer_;
   const std::shared_ptr<Bell> bell_;

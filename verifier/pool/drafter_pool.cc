@@ -112,7 +112,8 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   const DrafterWelcome welcome = WelcomeFor(drafter.hello, rows);
   drafter.protocol = welcome.protocol;
   drafter.link->SendWelcome(welcome);
-  TellDemand(load_);
+  // The others are told in turn: if all attach at once, each would be told of every other one.
+  TellDemand(drafter, Demand());
   CountConnected();
   const VocabularyMatch shown = match.value_or(VocabularyMatch{});
   Log(LogLevel::kInfo, "drafter joined",
@@ -144,11 +145,13 @@ void DrafterPool::TellDemand(const RequestLoad& load) {
     metrics_->drafters_wanted.Set(demand.wanted);
     metrics_->drafters_helping.Set(demand.attached);
   }
-  for (auto& [id, drafter] : drafters_) {
-    if (drafter.protocol < kDemandProtocol || drafter.told == demand) continue;
-    drafter.link->SendDemand(demand);
-    drafter.told = demand;
-  }
+  for (auto& [id, drafter] : drafters_) TellDemand(drafter, demand);
+}
+
+void DrafterPool::TellDemand(ConnectedDrafter& drafter, const DrafterDemand& demand) {
+  if (drafter.protocol < kDemandProtocol || drafter.told == demand) return;
+  drafter.link->SendDemand(demand);
+  drafter.told = demand;
 }
 
 void DrafterPool::CountConnected() {

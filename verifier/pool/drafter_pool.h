@@ -88,8 +88,9 @@ class DrafterPool final : public DraftSource {
   // than were requested, the stream is closed with a reason and its sessions are freed.
   void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
   void Drain();
-  // Tells the drafters how many the verifier wants under this load, where that has changed since it
-  // was told last.
+  // Tells the drafters how many the verifier wants under this load, where that has changed since
+  // they were told last. Call it once in a while: a drafter that joins is told at once, but the
+  // others are not told then.
   void TellDemand(const RequestLoad& load);
 
   bool HasRoom(int tokens) override;
@@ -116,6 +117,8 @@ class DrafterPool final : public DraftSource {
   // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
   DrafterDemand Demand() const;
+  // Sends it, if it is not what this drafter was told last.
+  static void TellDemand(ConnectedDrafter& drafter, const DrafterDemand& demand);
   DrafterWelcome WelcomeFor(const DrafterHello& hello, int rows) const;
   void Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                std::optional<VocabularyMatch> match);
@@ -159,7 +162,7 @@ class DrafterPool final : public DraftSource {
   ConnectedDrafters drafters_;
   Assignments assignments_;
   Time next_awaited_trial_;
-  RequestLoad load_;            // as TellDemand was told last
+  RequestLoad load_;  // as TellDemand was told last
   // A drafter that is gone, for a reason not known yet.
   struct Leaving {
     std::string name;

@@ -316,6 +316,16 @@ TEST_F(Pool, TellsDraftersWhatItWants) {
   EXPECT_TRUE(unaware->demands.empty());
 }
 
+TEST_F(Pool, TellsOnlyTheNewcomerOnJoining) {
+  const auto a = Join(1, Hello("a"));
+  const auto b = Join(2, Hello("b"));
+  EXPECT_EQ(b->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 2}}));
+  EXPECT_EQ(a->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 1}}));
+  pool_.TellDemand({.running = 0, .waiting = 0});
+  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 2}));
+  EXPECT_EQ(b->demands.size(), 1u) << "it knows";
+}
+
 TEST_F(Pool, AgreesOnTheHighestCommonProtocol) {
   DrafterHello hello = Hello("d");
   uint64_t id = 0;

@@ -111,9 +111,14 @@ void RequestRecord::End(const Status& status, Attributes attributes) {
 }
 
 void RequestRecord::WriteLine(const Status& status, Time now) const {
-  std::vector<LogField> fields = {{"id", caller_.id},         {"route", caller_.route},
-                                  {"client", caller_.client}, {"prompt_tokens", prompt_tokens_},
-                                  {"tokens", tokens_},        {"drafted", drafted_},
+  // A client chooses its key, and a long one would leave no room for the other fields.
+  constexpr size_t kMostClientBytes = 256;
+  std::vector<LogField> fields = {{"id", caller_.id},
+                                  {"route", caller_.route},
+                                  {"client", caller_.client.substr(0, kMostClientBytes)},
+                                  {"prompt_tokens", prompt_tokens_},
+                                  {"tokens", tokens_},
+                                  {"drafted", drafted_},
                                   {"accepted", accepted_}};
   if (first_token_.has_value()) {
     fields.emplace_back("ttft_seconds", Seconds(*first_token_ - started_));

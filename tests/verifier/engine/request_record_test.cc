@@ -96,6 +96,17 @@ TEST(RequestRecord, RefusedRequestHasNoFirstToken) {
   EXPECT_EQ(line["tokens"], 0);
 }
 
+TEST(RequestRecord, LongClientKeyLeavesRoomForTheRest) {
+  const Json line = LineOf([&] {
+    const auto record = RequestRecord::Start(nullptr, std::nullopt,
+                                             {.id = "r4", .client = std::string(8000, '\x01')});
+    record->Add(SummaryOf(FinishReason::kStop));
+    record->End(Status());
+  });
+  EXPECT_EQ(line["client"].get<std::string>(), std::string(256, '\x01'));
+  EXPECT_EQ(line["finish_reason"], "stop");
+}
+
 TEST(RequestRecord, RequestIdsAreShortAndVisible) {
   EXPECT_TRUE(IsRequestId("a-1"));
   EXPECT_TRUE(IsRequestId(std::string(128, 'x')));

@@ -36,8 +36,9 @@ double CpuSeconds() {
 // The `index`-th number of /proc/self/statm, in bytes: 0 is the virtual memory, 1 the resident one.
 double MemoryBytes(int index) {
   std::istringstream statm(ReadProc("statm"));
-  double pages = NAN;
+  double pages = 0;
   for (int i = 0; i <= index; ++i) statm >> pages;
+  if (!statm) return NAN;
   return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 

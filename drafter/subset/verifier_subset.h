@@ -36,7 +36,9 @@
 
 namespace outrider {
 
-// The most streams of a subset. With those that drain and one visit a drafter holds at most 64.
+// The most streams of a subset. One more may be on the way for a move, streams that were left may
+// drain beside them, and one may visit. No move begins while a quarter of `size` drains, but all
+// may drain at once when the addresses change.
 inline constexpr int kMaxSubset = 48;
 
 struct SubsetOptions {

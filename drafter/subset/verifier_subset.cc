@@ -206,7 +206,8 @@ VerifierSubset::Move VerifierSubset::BestMove(const std::string& to,
     if (ZoneOf(to) == Zone::kOwn && ZoneOf(from) == Zone::kOther) kind = MoveKind::kToOwnZone;
     if (ZoneOf(to) == Zone::kOther && ZoneOf(from) == Zone::kOwn) kind = MoveKind::kFromOwnZone;
     const double probability = MoveProbability(*held.demand, demand, kind);
-    const double drafters = probability * held.demand->attached;
+    // A verifier that suspends all its drafters says that none is attached, but this one is.
+    const double drafters = probability * std::max(held.demand->attached, 1);
     if (drafters <= most) continue;
     most = drafters;
     best = {.from = from,

@@ -333,6 +333,12 @@ TEST_F(Subset, MovesToOwnZone) {
   EXPECT_EQ(MoveBy({.wanted = 1, .attached = 10}, "a"), "");
 }
 
+TEST_F(Subset, ReturnsToOwnZoneFromWhereItIsSuspended) {
+  Make(1, "a");
+  Fill(Names(4), {.wanted = 1, .attached = 0}, "b");
+  EXPECT_NE(MoveBy({.wanted = 1, .attached = 0}, "a"), "");
+}
+
 TEST_F(Subset, LostVerifierIsReplacedFromOwnZone) {
   Make(2, "a");
   const auto held = Fill(Names(20), {.wanted = 1, .attached = 10}, "a");

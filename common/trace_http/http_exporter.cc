@@ -60,16 +60,14 @@ void HttpExporter::Record(SpanBatch spans) {
 void HttpExporter::BeginClose() {
   inbox_.Close();
   MutexLock lock(mu_);
-  if (!give_up_.has_value()) give_up_ = std::chrono::steady_clock::now() + kGrace;
+  if (!give_up_.has_value()) give_up_ = std::chrono::steady_clock::now() + options_.grace;
   closing_.notify_all();
   post_->Wake();
 }
 
 void HttpExporter::Close() {
   BeginClose();
-  // The transfer looks at the time once a second and at each wake.
-  if (!thread_.joinable()) return;
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool HttpExporter::IsClosing() {

@@ -6,7 +6,7 @@
 // and those that do not fit are dropped. Spans that the collector rejects (partialSuccess) count as
 // dropped.
 //
-// Close waits up to kGrace for what is left.
+// Close waits up to Options::grace for what is left.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,6 @@ namespace outrider {
 
 class HttpExporter final : public SpanExporter {
  public:
-  static constexpr Duration kGrace = std::chrono::seconds(1);
   static constexpr size_t kSpansOfRequest = 512;
   static constexpr int kAttempts = 6;
   static constexpr Duration kFirstPause = std::chrono::milliseconds(500);  // then twice as long
@@ -36,6 +35,7 @@ class HttpExporter final : public SpanExporter {
   struct Options {
     std::string endpoint;
     size_t max_waiting = 256;  // batches, each with a request's spans
+    Duration grace = std::chrono::seconds(1);
     Attributes resource = {};  // of the process
     ExportCounts counts = {};
   };

@@ -106,7 +106,7 @@ Result<HttpPost::Answer> HttpPost::Send(const std::string& body,
   curl_easy_setopt(h.easy, CURLOPT_POSTFIELDS, body.c_str());
   if (curl_multi_add_handle(h.multi, h.easy) != CURLM_OK) return Unavailable("libcurl failed");
   CURLcode code = CURLE_ABORTED_BY_CALLBACK;
-  constexpr int kLookMs = 1000;
+  constexpr int kLookMs = 100;
   int running = 1;
   bool gave_up = false;
   while (running > 0 && !gave_up) {
@@ -129,7 +129,8 @@ Result<HttpPost::Answer> HttpPost::Send(const std::string& body,
   curl_easy_getinfo(h.easy, CURLINFO_RETRY_AFTER, &seconds);
   return Answer{.code = static_cast<int>(status),
                 .body = std::move(h.body),
-                .retry_after = std::chrono::seconds(seconds)};
+                .retry_after = std::chrono::seconds(
+                    std::clamp<curl_off_t>(seconds, 0, kMaxRetryAfter.count()))};
 }
 
 }  // namespace outrider

@@ -26,11 +26,12 @@ class HttpPost {
   static constexpr size_t kMaxAnswerBytes = 64 << 10;
   static constexpr Duration kConnectTime = std::chrono::seconds(5);
   static constexpr Duration kWholeTime = std::chrono::seconds(10);
+  static constexpr std::chrono::seconds kMaxRetryAfter = std::chrono::hours(1);
 
   struct Answer {
     int code = 0;
     std::string body;
-    Duration retry_after{};  // what the server asks for; 0: nothing
+    Duration retry_after{};  // what the server asks for, at most kMaxRetryAfter; 0: nothing
   };
 
   // `url`: see CheckHttpUrl.
@@ -39,7 +40,7 @@ class HttpPost {
   ~HttpPost();
 
   // Blocks until there is an answer, kWholeTime is over, or `give_up`, which is asked after each
-  // Wake and at least once a second, is true. kUnavailable: there is no answer.
+  // Wake and every tenth of a second, is true. kUnavailable: there is no answer.
   Result<Answer> Send(const std::string& body, const std::function<bool()>& give_up);
   void Wake();
 

@@ -76,10 +76,13 @@ using testing::HttpCollector;
 
 class HttpExporterTest : public ::testing::Test {
  protected:
-  std::unique_ptr<SpanExporter> Open(const std::string& endpoint, size_t max_waiting = 256) {
+  // With time for everything that an endpoint takes, however slow the machine is.
+  std::unique_ptr<SpanExporter> Open(const std::string& endpoint, size_t max_waiting = 256,
+                                     Duration grace = std::chrono::minutes(1)) {
     auto exporter =
         HttpExporter::Open({.endpoint = endpoint,
                             .max_waiting = max_waiting,
+                            .grace = grace,
                             .resource = {{"service.name", "test"}},
                             .counts = {.on_exported = [this](size_t spans) { exported_ += spans; },
                                        .on_dropped = [this](size_t spans) { dropped_ += spans; }}});
@@ -193,6 +196,23 @@ TEST_F(HttpExporterTest, BusyCollectorIsAskedAgain) {
   EXPECT_EQ(dropped_, 0u);
 }
 
+TEST_F(HttpExporterTest, RetryAfterIsBounded) {
+  const std::vector<std::string> asked = {"7", "9223372036854775807", "-5", "soon"};
+  HttpCollector collector([&asked](int before) {
+    return HttpCollector::Answer{
+        .code = 503, .headers = "Retry-After: " + asked[static_cast<size_t>(before)] + "\r\n"};
+  });
+  const auto post = HttpPost::Open(collector.url(), "application/json");
+  ASSERT_TRUE(post.ok());
+  const std::vector<Duration> expected = {std::chrono::seconds(7), HttpPost::kMaxRetryAfter,
+                                          Duration(), Duration()};
+  for (const Duration retry_after : expected) {
+    const auto answer = (*post)->Send("{}", [] { return false; });
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->retry_after, retry_after);
+  }
+}
+
 TEST_F(HttpExporterTest, ARefusalIsFinal) {
   HttpCollector collector([](int) { return HttpCollector::Answer{.code = 400}; });
   const auto exporter = Open(collector.url());
@@ -233,7 +253,8 @@ TEST_F(HttpExporterTest, SilentEndpointCostsSpansOnly) {
   ASSERT_EQ(listen(silent, 1), 0);
   ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size), 0);
   const auto exporter =
-      Open("http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/v1/traces");
+      Open("http://127.0.0.1:" + std::to_string(ntohs(address.sin_port)) + "/v1/traces",
+           /*max_waiting=*/256, std::chrono::milliseconds(50));
   exporter->Record(Spans(3));
   const int connection = accept(silent, nullptr, nullptr);
   exporter->Record(Spans(2));
@@ -245,7 +266,8 @@ TEST_F(HttpExporterTest, SilentEndpointCostsSpansOnly) {
 
 // The lookup ends only after Close, so an exporter that waits for it never closes.
 TEST_F(HttpExporterTest, HangingLookupIsLeftBehind) {
-  const auto exporter = Open(std::string("http://") + kHangingName + ":4318/v1/traces");
+  const auto exporter = Open(std::string("http://") + kHangingName + ":4318/v1/traces",
+                             /*max_waiting=*/256, std::chrono::milliseconds(50));
   exporter->Record(Spans(3));
   TheLookups().AwaitHanging(1);
   exporter->Close();

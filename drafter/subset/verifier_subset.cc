@@ -152,6 +152,7 @@ void VerifierSubset::OnAttached(const std::string& address, const std::string& z
   LearnZone(address, zone);
   if (const auto known = memory_.find(address); known != memory_.end()) {
     known->second.failures = 0;
+    known->second.lost = false;
   }
 }
 
@@ -185,6 +186,7 @@ void VerifierSubset::OnVisited(const std::string& address, const std::string& zo
   if (visiting_ == address) visiting_.clear();
   if (!Knows(address)) return;
   LearnZone(address, zone);
+  if (const auto known = memory_.find(address); known != memory_.end()) known->second.lost = false;
   if (!demand.has_value()) {
     memory_[address].not_before = now + kLongestBackOff;
     return;
@@ -263,6 +265,7 @@ void VerifierSubset::ReplaceLost(Time now) {
       Attach(*other, reason, now);
     }
     BackOff(here->first, now);
+    if (reason == SubsetReason::kLost) memory_[here->first].lost = true;
     Leave(here, reason);
   }
 }
@@ -280,14 +283,27 @@ void VerifierSubset::VisitNext(Time now) {
   tick_ = now + Pause();
   const int most_leaving = std::max(1, options_.size / 4);
   if (!visiting_.empty() || held() != options_.size || leaving() >= most_leaving) return;
+  const std::string* const address = NextToVisit(now);
+  if (address == nullptr) return;
+  visiting_ = *address;
+  changes_.push_back({.kind = SubsetChange::Kind::kVisit, .address = *address});
+}
+
+const std::string* VerifierSubset::NextToVisit(Time now) {
+  const auto may_visit = [this, now](const std::string& address) {
+    return !leaving_.contains(address) && MayTry(address, now);
+  };
+  if (std::exchange(visit_lost_, !visit_lost_)) {
+    for (const auto& [address, memory] : memory_) {
+      if (memory.lost && may_visit(address)) return &address;
+    }
+  }
   for (size_t i = 0; i < by_rank_.size(); ++i) {
     const std::string& address = (*addresses_)[by_rank_[visit_at_ % by_rank_.size()]];
     visit_at_ = (visit_at_ + 1) % by_rank_.size();
-    if (leaving_.contains(address) || !MayTry(address, now)) continue;
-    visiting_ = address;
-    changes_.push_back({.kind = SubsetChange::Kind::kVisit, .address = address});
-    return;
+    if (may_visit(address)) return &address;
   }
+  return nullptr;
 }
 
 void VerifierSubset::SetNext(Time now) {

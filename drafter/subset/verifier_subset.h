@@ -10,7 +10,9 @@
 // Rebalancing. Once a period the drafter visits one verifier that it does not serve, to learn what
 // that wants (DrafterDemand). If it helps more there than at one that it serves, it attaches to the
 // new one, and then leaves the old one, whose sessions may finish first. Each drafter moves only
-// with the probability that evens the two out, because others that see the same do it, too.
+// with the probability that evens the two out, because others that see the same do it, too. Every
+// other visit is to a verifier that the drafter has lost, if there is one: all its drafters have
+// lost it, so it has none when it is back.
 //
 // Zones. A verifier of the own zone is preferred to others as long as it is not much better served.
 // Zones are learnt on attaching or visiting.
@@ -131,6 +133,7 @@ class VerifierSubset {
     std::string zone;   // "": unknown
     int failures = 0;   // since it was attached last: refusals, losses and failed visits
     Time not_before{};  // do not attach or visit earlier
+    bool lost = false;  // it was left because it was away; nobody heard of it since
   };
   struct Move {
     std::string from;
@@ -157,6 +160,8 @@ class VerifierSubset {
   void ReplaceLost(Time now);
   void Fill(Time now);
   void VisitNext(Time now);
+  // nullptr: none may be visited now.
+  const std::string* NextToVisit(Time now);
   void SetNext(Time now);
   // The move to a visited verifier that helps most; probability 0: none helps.
   Move BestMove(const std::string& to, const DrafterDemand& demand) const;
@@ -170,6 +175,7 @@ class VerifierSubset {
   Addresses addresses_;
   std::vector<uint32_t> by_rank_;  // indexes of addresses_, best first
   size_t visit_at_ = 0;            // in by_rank_: the next to visit
+  bool visit_lost_ = true;         // the next visit is to a lost one, if there is one
   std::map<std::string, Held> held_;
   std::set<std::string> leaving_;
   std::string visiting_;  // "": none

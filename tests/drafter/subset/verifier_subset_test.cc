@@ -284,6 +284,40 @@ TEST_F(Subset, VisitsNewAddressOfHighRankFirst) {
   FAIL() << "no such name";
 }
 
+TEST_F(Subset, AsksForLostVerifierBetweenOthers) {
+  Make(2);
+  const auto held = Fill(Names(100));
+  subset_->OnDetached(held[0], now_);
+  now_ += seconds(10);
+  const auto replacement = Attached(Advance());
+  ASSERT_THAT(replacement, SizeIs(1));
+  subset_->OnAttached(replacement[0], "");
+  subset_->OnLeft(held[0]);
+  const auto visits_of_lost = [&](int visits, const auto& on_lost) {
+    int of_lost = 0;
+    for (int i = 0; i < visits; ++i) {
+      const std::string address = Visit();
+      if (address == held[0]) {
+        ++of_lost;
+        on_lost();
+      } else {
+        subset_->OnVisited(address, "", DrafterDemand{.wanted = 1, .attached = 10}, now_);
+      }
+    }
+    return of_lost;
+  };
+  const auto still_away = [&] { subset_->OnFailed(held[0], now_); };
+  EXPECT_GE(visits_of_lost(3, still_away), 1);
+  // Ten minutes: after 20, 40, 80, 160 and 320 s at the earliest.
+  const int again = visits_of_lost(20, still_away);
+  EXPECT_GE(again, 2);
+  EXPECT_LE(again, 5);
+  const auto is_back = [&] {
+    subset_->OnVisited(held[0], "", DrafterDemand{.wanted = 1, .attached = 10}, now_);
+  };
+  EXPECT_EQ(visits_of_lost(50, is_back), 1) << "then its turn comes as that of any other";
+}
+
 TEST_F(Subset, OldVerifiersAreNotVisitedAgainSoon) {
   Make(1);
   Fill(Names(2));

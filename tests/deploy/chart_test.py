@@ -18,7 +18,8 @@ import sys
 
 from processes import SKIPPED
 
-from chart_values import OPTIONS, REFUSED, REFUSED_TOGETHER, changes_as_values, combinations, with_values
+from chart_values import (OPTIONS, REFUSED, REFUSED_TOGETHER, changes_as_values, combinations,
+                          overlaid, with_values)
 
 try:
     import jsonschema
@@ -126,6 +127,9 @@ def check_rendered(renderer, values, programs):
         assert not found, f"{changes}:\n" + "\n".join(found)
         missing = [word for word in words if word not in json.dumps(objects)]
         assert not missing, f"{changes}: no {missing}"
+    for file in sorted(renderer.chart.parent.glob("*.yaml")):  # values for users to begin with
+        found = problems(renderer.objects(overlaid(values, yaml.safe_load(file.read_text()))), programs)
+        assert not found, f"{file.name}:\n" + "\n".join(found)
     for changes in combinations(COMBINATIONS, seed=1):
         found = problems(renderer.objects(with_values(values, changes)), programs)
         assert not found, f"{changes}:\n" + "\n".join(found)

@@ -20,6 +20,7 @@ SIDECAR = {
     "securityContext": LOCKED,
     "resources": {"requests": {"cpu": "1", "memory": "8Mi"}, "limits": {"memory": "8Mi"}},
 }
+ZONE = "metadata.labels['topology.kubernetes.io/zone']"
 FETCH = {**SIDECAR, "name": "fetch", "volumeMounts": [{"name": "models", "mountPath": "/models"}]}
 
 
@@ -113,6 +114,14 @@ OPTIONS = [
             ]
         ),
         ["topology.kubernetes.io/zone", "DoNotSchedule"],
+    ),
+    (of_pods(zone="europe-west1-b"), ['"--zone=europe-west1-b"']),
+    (
+        of_pods(
+            zone="$(ZONE)",
+            env=[{"name": "ZONE", "valueFrom": {"fieldRef": {"fieldPath": ZONE}}}],
+        ),
+        ['"--zone=$(ZONE)"', ZONE],
     ),
     (
         {
@@ -229,6 +238,17 @@ def with_values(values, changes):
             inner = inner[folder]
         inner[name] = value
     return values
+
+
+def overlaid(values, own):
+    """All values, with those of a user's file, as Helm merges them."""
+    both = {
+        name: overlaid(values[name], value)
+        if isinstance(value, dict) and isinstance(values.get(name), dict)
+        else value
+        for name, value in own.items()
+    }
+    return {**values, **both}
 
 
 def combinations(count, seed):

@@ -66,4 +66,5 @@ outrider_manual(client "estimate speed, capacity, network and price of a layout"
 outrider_manual(client "train the acceptance head of a draft model" outrider train-head)
 outrider_manual(client "run verification rules on toy models" outrider-simulate)
 outrider_manual(client "run the controller on toy models" outrider-simulate control)
+outrider_manual(client "run the services' code on a simulated fleet" outrider-simulate fleet)
 add_custom_target(outrider_manuals ALL DEPENDS ${pages})

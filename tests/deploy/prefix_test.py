@@ -24,7 +24,9 @@ DATA = (
     "grafana/outrider.json",
     "prometheus/rules.yml",
 )
-COMMANDS = ("generate", "bench", "status", "plan", "train-head")
+COMMANDS = (
+    "generate", "bench", "status", "plan", "train-head", "simulate-control", "simulate-fleet"
+)
 
 
 def check_programs(prefix, version):

@@ -7,6 +7,7 @@ wheel of it; installed by pip, it can be imported.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,12 @@ def copy_sources(source, folder):
     return folder / "client/python"
 
 
+def check_version(source, built):
+    header = (source / "common/base/version.h").read_text()
+    [version] = re.findall(r'kVersion\[\] = "(.+)"', header)
+    assert built.name.startswith(f"outrider-{version}-"), f"{built.name}, but version.h says {version}"
+
+
 def files_of(wheel_file):
     with zipfile.ZipFile(wheel_file) as archive:
         return {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
@@ -81,6 +88,7 @@ def main():
         folder = pathlib.Path(name).resolve()
         project = copy_sources(source, folder / "tree")
         built = build("wheel", project, folder / "wheel")
+        check_version(source, built)
         with zipfile.ZipFile(built) as archive:
             [metadata] = [archive.read(n).decode() for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         check_contents(files_of(built), binaries.parent / "python", metadata)

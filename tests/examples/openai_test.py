@@ -9,8 +9,9 @@ import sys
 import tempfile
 
 from example import run
+from packages import need_packages, version
 from processes import Processes, small_pair
-from serving import ServedPair, need_packages, version
+from serving import ServedPair
 
 need_packages("openai")
 

@@ -9,8 +9,8 @@ import pathlib
 import subprocess
 import sys
 
+from packages import INTERPRETER
 from processes import SKIPPED
-from serving import INTERPRETER
 
 
 def main():

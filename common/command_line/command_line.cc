@@ -7,9 +7,12 @@
 #include <memory>
 #include <ostream>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/input_file.h"
 #include "common/base/printable.h"
@@ -171,6 +174,30 @@ class StrictConfig final : public CLI::ConfigTOML {
   const CLI::App* app_;
 };
 
+// Whether an option of `app`, of its groups or of its commands has this name and takes a value.
+bool TakesValue(const CLI::App& app, const std::string& name) {
+  const CLI::Option* option = app.get_option_no_throw(name);
+  if (option != nullptr) return option->get_items_expected_min() > 0;
+  const std::vector<const CLI::App*> commands =
+      app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
+  return std::any_of(commands.begin(), commands.end(),
+                     [&name](const CLI::App* command) { return TakesValue(*command, name); });
+}
+
+// The command line with `--name=` as the two words `--name` and "": CLI11 would take the word after
+// `--name=` for its value.
+std::vector<std::string> SplitEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
+  std::vector<std::string> words;
+  for (const std::string_view word : std::span(argv, static_cast<size_t>(argc))) {
+    const std::string name(word.substr(0, word.find('=')));
+    const bool is_empty_value =
+        word.starts_with("--") && name.size() + 1 == word.size() && TakesValue(app, name);
+    words.emplace_back(is_empty_value ? name : word);
+    if (is_empty_value) words.emplace_back();
+  }
+  return words;
+}
+
 }  // namespace
 
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv,
@@ -178,7 +205,11 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* 
                                     const std::function<Status()>& check) {
   std::string wrong;
   try {
-    app.parse(argc, argv);
+    const std::vector<std::string> words = SplitEmptyValues(app, argc, argv);
+    std::vector<const char*> split(words.size());
+    std::transform(words.begin(), words.end(), split.begin(),
+                   [](const std::string& word) { return word.c_str(); });
+    app.parse(static_cast<int>(split.size()), split.data());
     const Status status = check ? check() : Status();
     if (status.ok()) return std::nullopt;
     wrong = status.message();

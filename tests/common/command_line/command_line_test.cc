@@ -91,6 +91,17 @@ TEST_F(CommandLine, SaysWhatIsMissingWhereNoWordIsUnknown) {
   EXPECT_THAT(out_, HasSubstr("--share"));
 }
 
+TEST_F(CommandLine, EmptyValueLeavesTheNextWord) {
+  EXPECT_EQ(Parse({"run", "--prompt="}), -1) << err_;
+  EXPECT_EQ(Parse({"run", "--prompt=", "--prompt-file=x"}), 2) << "taken for the prompt";
+  EXPECT_EQ(Parse({"run", "--prompt=", "b"}), 2);
+  EXPECT_THAT(err_, HasSubstr("unexpected argument 'b'")) << err_;
+  EXPECT_EQ(Parse({"--share=", "status"}), 2);
+  EXPECT_THAT(err_, HasSubstr("'' is not a number of 0 to 1")) << err_;
+  EXPECT_EQ(Parse({"--prot=", "status"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--prot; did you mean --port?")) << err_;
+}
+
 TEST_F(CommandLine, NumbersAreFiniteAndInRange) {
   EXPECT_EQ(Parse({"--share", "0.5", "--weight", "7", "status"}), -1) << err_;
   EXPECT_EQ(share_, 0.5);

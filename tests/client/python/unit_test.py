@@ -331,11 +331,18 @@ class CancelTest(unittest.TestCase):
     def test_from_another_thread(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             stream = client.stream("x")
-            timer = threading.Timer(0.05, stream.cancel)
-            timer.start()
+            begun = threading.Event()
+
+            def cancel():
+                begun.wait(PATIENCE)
+                stream.cancel()
+
+            canceller = threading.Thread(target=cancel)
+            canceller.start()
             with self.assertRaises(errors.Cancelled):
-                list(stream)
-            timer.join()
+                for _ in stream:
+                    begun.set()
+            canceller.join()
 
     def test_leaving_the_async_loop(self):
         async def run(verifier):

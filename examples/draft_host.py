@@ -89,7 +89,8 @@ class DraftHost(drafting_pb2_grpc.DraftingServicer):
 
     def Attach(self, requests, context):
         hello = next(requests).hello
-        if hello.protocol_version != PROTOCOL_VERSION or not hello.translates:
+        highest = hello.highest_protocol_version or hello.protocol_version
+        if not hello.protocol_version <= PROTOCOL_VERSION <= highest or not hello.translates:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION,
                           f"version {PROTOCOL_VERSION} and translates are needed")
         yield pb.FromVerifier(vocabulary=self.vocabulary)

@@ -42,14 +42,16 @@ def sources(root):
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     found = {word: [] for word in LEFT}
-    patterns = {word: re.compile(rf"\b{word}\b", re.IGNORECASE) for word in LEFT}
+    any_word = re.compile(rf"\b({'|'.join(LEFT)})\b", re.IGNORECASE)
     lines = 0
     for path in sources(root):
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
-            lines += 1
-            line = NOT_COUNTED.sub("", line)
-            for word, pattern in patterns.items():
-                found[word] += [f"{path.relative_to(root)}:{number}"] * len(pattern.findall(line))
+        text = path.read_text(encoding="utf-8")
+        lines += text.count("\n")
+        if not any_word.search(text):
+            continue
+        for number, line in enumerate(text.split("\n"), 1):
+            for word in any_word.findall(NOT_COUNTED.sub("", line)):
+                found[word.lower()].append(f"{path.relative_to(root)}:{number}")
     assert lines > 100000, f"only {lines} lines were read"
     failed = False
     for word, places in found.items():

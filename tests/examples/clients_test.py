@@ -11,8 +11,14 @@ import sys
 import tempfile
 
 from example import run, run_program
-from processes import Processes, small_pair
+from processes import SKIPPED, Processes, small_pair
 from serving import ServedPair
+
+try:
+    import grpc  # noqa: F401
+except ImportError:
+    print("skipped: python3-grpcio is not installed")
+    sys.exit(SKIPPED)
 
 PROMPT = "One day"
 

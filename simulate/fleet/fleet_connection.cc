@@ -23,8 +23,7 @@ class FleetConnection::ToDrafter final : public DrafterLink {
 
   void SendVocabulary(const VocabularyEntries& /*vocabulary*/) override {}
   void SendWelcome(const DrafterWelcome& welcome) override;
-  // Subsets are simulated by ranks and zones alone.
-  void SendDemand(const DrafterDemand& /*demand*/) override {}
+  void SendDemand(const DrafterDemand& demand) override { connection_->SendDemand(demand); }
   void SendOpen(SessionOpening opening) override { connection_->SendToDrafter(std::move(opening)); }
   void SendVerdicts(std::vector<SessionVerdict> decisions) override {
     connection_->SendToDrafter(std::move(decisions));
@@ -125,6 +124,15 @@ void FleetConnection::SendToDrafter(LinkMessage message) {
       // As a service's stream ends: its sessions are out of date.
       if (!has_room) self->Break(StreamEnd::kOverload);
     });
+  });
+}
+
+void FleetConnection::SendDemand(const DrafterDemand& demand) {
+  if (on_demand_ == nullptr) return;
+  const Time at =
+      Arrival(verifier_->zone(), drafter_->zone(), verifier_->clock().Now(), &last_to_drafter_);
+  queue_->At(at, [self = shared_from_this(), demand] {
+    if (self->is_open_) self->on_demand_(demand);
   });
 }
 

@@ -21,6 +21,9 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
   FleetConnection(uint64_t id, FleetVerifier* verifier, FleetDrafter* drafter, EventQueue* queue,
                   FleetNetwork* network);
 
+  // What the drafter does with what the verifier wants; without it, nothing is sent. Call before
+  // Dial.
+  void set_on_demand(std::function<void(const DrafterDemand&)> f) { on_demand_ = std::move(f); }
   // The drafter connects and says hello. `ended`: called once, when the stream ends.
   void Dial(std::function<void()> ended);
   // The drafter wants to leave the verifier after the last session.
@@ -43,6 +46,7 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
   // The verifier or the drafter sends at its clock's time. `receive` runs on the other's node.
   void SendToDrafter(LinkMessage message);
   void SendToVerifier(std::function<void(DrafterPool&)> receive);
+  void SendDemand(const DrafterDemand& demand);
   Time Arrival(int from, int to, Time sent, Time* last);
 
   const uint64_t id_;
@@ -51,6 +55,7 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
   EventQueue* const queue_;
   FleetNetwork* const network_;
   std::function<void()> ended_;
+  std::function<void(const DrafterDemand&)> on_demand_;
   bool is_open_ = true;
   bool was_expelled_ = false;
   Time last_to_drafter_{};

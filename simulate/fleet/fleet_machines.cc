@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "simulate/fleet/fleet_visit.h"
+
 namespace outrider {
 namespace {
 
@@ -10,6 +12,8 @@ namespace {
 constexpr double kLongestBackoff = 2;
 // So that time goes on whatever a subset asks for.
 constexpr Duration kLeastPause = std::chrono::milliseconds(1);
+// As verifier/pool/demand_thread.h.
+constexpr Duration kDemandPeriod = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -32,6 +36,7 @@ FleetMachines::FleetMachines(const FleetScenario& scenario, FleetLayout layout, 
       StartDrafter(AddDrafterSlot(static_cast<int>(zone)));
     }
   }
+  if (scenario.drafter.subset > 0) TellDemands();
 }
 
 int FleetMachines::running_verifiers() const {
@@ -179,24 +184,66 @@ void FleetMachines::Carry(size_t slot, const SubsetChange& change) {
       if (!is_leaving) drafters_[slot].subset->OnLeft(change.address);
       return;
     }
-    case SubsetChange::Kind::kVisit:
-      if (verifiers_[verifier_slot].node == nullptr) {
-        drafters_[slot].subset->OnFailed(change.address, queue_->now());
-      } else {
-        drafters_[slot].subset->OnVisited(change.address,
-                                          std::to_string(verifiers_[verifier_slot].zone),
-                                          std::nullopt, queue_->now());
-      }
+    case SubsetChange::Kind::kVisit: Visit(slot, verifier_slot);
   }
+}
+
+void FleetMachines::Visit(size_t slot, size_t verifier_slot) {
+  FleetDrafter* const drafter = drafters_[slot].node;
+  const int here = drafters_[slot].zone;
+  const int there = verifiers_[verifier_slot].zone;
+  Time last{};
+  // TCP's handshake, then the hello.
+  const Time syn = network_.Arrival(here, there, queue_->now(), &last);
+  const Time hello =
+      network_.Arrival(here, there, network_.Arrival(there, here, syn, &last), &last);
+  const auto answer = [this, slot, drafter, here, there, name = VerifierName(verifier_slot)](
+                          Time sent, const std::optional<DrafterDemand>& demand) {
+    Time back{};
+    queue_->At(network_.Arrival(there, here, sent, &back),
+               [this, slot, drafter, there, name, demand] {
+                 if (drafters_[slot].node != drafter) return;
+                 VerifierSubset& subset = *drafters_[slot].subset;
+                 if (demand.has_value()) {
+                   subset.OnVisited(name, std::to_string(there), demand, queue_->now());
+                 } else {
+                   subset.OnFailed(name, queue_->now());
+                 }
+                 AdvanceSubset(slot, drafter);
+               });
+  };
+  queue_->At(hello, [this, verifier_slot, drafter, answer] {
+    FleetVerifier* const verifier = verifiers_[verifier_slot].node;
+    if (verifier == nullptr) return answer(queue_->now(), std::nullopt);
+    verifier->Post([verifier, drafter, answer, id = next_connection_++] {
+      answer(verifier->clock().Now(), AskDemand(id, *drafter, &verifier->pool()));
+    });
+  });
+}
+
+void FleetMachines::TellDemands() {
+  for (const VerifierSlot& slot : verifiers_) {
+    if (slot.node == nullptr) continue;
+    slot.node->Post([node = slot.node] {
+      node->pool().TellDemand(
+          {.running = node->engine().running(), .waiting = node->engine().waiting()});
+    });
+  }
+  queue_->After(kDemandPeriod, [this] { TellDemands(); });
 }
 
 void FleetMachines::AttachOfSubset(size_t slot, size_t verifier_slot) {
   DrafterSlot& place = drafters_[slot];
   const VerifierSlot& verifier = verifiers_[verifier_slot];
-  Connect(verifier.node, place.node, /*is_remote=*/true)
-      ->Dial([this, slot, verifier_slot, drafter = place.node] {
-        OnStreamOfSubsetEnded(slot, drafter, verifier_slot);
+  const auto connection = Connect(verifier.node, place.node, /*is_remote=*/true);
+  connection->set_on_demand(
+      [this, slot, verifier_slot, drafter = place.node](const DrafterDemand& demand) {
+        if (drafters_[slot].node != drafter) return;
+        drafters_[slot].subset->OnDemand(VerifierName(verifier_slot), demand);
       });
+  connection->Dial([this, slot, verifier_slot, drafter = place.node] {
+    OnStreamOfSubsetEnded(slot, drafter, verifier_slot);
+  });
   place.subset->OnAttached(VerifierName(verifier_slot), std::to_string(verifier.zone));
 }
 

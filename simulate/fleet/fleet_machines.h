@@ -90,6 +90,10 @@ class FleetMachines {
   // slot's process.
   void AdvanceSubset(size_t slot, const FleetDrafter* drafter);
   void Carry(size_t slot, const SubsetChange& change);
+  // The slot's drafter asks a verifier what it wants, and its subset hears the answer.
+  void Visit(size_t slot, size_t verifier_slot);
+  // Every verifier tells its drafters what it wants, now and each second, as a service does.
+  void TellDemands();
   // The slot's drafter dials a verifier of its subset.
   void AttachOfSubset(size_t slot, size_t verifier_slot);
   void OnStreamOfSubsetEnded(size_t slot, const FleetDrafter* drafter, size_t verifier_slot);

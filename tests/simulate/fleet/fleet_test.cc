@@ -251,6 +251,26 @@ TEST_F(FleetTest, DraftersOfASubsetServeAllVerifiers) {
   EXPECT_GT(figures.timeline.back().tokens, 0.8 * all_up.timeline.back().tokens);
 }
 
+// A verifier that is away for a minute loses all its drafters. Once it is back it asks for some,
+// and visitors hear of it.
+TEST_F(FleetTest, DraftersReturnToALostVerifier) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 300;
+  scenario["interval_s"] = 30;
+  scenario["zones"][0] = {{"verifiers", 4}, {"drafters", 8}};
+  scenario["drafter"]["subset"] = 2;
+  scenario["arrivals"]["clients"] = 12;
+  const FleetFigures all_up = RunOf(scenario);
+  scenario["events"] = {{{"kind", "kill_verifiers"}, {"at_s", 60}, {"restart_s", 60}}};
+  const FleetFigures figures = RunOf(scenario);
+  const auto later = [](const FleetFigures& of) {
+    double tokens = 0;
+    for (size_t i = 5; i < of.timeline.size(); ++i) tokens += of.timeline[i].tokens;
+    return tokens;
+  };
+  EXPECT_GT(later(figures), 0.96 * later(all_up));  // 0.91 if they do not hear of it
+}
+
 TEST_F(FleetTest, PriceCountsTheMachines) {
   json scenario = SmallFleet();
   scenario["zones"][0]["drafters"] = 2;

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "common/base/version.h"
 #include "common/rpc/keepalive.h"
 
 namespace outrider {
@@ -47,7 +48,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kInitialBackoffMs);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, options.max_reconnect_backoff_ms);
-  args.SetUserAgentPrefix("outrider/0.1");
+  args.SetUserAgentPrefix(std::string("outrider/") + kVersion);
   if (!options.authority.empty()) args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, options.authority);
   if (!options.balanced_service.empty()) {
     args.SetServiceConfigJSON(BalancingConfig(options.balanced_service));

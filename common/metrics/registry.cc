@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/metrics/read_metrics.h"
@@ -86,12 +87,14 @@ Histogram MetricsRegistry::MakeHistogram(const std::string& name, const std::str
 
 void MetricsRegistry::AddCounter(const std::string& name, const std::string& help, ReadFn read,
                                  const MetricLabels& labels) {
-  read_->Add({.name = name, .help = help, .labels = labels, .counter = true, .read = read});
+  read_->Add(
+      {.name = name, .help = help, .labels = labels, .counter = true, .read = std::move(read)});
 }
 
 void MetricsRegistry::AddGauge(const std::string& name, const std::string& help, ReadFn read,
                                const MetricLabels& labels) {
-  read_->Add({.name = name, .help = help, .labels = labels, .counter = false, .read = read});
+  read_->Add(
+      {.name = name, .help = help, .labels = labels, .counter = false, .read = std::move(read)});
 }
 
 std::vector<std::string> MetricsRegistry::Names() const {

@@ -88,8 +88,8 @@ class VerifierLinks::Tracker final : public LinkObserver {
  private:
   void Note(Event event) OUTRIDER_REQUIRES(mu_) { events_.push_back(std::move(event)); }
   void NoteDemands() OUTRIDER_REQUIRES(mu_) {
-    for (const auto& [address, demand] : std::exchange(demands_, {})) {
-      Note([address, demand](VerifierSubset& subset) { subset.OnDemand(address, demand); });
+    for (const auto& told : std::exchange(demands_, {})) {
+      Note([told](VerifierSubset& subset) { subset.OnDemand(told.first, told.second); });
     }
   }
 

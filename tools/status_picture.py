@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Makes docs/status.png: the status page of a verifier with two drafters under real load, on this machine.
+"""Makes docs/status.png: the status page of a verifier with two drafters under real load, on this
+machine, with the default pair. Needs a headless Chromium (Debian: chromium-headless-shell).
 
-The target has further layers that change nothing (deepen_checkpoint): it is as slow beside its drafters as a model
-that does not fit a cache, so that drafts pay. Needs a headless Chromium (Debian: chromium-headless-shell).
+  tools/status_picture.py BUILD_DIR [--out docs/status.png] [--layers 0] [--seconds 130] [--dark]
 
-  tools/status_picture.py BUILD_DIR [--out docs/status.png] [--layers 64] [--seconds 130] [--dark]
+With --layers the target gets layers that change nothing (deepen_checkpoint): it is then as slow
+beside its drafters as a larger model.
 """
 
 import argparse
@@ -16,19 +17,19 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(SOURCE / "tests/deploy"))
+sys.path[:0] = [str(SOURCE / "tests/deploy"), str(SOURCE / "tests/support")]
 
 import browser  # noqa: E402
 from processes import Processes  # noqa: E402
 
-SIZE = "1290,1150"  # pixels
+SIZE = "1290,1260"  # pixels
 
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE / "docs/status.png")
-    parser.add_argument("--layers", type=int, default=64, help="further layers of the target; 0: as it is")
+    parser.add_argument("--layers", type=int, default=0, help="further layers of the target")
     parser.add_argument("--seconds", type=float, default=130, help="of load before the picture is taken")
     parser.add_argument("--dark", action="store_true")
     return parser.parse_args()

@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "common/base/fnv_hash.h"
+#include "common/base/mix_bits.h"
 #include "drafter/subset/demand_balance.h"
 
 namespace outrider {
@@ -14,14 +15,6 @@ namespace {
 // The pause before a verifier that failed is tried again, which doubles with each failure.
 constexpr Duration kFirstBackOff = std::chrono::seconds(10);
 constexpr Duration kLongestBackOff = std::chrono::minutes(10);
-
-// SplitMix64's finalizer (Steele, Lea and Flood 2014): every bit of the result depends on every bit
-// of `x`.
-uint64_t Mix(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
 
 uint64_t HashOf(const std::string& text) {
   FnvHash hash;
@@ -45,7 +38,7 @@ const char* ToString(SubsetReason reason) {
 
 VerifierSubset::VerifierSubset(SubsetOptions options, Time now)
     : options_(std::move(options)),
-      name_hash_(Mix(HashOf(options_.drafter))),
+      name_hash_(MixBits(HashOf(options_.drafter))),
       addresses_(std::make_shared<const std::vector<std::string>>()),
       next_(now) {
   OUTRIDER_CHECK(options_.size >= 1 && options_.size <= kMaxSubset);
@@ -53,13 +46,10 @@ VerifierSubset::VerifierSubset(SubsetOptions options, Time now)
 }
 
 uint64_t VerifierSubset::Weight(const std::string& address) const {
-  return Mix(name_hash_ ^ HashOf(address));
+  return MixBits(name_hash_ ^ HashOf(address));
 }
 
-double VerifierSubset::Draw() {
-  constexpr double kUnit = 0x1p-53;
-  return static_cast<double>(Mix(name_hash_ + 0x9E3779B97F4A7C15u * ++draws_) >> 11) * kUnit;
-}
+double VerifierSubset::Draw() { return UnitOf(MixBits(name_hash_ + kSplitMixStep * ++draws_)); }
 
 Duration VerifierSubset::Pause() {
   return std::chrono::duration_cast<Duration>(options_.rebalance * (0.5 + Draw()));

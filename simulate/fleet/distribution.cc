@@ -4,7 +4,7 @@
 #include <numbers>
 #include <string>
 
-#include "simulate/fleet/paced_model.h"
+#include "common/base/mix_bits.h"
 
 namespace outrider {
 namespace {
@@ -18,11 +18,11 @@ Status CheckPair(const JsonValue& json, const char* wanted) {
 }  // namespace
 
 uint64_t SimulatedRandom::Bits() {
-  state_ += 0x9e3779b97f4a7c15u;
-  return MixBits(state_);
+  state_ += kSplitMixStep;
+  return SplitMix(state_);
 }
 
-double SimulatedRandom::Uniform() { return static_cast<double>(Bits() >> 11) * 0x1p-53; }
+double SimulatedRandom::Uniform() { return UnitOf(Bits()); }
 
 double SimulatedRandom::Exponential() { return -std::log1p(-Uniform()); }
 

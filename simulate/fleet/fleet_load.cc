@@ -5,6 +5,7 @@
 #include <numbers>
 #include <utility>
 
+#include "common/base/mix_bits.h"
 #include "common/routing/page_hashes.h"
 
 namespace outrider {
@@ -45,7 +46,7 @@ FleetLoad::FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* q
       queue_(queue),
       machines_(machines),
       figures_(figures),
-      random_(MixBits(seed + 2)),
+      random_(SplitMix(seed + 2)),
       start_(queue->now()),
       counts_from_(start_ + SimulatedSeconds(scenario.warm_up)) {
   for (const FleetClass& c : scenario.classes) shares_ += c.share;
@@ -99,11 +100,11 @@ std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, uint64
   const FleetClass& c = scenario_.classes[static_cast<size_t>(request_class)];
   const int shared = c.prefixes == 0 ? 0 : std::min(c.prefix_tokens, tokens - 1);
   const uint64_t prefix =
-      shared == 0 ? 0 : MixBits(static_cast<uint64_t>(random_.Below(c.prefixes)) + 1);
+      shared == 0 ? 0 : SplitMix(static_cast<uint64_t>(random_.Below(c.prefixes)) + 1);
   std::vector<TokenId> prompt = {request_class};  // which tells the models the class
   for (int i = 1; i < tokens; ++i) {
-    const uint64_t text = i <= shared ? prefix : MixBits(~id);
-    prompt.push_back(static_cast<TokenId>(MixBits(text + static_cast<uint64_t>(i)) % kFleetVocab));
+    const uint64_t text = i <= shared ? prefix : SplitMix(~id);
+    prompt.push_back(static_cast<TokenId>(SplitMix(text + static_cast<uint64_t>(i)) % kFleetVocab));
   }
   return prompt;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/mix_bits.h"
 #include "simulate/fleet/fleet_visit.h"
 
 namespace outrider {
@@ -22,8 +23,8 @@ FleetMachines::FleetMachines(const FleetScenario& scenario, FleetLayout layout, 
     : scenario_(scenario),
       layout_(layout),
       queue_(queue),
-      random_(MixBits(seed)),
-      network_(scenario.network, MixBits(seed + 1)),
+      random_(SplitMix(seed)),
+      network_(scenario.network, SplitMix(seed + 1)),
       tokenizer_(MakeFleetTokenizer()) {
   for (size_t zone = 0; zone < scenario.zones.size(); ++zone) {
     for (int i = 0; i < scenario.zones[zone].verifiers; ++i) {

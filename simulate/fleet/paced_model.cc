@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mix_bits.h"
 
 namespace outrider {
 namespace {
@@ -12,16 +13,7 @@ constexpr float kLikely = 20.f;  // a logit beside zeros: probability 1 - 1e-7 o
 constexpr uint64_t kTextStart = 0x6f757472;
 constexpr uint64_t kAgreement = 0x64726166;
 
-double UnitOf(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
-
 }  // namespace
-
-uint64_t MixBits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 PacedModel::PacedModel(PacedModelOptions options, SpendFn spend)
     : options_(std::move(options)), spend_(std::move(spend)) {
@@ -102,12 +94,12 @@ int PacedModel::length(SequenceId sequence) const {
 
 TokenId PacedModel::NextToken(uint64_t hash, TokenId first) const {
   const auto vocab = static_cast<uint64_t>(options_.vocab_size);
-  const uint64_t bits = MixBits(hash);
+  const uint64_t bits = SplitMix(hash);
   const uint64_t likely = bits % vocab;
   if (options_.acceptance.empty()) return static_cast<TokenId>(likely);
   const double acceptance =
       options_.acceptance[static_cast<size_t>(first) % options_.acceptance.size()];
-  const bool agrees = UnitOf(MixBits(hash ^ kAgreement)) < acceptance;
+  const bool agrees = UnitOf(SplitMix(hash ^ kAgreement)) < acceptance;
   return static_cast<TokenId>(agrees ? likely : (likely + 1) % vocab);
 }
 
@@ -123,12 +115,12 @@ void PacedModel::Append(const ForwardSequence& share) {
   const size_t begin = s.hashes.size();
   if (begin == 0) s.first = share.tokens.front();
   s.last_begin = static_cast<int>(begin);
-  const uint64_t before = begin == 0 ? MixBits(kTextStart) : s.hashes.back();
+  const uint64_t before = begin == 0 ? SplitMix(kTextStart) : s.hashes.back();
   for (size_t i = 0; i < share.tokens.size(); ++i) {
     const int parent = share.parents.empty() ? static_cast<int>(i) - 1 : share.parents[i];
     const uint64_t parent_hash =
         parent < 0 ? before : s.hashes[begin + static_cast<size_t>(parent)];
-    s.hashes.push_back(MixBits(parent_hash ^ (static_cast<uint64_t>(share.tokens[i]) << 32)));
+    s.hashes.push_back(SplitMix(parent_hash ^ (static_cast<uint64_t>(share.tokens[i]) << 32)));
   }
   for (const int row : share.logit_rows) {
     AddRow(NextToken(s.hashes[begin + static_cast<size_t>(row)], s.first));

@@ -98,7 +98,4 @@ class PacedModel final : public Model {
   HostPicks host_picks_;
 };
 
-// A bijection of 64 bits that mixes them: the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-uint64_t MixBits(uint64_t x);
-
 }  // namespace outrider

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/mix_bits.h"
 #include "common/json/json.h"
 #include "verifier/engine/logprobs.h"
 #include "verifier/http/chat_fields.h"
@@ -283,11 +284,8 @@ GenerationRequest ChoiceOf(const GenerationRequest& prompt, int choice) {
   GenerationRequest request = prompt;
   if (choice > 0) request.prompt_logprobs.reset();  // the first choice reports them
   if (!request.seed.has_value() || choice == 0) return request;
-  // SplitMix64's finalizer (Steele, Lea, Flood 2014) with a different increment for each choice.
-  uint64_t z = *request.seed + 0x9e3779b97f4a7c15u * static_cast<uint64_t>(choice);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  request.seed = z ^ (z >> 31);
+  // Each choice has an output of its own of the generator that begins at the seed.
+  request.seed = MixBits(*request.seed + kSplitMixStep * static_cast<uint64_t>(choice));
   return request;
 }
 

@@ -8,18 +8,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/base/mix_bits.h"
+
 namespace outrider {
 
 // Start of a keyed hash, drawn once per process, so that nobody can write a prompt whose n-grams
 // all fall into one slot. It only affects time, never results.
 uint64_t HashSalt();
-// The finalizer of splitmix64 (Steele et al. 2014), applied to a hash and a word.
-inline uint64_t HashStep(uint64_t hash, uint64_t word) {
-  uint64_t x = (hash ^ word) + 0x9E3779B97F4A7C15u;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-  return x ^ (x >> 31);
-}
+inline uint64_t HashStep(uint64_t hash, uint64_t word) { return SplitMix(hash ^ word); }
 
 class IndexTable {
  public:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/mix_bits.h"
 #include "tests/support/safetensors_writer.h"
 
 namespace outrider {
@@ -18,7 +19,6 @@ namespace {
 using Json = nlohmann::json;
 
 // Normal variates that are reproducible everywhere, unlike those of std::normal_distribution.
-// (Steele et al. 2014, "SplitMix64".)
 class Normal {
  public:
   explicit Normal(uint64_t seed) : state_(seed) {}
@@ -30,11 +30,8 @@ class Normal {
 
  private:
   double Uniform() {
-    state_ += 0x9e3779b97f4a7c15;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    state_ += kSplitMixStep;
+    return UnitOf(MixBits(state_));
   }
 
   uint64_t state_;

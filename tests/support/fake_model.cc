@@ -6,17 +6,10 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/mix_bits.h"
 
 namespace outrider {
 namespace {
-
-// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-uint64_t Mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
 
 // Uniform in [0, 1).
 float Unit(uint64_t hash) { return static_cast<float>(hash >> 40) * 0x1p-24f; }
@@ -295,11 +288,11 @@ void FakeModel::Release(SequenceId sequence) { OUTRIDER_CHECK(sequences_.erase(s
 std::vector<float> FakeModel::Logits(std::span<const TokenId> path) const {
   const size_t order = static_cast<size_t>(options_.order);
   if (order > 0 && path.size() > order) path = path.last(order);
-  uint64_t hash = Mix(options_.seed);
-  for (const TokenId token : path) hash = Mix(hash ^ static_cast<uint64_t>(token));
+  uint64_t hash = SplitMix(options_.seed);
+  for (const TokenId token : path) hash = SplitMix(hash ^ static_cast<uint64_t>(token));
   std::vector<float> logits(static_cast<size_t>(options_.vocab_size));
   for (size_t i = 0; i < logits.size(); ++i) {
-    logits[i] = options_.sharpness * Unit(Mix(hash + i));
+    logits[i] = options_.sharpness * Unit(SplitMix(hash + i));
   }
   return logits;
 }

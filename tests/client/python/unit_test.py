@@ -6,11 +6,14 @@
 
 import asyncio
 import contextlib
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 from processes import SKIPPED
@@ -459,6 +462,25 @@ class BenchTest(unittest.TestCase):
         with FakeVerifier(meet) as verifier, Client(verifier.address) as client:
             self.assertEqual(client.bench(["a"], concurrency=3, requests=6).failed, 0)
             self.assertEqual(asyncio.run(over_asyncio(verifier.address)).failed, 0)
+
+    def test_ctrl_c_cancels_running_requests(self):
+        def interrupt_once(*_):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            raise KeyboardInterrupt
+
+        def interrupt(request, context):
+            """Again and again: Python may lose a signal that comes just before a thread waits."""
+            for _ in endless(request, context):
+                os.kill(os.getpid(), signal.SIGINT)
+                yield chunk("x", [1])
+                time.sleep(0.01)
+
+        before = signal.signal(signal.SIGINT, interrupt_once)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
+        with FakeVerifier(interrupt) as verifier, Client(verifier.address) as client:
+            with self.assertRaises(KeyboardInterrupt):
+                client.bench(["a"], concurrency=1)
+            self.assertTrue(verifier.cancelled.wait(PATIENCE), "the generation runs on")
 
     def test_refuses_what_is_no_load(self):
         with Client() as client:

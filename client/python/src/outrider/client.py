@@ -109,20 +109,27 @@ class Client:
         """Puts closed-loop load on the verifier: `concurrency` requests are always under way.
 
         Takes the prompts in turn, `requests` in all (None: each once). A seed s becomes s + i for
-        request i. Failed requests are counted by code, and do not end the benchmark.
+        request i. Failed requests are counted by code, and do not end the benchmark; Ctrl-C
+        cancels those under way.
         """
         work = BenchWork(prompts, params, concurrency, requests)
         stop = threading.Event()
+        under_way: set[Stream] = set()
 
         def run_one(index: int) -> RequestRecord:
             record = RequestRecord(time.monotonic())
+            stream = self.stream(*work.request(index), timeout=timeout)
+            under_way.add(stream)
+            if stop.is_set():
+                stream.cancel()
             try:
-                stream = self.stream(*work.request(index), timeout=timeout)
                 for chunk in stream:
                     record.on_chunk(time.monotonic(), chunk)
                 record.on_end(time.monotonic(), stream.finished)
             except OutriderError as error:
                 record.on_error(time.monotonic(), error)
+            finally:
+                under_way.discard(stream)
             return record
 
         def run_worker() -> list[RequestRecord]:
@@ -130,11 +137,13 @@ class Client:
 
         start = time.monotonic()
         with ThreadPoolExecutor(work.concurrency) as pool:
-            workers = [pool.submit(run_worker) for _ in range(work.concurrency)]
             try:
+                workers = [pool.submit(run_worker) for _ in range(work.concurrency)]
                 records = [record for worker in workers for record in worker.result()]
             finally:
                 stop.set()
+                for stream in list(under_way):
+                    stream.cancel()
         return summarise(records, time.monotonic() - start)
 
     def tokenize(self, text: str, *, parse_special: bool = False, add_prefix: bool = False,

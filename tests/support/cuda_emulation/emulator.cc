@@ -56,7 +56,8 @@ struct Failure {
 // At most one block at a time on each thread of the machine. The fibers touch only plain data:
 // library code that they shared with instrumented sources would be visible to the thread sanitizer.
 struct Block {
-  std::vector<Fiber> fibers;
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  Stack outside;
   std::unique_ptr<unsigned char[]> shared;
   const std::function<void()>* body = nullptr;
   Lane lanes[kMaxThreads];
@@ -79,15 +80,33 @@ thread_local Block block;
 thread_local bool reverse_order = false;
 thread_local std::string last_failure;
 
-void RunThread() {
-  AcquireOrder(&block.begin_order);
-  (*block.body)();
-  ReleaseOrder(&block.end_order);
-}
-
 void SetThread(unsigned thread) {
   block.current = thread;
   threadIdx = block.lanes[thread].index;
+}
+
+// Suspends the calling thread. The next one continues if it can; if not, RunBlock finds another.
+[[gnu::always_inline]] inline void Suspend() {
+  const unsigned self = block.current;
+  const unsigned next = reverse_order ? self - 1 : self + 1;
+  if (next < block.threads && block.lanes[next].state == State::kReady) {
+    SetThread(next);
+    SwitchStack(block.fibers[self]->stack, block.fibers[next]->stack);
+  } else {
+    SwitchStack(block.fibers[self]->stack, block.outside);
+  }
+}
+
+void RunThread() {
+  BeginFiber();
+  for (;;) {
+    AcquireOrder(&block.begin_order);
+    (*block.body)();
+    ReleaseOrder(&block.end_order);
+    block.lanes[block.current].state = State::kDone;
+    ++block.done;
+    Suspend();
+  }
 }
 
 std::string Name(unsigned thread) { return "thread " + std::to_string(thread); }
@@ -119,7 +138,7 @@ void Fail(const Failure& failure) {
   block.failure.any = true;
   block.failure.thread = block.current;
   ReleaseOrder(&block.end_order);
-  for (;;) LeaveFiber();
+  SwitchStack(block.fibers[block.current]->stack, block.outside);
 }
 
 std::string WhereTheyWait() {
@@ -156,10 +175,9 @@ std::string RunBlock() {
       if (block.lanes[t].state != State::kReady) continue;
       moved = true;
       SetThread(t);
-      if (EnterFiber(block.fibers[t])) {
-        block.lanes[t].state = State::kDone;
-        ++block.done;
-      }
+      SwitchStack(block.outside, block.fibers[t]->stack);
+      // Others may have continued after it.
+      i = reverse_order ? block.threads - 1 - block.current : block.current;
     }
     if (block.failure.any) {
       failure = Describe(block.failure);
@@ -187,7 +205,7 @@ cudaError_t FailedWith(cudaError_t error, const std::string& why) {
   return Failed(error);
 }
 
-void WaitForWarp(const char* operation, unsigned mask) {
+[[gnu::always_inline]] inline void WaitForWarp(const char* operation, unsigned mask) {
   Warp& warp = block.warps[block.current / kWarp];
   if (mask != 0xffffffffu || warp.lanes != kWarp) Fail({.operation = operation});
   if (warp.waiting == 0) {
@@ -203,13 +221,14 @@ void WaitForWarp(const char* operation, unsigned mask) {
     for (unsigned t = first; t < first + kWarp; ++t) block.lanes[t].state = State::kReady;
   } else {
     block.lanes[block.current].state = State::kAtWarp;
-    LeaveFiber();
+    Suspend();
   }
   AcquireOrder(&block.warp_order[block.current / kWarp]);
 }
 
 // Every lane deposits its bits and waits; slower lanes may still read the other buffer.
-unsigned Exchange(const char* operation, unsigned mask, uint64_t bits) {
+[[gnu::always_inline]] inline unsigned Exchange(const char* operation, unsigned mask,
+                                                uint64_t bits) {
   Lane& self = block.lanes[block.current];
   self.parity ^= 1;
   self.deposit[self.parity] = bits;
@@ -223,7 +242,10 @@ cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::funct
   block.shape = shape;
   block.body = &body;
   block.failure = Failure();
-  while (block.fibers.size() < block.threads) block.fibers.push_back(MakeFiber(&RunThread));
+  block.outside = OutsideStack();
+  while (block.fibers.size() < block.threads) {
+    block.fibers.push_back(std::make_unique<Fiber>(&RunThread));
+  }
   block.shared.reset(new unsigned char[shared_bytes]);
   blockDim = shape;
   gridDim = grid;
@@ -301,7 +323,7 @@ void __syncthreads() {
     for (unsigned t = 0; t < block.threads; ++t) block.lanes[t].state = State::kReady;
   } else {
     block.lanes[block.current].state = State::kAtBarrier;
-    LeaveFiber();
+    Suspend();
   }
   AcquireOrder(&block.barrier_order);
 }

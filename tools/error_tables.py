@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the tables of errors in docs/models.md and docs/quantization.md, from what ModelAgainstReference recorded.
+"""Prints the rows of docs/data/errors.csv from what ModelAgainstReference recorded.
 
   build/cpu/bin/model_test --gtest_filter='*ModelAgainstReference*' --gtest_output=json:cpu.json
   build/cpu/bin/cuda_model_test --gtest_filter='*ModelAgainstReference*' --gtest_output=json:cuda.json
   tools/error_tables.py cpu.json cuda.json
 """
 
+import csv
 import json
 import re
 import sys
@@ -27,18 +28,18 @@ FAMILIES = {
     "gpt-oss": "GptOss(?!Mxfp4)",
 }
 FORMATS = {
-    "`int-quantized`, W8A16": r"\w*Int8Rows",
-    "`float-quantized`, `fp8`": r"\w*Fp8",
-    "`pack-quantized`, 4 bits": r"\w*Packed4",
-    "`pack-quantized`, 8 bits": r"\w*Packed8",
-    "`gptq`, 4 bits": r"\w*Gptq(?!8)",
-    "`gptq`, 8 bits": r"\w*Gptq8",
-    "`awq`": r"\w*Awq",
-    "`mxfp4`": r"\w*Mxfp4",
-    "GGUF `Q8_0`": r"Gguf\w*Q8",
-    "GGUF `Q4_0`": r"Gguf\w*Q4(?!K)",
-    "GGUF `Q4_K`": r"Gguf\w*Q4K",
-    "GGUF `Q6_K`": "GgufQ6K",
+    "int-quantized, W8A16": r"\w*Int8Rows",
+    "float-quantized, fp8": r"\w*Fp8",
+    "pack-quantized, 4 bits": r"\w*Packed4",
+    "pack-quantized, 8 bits": r"\w*Packed8",
+    "gptq, 4 bits": r"\w*Gptq(?!8)",
+    "gptq, 8 bits": r"\w*Gptq8",
+    "awq": r"\w*Awq",
+    "mxfp4": r"\w*Mxfp4",
+    "GGUF Q8_0": r"Gguf\w*Q8",
+    "GGUF Q4_0": r"Gguf\w*Q4(?!K)",
+    "GGUF Q4_K": r"Gguf\w*Q4K",
+    "GGUF Q6_K": "GgufQ6K",
 }
 TESTS = ("LogitsAgreeInFloat", "LogitsAgreeWithBf16WeightsAndCache")
 
@@ -61,11 +62,11 @@ def worst(found, test, pattern):
 
 def main():
     backends = [errors(path) for path in sys.argv[1:]]
-    for title, rows in (("family", FAMILIES), ("stored as", FORMATS)):
-        print(f"| {title} | CPU, f32 | CPU, bf16 | CUDA, f32 | CUDA, bf16 |\n|---|---|---|---|---|")
-        for row, pattern in rows.items():
-            print(f"| {row} | " + " | ".join(f"{worst(b, t, pattern):.1e}" for b in backends for t in TESTS) + " |")
-        print()
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(["kind", "name", "cpu_f32", "cpu_bf16", "cuda_f32", "cuda_bf16"][: 2 + 2 * len(backends)])
+    for kind, rows in (("family", FAMILIES), ("format", FORMATS)):
+        for name, pattern in rows.items():
+            out.writerow([kind, name] + [f"{worst(b, t, pattern):.1e}" for b in backends for t in TESTS])
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from outrider.v1 import drafting_pb2_grpc
 
 PROTOCOL_VERSION = 3
 LEAST_SHARED = 0.7  # of a drafter's tokens
-PATIENCE = 60  # seconds, for the first drafter
+TIMEOUT = 60  # seconds, for the first drafter
 PROMPTS = ["Once upon a time, there was a small owl", "Tom and Lily went to the park and",
            "The red fox and the blue cat and the red fox and the blue"]
 
@@ -241,10 +241,10 @@ def main():
     server.start()
     texts = list(texts_of(arguments.verifier, arguments.max_tokens))
     with host.changed:
-        if not host.changed.wait_for(lambda: host.drafters, PATIENCE):
-            raise SystemExit(f"no drafter came within {PATIENCE} s")
+        if not host.changed.wait_for(lambda: host.drafters, TIMEOUT):
+            raise SystemExit(f"no drafter came within {TIMEOUT} s")
     print(json.dumps(replay(host, texts, arguments.draft_length, arguments.step_ms / 1e3,
-                            timeout=PATIENCE)), flush=True)
+                            timeout=TIMEOUT)), flush=True)
     server.stop(grace=1).wait()
 
 

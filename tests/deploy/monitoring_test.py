@@ -23,7 +23,7 @@ import urllib.request
 from processes import Processes, need, small_pair
 
 LOAD = 5  # seconds, at least
-PATIENCE = 20  # seconds: for Prometheus to start, and for every expression once there was load
+TIMEOUT = 20  # seconds: for Prometheus to start, and for every expression once there was load
 
 
 def free_port():
@@ -77,10 +77,10 @@ class Prometheus:
 
 def await_true(what, condition):
     """`what`: its words, made when they are needed."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not condition():
         if time.monotonic() > until:
-            raise SystemExit(f"not within {PATIENCE} s: {what()}")
+            raise SystemExit(f"not within {TIMEOUT} s: {what()}")
         time.sleep(0.2)
 
 

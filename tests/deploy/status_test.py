@@ -20,7 +20,7 @@ import urllib.request
 import browser
 from processes import SKIPPED, Processes, small_pair
 
-PATIENCE = 120  # seconds: beside other load drafts can be late for long
+TIMEOUT = 120  # seconds: beside other load drafts can be late for long
 # A drafter's name is what its owner likes.
 NAME = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
         "</td></table>&amp;\u202e")
@@ -35,13 +35,13 @@ def fetch(port, path):
 
 
 def await_status(port, what, condition):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while True:
         status = json.loads(fetch(port, "/status.json")[2])
         if "history" in status and condition(status):
             return status
         if time.monotonic() > until:
-            raise SystemExit(f"not within {PATIENCE} s: {what}: {json.dumps(status)[:2000]}")
+            raise SystemExit(f"not within {TIMEOUT} s: {what}: {json.dumps(status)[:2000]}")
         time.sleep(0.2)
 
 

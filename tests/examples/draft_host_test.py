@@ -30,7 +30,7 @@ sys.path.insert(0, str(SOURCE / "examples"))
 import draft_host  # noqa: E402
 
 MODELS = SOURCE / "models/default"
-PATIENCE = 60  # seconds
+TIMEOUT = 60  # seconds
 
 
 class SessionTest(unittest.TestCase):
@@ -98,7 +98,7 @@ class HostTest(unittest.TestCase):
 
     def await_drafters(self, count):
         with self.host.changed:
-            self.assertTrue(self.host.changed.wait_for(lambda: len(self.host.drafters) == count, PATIENCE))
+            self.assertTrue(self.host.changed.wait_for(lambda: len(self.host.drafters) == count, TIMEOUT))
 
     def start(self, processes, name, *command):
         return processes.start(name, [*command, "--verifier", self.address], await_line="attached")
@@ -109,16 +109,16 @@ class HostTest(unittest.TestCase):
             drafter = self.start(processes, "ours", BINARIES / "outrider-drafter", "--model", MODELS / "drafter",
                                  "--metrics", "")
             self.await_drafters(1)
-            self.assertEqual(len(self.host.propose({"a": [1, 2, 3], "b": [4, 5]}, 4, PATIENCE)["a"]), 4)
+            self.assertEqual(len(self.host.propose({"a": [1, 2, 3], "b": [4, 5]}, 4, TIMEOUT)["a"]), 4)
             drafter.kill()
             self.await_drafters(0)
             self.assertEqual(self.host.propose({"a": [1, 2, 3, 4]}, 4, timeout=0), {})
             ngram = self.start(processes, "ngram", sys.executable, "-B", SOURCE / "examples/ngram_drafter.py")
             self.await_drafters(1)
-            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, PATIENCE), {"a": [3, 1, 2, 3]})
-            self.assertEqual(self.host.propose({}, 4, PATIENCE), {}, "closes the session")
+            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, TIMEOUT), {"a": [3, 1, 2, 3]})
+            self.assertEqual(self.host.propose({}, 4, TIMEOUT), {}, "closes the session")
             ngram.terminate()
-            self.assertEqual(ngram.wait(timeout=PATIENCE), 0, "it leaves after its last session")
+            self.assertEqual(ngram.wait(timeout=TIMEOUT), 0, "it leaves after its last session")
 
     def test_refuses_other_versions(self):
         channel = grpc.insecure_channel(self.address)
@@ -126,7 +126,7 @@ class HostTest(unittest.TestCase):
 
         def hello():
             yield pb.FromDrafter(hello=pb.Hello(protocol_version=1, translates=True))
-            stop.wait(PATIENCE)
+            stop.wait(TIMEOUT)
 
         with self.assertRaises(grpc.RpcError) as caught:
             list(drafting_pb2_grpc.DraftingStub(channel).Attach(hello()))
@@ -148,7 +148,7 @@ class ReplayTest(unittest.TestCase):
             processes.start("drafter", [
                 BINARIES / "outrider-drafter", "--model", MODELS / "drafter", "--metrics", "", "--verifier",
                 "127.0.0.1:" + host.line.split("=")[1]], await_line=" attached ")
-            self.assertEqual(host.wait(timeout=2 * PATIENCE), 0)
+            self.assertEqual(host.wait(timeout=2 * TIMEOUT), 0)
             run = json.loads((processes.folder / "host.log").read_text().splitlines()[-1])
             self.assertLess(run["steps"], run["tokens"] / len(draft_host.PROMPTS), run)
             self.assertGreater(run["accepted"], run["tokens"] / 5, run)

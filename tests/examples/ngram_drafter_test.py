@@ -30,7 +30,7 @@ SOURCE, BINARIES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "examples"))
 import ngram_drafter  # noqa: E402
 
-PATIENCE = 30  # seconds
+TIMEOUT = 30  # seconds
 LIMIT = 1000  # of ids, where no verifier tells it
 REPETITIVE = "the red fox and the blue cat and the red fox and the blue cat and the red fox and the blue"
 
@@ -141,9 +141,9 @@ class PairTest(unittest.TestCase):
         return {drafter.name: drafter for drafter in self.client.status().drafters}
 
     def await_true(self, what, condition):
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not condition():
-            self.assertLess(time.monotonic(), until, f"waited {PATIENCE} s for {what}")
+            self.assertLess(time.monotonic(), until, f"waited {TIMEOUT} s for {what}")
             time.sleep(0.02)
 
     def params(self, temperature, seed, speculation):
@@ -202,7 +202,7 @@ class PairTest(unittest.TestCase):
         again = self.start_ngram()
         self.await_true("its return", lambda: len(self.drafters()) == 2)
         again.send_signal(signal.SIGTERM)
-        self.assertEqual(again.wait(timeout=PATIENCE), 0)
+        self.assertEqual(again.wait(timeout=TIMEOUT), 0)
         asyncio.run(at_once())
 
     def test_dials_again(self):

@@ -21,7 +21,7 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed (scripts/setup.sh --tests)")
     sys.exit(SKIPPED)
 
-PATIENCE = 30  # seconds
+TIMEOUT = 30  # seconds
 CONCURRENCY = 8
 # The least share of texts that must end within max_tokens. Keys of open objects are unbounded, so a
 # few never do.
@@ -29,7 +29,7 @@ SHARE_THAT_ENDS = 0.8
 
 
 def await_drafter(binaries, port):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while True:
         asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}", "--json"],
                                capture_output=True, check=True)

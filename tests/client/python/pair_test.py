@@ -24,7 +24,7 @@ from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode,
                       errors)
 
 PROMPT = "Once upon a time"
-PATIENCE = 20  # seconds
+TIMEOUT = 20  # seconds
 GREEDY = GenerationParams(max_tokens=24, temperature=0)
 PLAIN = Speculation(Mode.OFF)
 DRAFTED = GenerationParams(max_tokens=64, temperature=1, seed=3, ignore_eos=True,
@@ -41,9 +41,9 @@ def expect_error(kind, words, call):
 
 
 def await_true(what, condition):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not condition():
-        assert time.monotonic() < until, f"waited {PATIENCE} s for {what}"
+        assert time.monotonic() < until, f"waited {TIMEOUT} s for {what}"
         time.sleep(0.02)
 
 
@@ -140,7 +140,7 @@ async def check_async(address, token_file):
             await task
         except asyncio.CancelledError:
             pass
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while (await client.status()).sessions_running > 0:
             assert time.monotonic() < until, "the generation runs on"
             await asyncio.sleep(0.02)

@@ -34,7 +34,7 @@ from outrider.params import SchemaRule
 from outrider.results import Chunk
 from outrider.v1 import generation_pb2 as pb
 
-PATIENCE = 20  # seconds
+TIMEOUT = 20  # seconds
 
 EVERYTHING = GenerationParams(
     max_tokens=5, temperature=0.5, top_k=3, top_p=0.5, min_p=0.25, repetition_penalty=1.5, presence_penalty=0.5,
@@ -315,21 +315,21 @@ class CancelTest(unittest.TestCase):
     def endless(self):
         with FakeVerifier(endless) as verifier:
             yield verifier
-            self.assertTrue(verifier.cancelled.wait(PATIENCE), "the generation runs on")
+            self.assertTrue(verifier.cancelled.wait(TIMEOUT), "the generation runs on")
 
     def test_leaving_the_loop(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             stream = client.stream("x")
             for _ in stream:
                 break
-            self.assertTrue(verifier.cancelled.wait(PATIENCE))
+            self.assertTrue(verifier.cancelled.wait(TIMEOUT))
 
     def test_leaving_the_block(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             with client.stream("x") as stream:
                 chunks = iter(stream)
                 next(chunks)
-            self.assertTrue(verifier.cancelled.wait(PATIENCE))
+            self.assertTrue(verifier.cancelled.wait(TIMEOUT))
 
     def test_from_another_thread(self):
         with self.endless() as verifier, Client(verifier.address) as client:
@@ -337,7 +337,7 @@ class CancelTest(unittest.TestCase):
             begun = threading.Event()
 
             def cancel():
-                begun.wait(PATIENCE)
+                begun.wait(TIMEOUT)
                 stream.cancel()
 
             canceller = threading.Thread(target=cancel)
@@ -353,7 +353,7 @@ class CancelTest(unittest.TestCase):
                 stream = client.stream("x")
                 async for _ in stream:
                     break
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -363,7 +363,7 @@ class CancelTest(unittest.TestCase):
             async with AsyncClient(verifier.address) as client:
                 async with client.stream("x") as stream:
                     await stream.__aiter__().__anext__()
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -382,7 +382,7 @@ class CancelTest(unittest.TestCase):
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await task
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, PATIENCE))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -449,7 +449,7 @@ class BenchTest(unittest.TestCase):
 
     def test_keeps_that_many_under_way(self):
         """Each call waits until as many are there."""
-        meeting = threading.Barrier(3, timeout=PATIENCE)
+        meeting = threading.Barrier(3, timeout=TIMEOUT)
 
         def meet(request, context):
             meeting.wait()

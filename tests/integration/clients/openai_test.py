@@ -24,7 +24,7 @@ import openai  # noqa: E402
 import pydantic  # noqa: E402
 
 PROMPT = "Once upon a time"
-PATIENCE = 20  # seconds
+TIMEOUT = 20  # seconds
 
 
 def check_models(client):
@@ -177,7 +177,7 @@ def check_cancels(client, status):
     next(iter(stream))
     assert status()["sessions_running"] > 0, status()
     stream.close()
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while status()["sessions_running"] + status()["sessions_waiting"] > 0:
         assert time.monotonic() < until, "the generations run on"
         time.sleep(0.02)

@@ -23,7 +23,7 @@ except ImportError:
     sys.exit(SKIPPED)
 
 REFLECTION = "grpc.reflection.v1alpha"
-PATIENCE = 20  # seconds
+TIMEOUT = 20  # seconds
 
 
 def message_class(pool, name):
@@ -78,7 +78,7 @@ class Server:
         self.pool = descriptor_pool.DescriptorPool()
 
     def reflect(self, **question):
-        (answer,) = self.ask(iter([self.request(**question)]), timeout=PATIENCE)
+        (answer,) = self.ask(iter([self.request(**question)]), timeout=TIMEOUT)
         assert not answer.HasField("error_response"), answer.error_response
         return answer
 
@@ -99,7 +99,7 @@ class Server:
         make = self.channel.unary_stream if streams else self.channel.unary_unary
         call = make(f"/{service}/{method.name}", request_serializer=question.SerializeToString,
                     response_deserializer=message_class(self.pool, method.output_type.full_name).FromString)
-        return lambda **fields: call(json_format.ParseDict(fields, question()), timeout=PATIENCE)
+        return lambda **fields: call(json_format.ParseDict(fields, question()), timeout=TIMEOUT)
 
 
 def check_generates(methods):
@@ -169,9 +169,9 @@ def check_health(server, service):
 
 
 def await_true(what, condition):
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not condition():
-        assert time.monotonic() < until, f"waited {PATIENCE} s for {what}"
+        assert time.monotonic() < until, f"waited {TIMEOUT} s for {what}"
         time.sleep(0.02)
 
 

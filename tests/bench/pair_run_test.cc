@@ -41,18 +41,18 @@ struct Counts {
 };
 
 // The counts that the random numbers give for a text, computed separately.
-Counts Tossed(const PairLoad& load, const PairCase& c) {
+Counts ExpectedCounts(const PairLoad& load, const PairCase& c) {
   Counts counts;
   for (int s = 0; s < c.sessions; ++s) {
     for (int at = 0; at < load.tokens;) {
       const int drafted = std::min(c.draft, load.tokens - at - 1);
-      int stand = 0;
-      while (stand < drafted && IsDraftTokenAccepted(load.seed, s, at + stand, *c.acceptance))
-        ++stand;
+      int accepted = 0;
+      while (accepted < drafted && IsDraftTokenAccepted(load.seed, s, at + accepted, *c.acceptance))
+        ++accepted;
       ++counts.rounds;
       counts.drafted += drafted;
-      counts.accepted += stand;
-      at += stand + 1;
+      counts.accepted += accepted;
+      at += accepted + 1;
     }
   }
   return counts;
@@ -67,10 +67,10 @@ TEST(PairRun, KeepsWhatTheCoinsSayAndEmitsWhatWasAskedFor) {
   for (const PairCase& c : cases) {
     const Result<PairFigures> figures = RunPair(target.get(), drafter.get(), kLoad, c);
     ASSERT_TRUE(figures.ok()) << figures.status().ToString();
-    const Counts tossed = Tossed(kLoad, c);
-    EXPECT_EQ(figures->rounds, tossed.rounds);
-    EXPECT_EQ(figures->drafted, tossed.drafted);
-    EXPECT_EQ(figures->accepted, tossed.accepted);
+    const Counts expected = ExpectedCounts(kLoad, c);
+    EXPECT_EQ(figures->rounds, expected.rounds);
+    EXPECT_EQ(figures->drafted, expected.drafted);
+    EXPECT_EQ(figures->accepted, expected.accepted);
     EXPECT_EQ(figures->rounds + figures->accepted, c.sessions * kLoad.tokens);
     ASSERT_EQ(figures->texts.size(), static_cast<size_t>(c.sessions));
     for (const auto& text : figures->texts) {

@@ -30,7 +30,7 @@ using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
 
-struct Nonsense {
+struct InvalidMessage {
   const char* name;
   const char* words;  // in the reason
   grpc::StatusCode code;
@@ -38,7 +38,7 @@ struct Nonsense {
   std::function<void(const Asked&, v1::FromDrafter*)> make;
 };
 
-const Nonsense kNonsense[] = {
+const InvalidMessage kInvalidMessages[] = {
     {"TokenOutsideOfTheVocabulary", "vocabulary", grpc::StatusCode::INVALID_ARGUMENT,
      v1::DRAFT_KIND_SAMPLED,
      [](const Asked& asked, v1::FromDrafter* m) {
@@ -167,12 +167,12 @@ class HostileStream : public ::testing::Test {
 TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
   {
     const Load load(verifier_.address());
-    for (const Nonsense& nonsense : kNonsense) {
-      SCOPED_TRACE(nonsense.name);
+    for (const InvalidMessage& message : kInvalidMessages) {
+      SCOPED_TRACE(message.name);
       RawDrafter hostile(verifier_.address(), tokenizer_);
-      const grpc::Status end = hostile.AnswerWith(nonsense.kind, nonsense.make);
-      EXPECT_EQ(end.error_code(), nonsense.code) << end.error_message();
-      EXPECT_THAT(end.error_message(), HasSubstr(nonsense.words));
+      const grpc::Status end = hostile.AnswerWith(message.kind, message.make);
+      EXPECT_EQ(end.error_code(), message.code) << end.error_message();
+      EXPECT_THAT(end.error_message(), HasSubstr(message.words));
     }
   }
   ExpectHealthyUndisturbed();

@@ -28,7 +28,7 @@ class DraftLoopLimits : public LoopTest {
   }
 
   // Opens session 1, lets it draft three tokens and pushes `verdict`, which must be rejected.
-  void ExpectNonsense(SessionVerdict verdict) {
+  void ExpectInvalidVerdict(SessionVerdict verdict) {
     Start();
     Push(Opening(1, 3));
     ASSERT_FALSE(TheDraft().empty());
@@ -44,22 +44,22 @@ class DraftLoopLimits : public LoopTest {
 
 TEST_F(DraftLoopLimits, AVerdictOnAnotherRoundEndsTheMirror) {
   const DraftPlan plan{.round = 5, .shape = Sequences(1, 2)};
-  ExpectNonsense({.round = 0, .node = 0, .next = {1}, .plan = plan});
-  ExpectNonsense({.round = 2, .node = 0, .next = {1}, .plan = plan});
+  ExpectInvalidVerdict({.round = 0, .node = 0, .next = {1}, .plan = plan});
+  ExpectInvalidVerdict({.round = 2, .node = 0, .next = {1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
   // Its random numbers would be used twice.
-  ExpectNonsense(
+  ExpectInvalidVerdict(
       {.round = 1, .node = 1, .next = {1}, .plan = {.round = 1, .shape = Sequences(1, 2)}});
-  ExpectNonsense(
+  ExpectInvalidVerdict(
       {.round = 1, .node = 1, .next = {1}, .plan = {.round = 0, .shape = Sequences(1, 2)}});
 }
 
 TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
-  ExpectNonsense({.round = 1, .node = 4, .next = {1}, .plan = plan});
-  ExpectNonsense({.round = 1, .node = -1, .next = {1}, .plan = plan});
+  ExpectInvalidVerdict({.round = 1, .node = 4, .next = {1}, .plan = plan});
+  ExpectInvalidVerdict({.round = 1, .node = -1, .next = {1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
@@ -77,8 +77,8 @@ TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
 
 TEST_F(DraftLoopLimits, TokensOutsideOfTheVocabularyEndTheMirror) {
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
-  ExpectNonsense({.round = 1, .node = 1, .next = {kVocab}, .plan = plan});
-  ExpectNonsense({.round = 1, .node = 1, .next = {-1}, .plan = plan});
+  ExpectInvalidVerdict({.round = 1, .node = 1, .next = {kVocab}, .plan = plan});
+  ExpectInvalidVerdict({.round = 1, .node = 1, .next = {-1}, .plan = plan});
 }
 
 TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {

@@ -216,10 +216,10 @@ SimulationFigures SampleFigures(const Simulation& simulation, int64_t generation
     Generation generation(simulation, target, draft, distributions,
                           GenerationSeed(seed, static_cast<uint64_t>(n)));
     for (size_t round = 0; round < chain || generation.tokens().size() < total; ++round) {
-      const int stand = generation.Round();
+      const int accepted_now = generation.Round();
       if (round == 0) {
-        accepted.Add(stand);
-        ++accepted_counts[static_cast<size_t>(stand)];
+        accepted.Add(accepted_now);
+        ++accepted_counts[static_cast<size_t>(accepted_now)];
       }
       if (round < chain) emitted[round].Add(static_cast<double>(generation.tokens().size()));
     }

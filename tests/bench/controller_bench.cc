@@ -49,13 +49,13 @@ void BM_Round(benchmark::State& state, const std::vector<Arm>& arms) {
   std::mt19937_64 rng(1);
   std::uniform_real_distribution<double> uniform(0, 1);
   // [arms][kCoins] accepted depths.
-  std::vector<std::vector<int>> stand(static_cast<size_t>(set.size()));
+  std::vector<std::vector<int>> depths_accepted(static_cast<size_t>(set.size()));
   for (int arm = 0; arm < set.size(); ++arm) {
     const double chance = 0.3 + 0.05 * (set.facts(arm).family * 7 % 12);
     for (int i = 0; i < kCoins; ++i) {
       int depths = 0;
       while (depths < set.facts(arm).length && uniform(rng) < chance) ++depths;
-      stand[static_cast<size_t>(arm)].push_back(depths);
+      depths_accepted[static_cast<size_t>(arm)].push_back(depths);
     }
   }
   struct Turn {
@@ -71,7 +71,7 @@ void BM_Round(benchmark::State& state, const std::vector<Arm>& arms) {
     if (round % kSessions == 0) controller->costs().ObserveStep(3 * kSessions, 0, 0.068);
     const Choice choice =
         turn.session->Choose({.step_sessions = 4, .remaining = turn.remaining, .streams = streams});
-    const int accepted = stand[static_cast<size_t>(choice.arm)][round % kCoins];
+    const int accepted = depths_accepted[static_cast<size_t>(choice.arm)][round % kCoins];
     turn.session->Observe(
         choice, {.accepted = accepted, .emitted = accepted + 1, .seconds = choice.seconds});
     turn.remaining -= accepted + 1;

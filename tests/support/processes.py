@@ -44,14 +44,14 @@ class Processes:
                 process.kill()
                 process.wait()
 
-    def start(self, name, argv, await_line=None, patience=30):
+    def start(self, name, argv, await_line=None, timeout=30):
         """Starts a process. With `await_line`, waits until a log line contains that text and stores
         the line as `line`."""
         path = self.folder / f"{name}.log"
         with path.open("wb") as log:
             process = subprocess.Popen([str(a) for a in argv], stdout=log, stderr=log)
         self.running.append(process)
-        until = time.monotonic() + patience
+        until = time.monotonic() + timeout
         while await_line is not None:
             for line in path.read_text().splitlines():
                 if await_line in line:

@@ -38,7 +38,7 @@ void Must(cublasStatus_t status, const char* what) {
 }
 
 // The library does not support the request. Not fatal: a slower path does.
-bool IsNoWay(cublasStatus_t status) {
+bool IsUnsupported(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
@@ -100,7 +100,7 @@ class Description {
     int found = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle, operation_, w_, x_, y_, y_, preference, kCandidates, results.data(), &found);
-    if (!IsNoWay(status)) Must(status, "asking for an algorithm");
+    if (!IsUnsupported(status)) Must(status, "asking for an algorithm");
     Must(cublasLtMatmulPreferenceDestroy(preference), "asking for an algorithm");
     std::vector<cublasLtMatmulAlgo_t> algorithms;
     for (int i = 0; i < found; ++i) {
@@ -189,7 +189,7 @@ class CublasProduct final : public LargeProduct {
     if (!chosen.algorithm) return false;
     const cublasStatus_t status = chosen.description.Run(handle_, call, *chosen.algorithm, call.y,
                                                          workspace_->data(), stream);
-    if (IsNoWay(status)) {
+    if (IsUnsupported(status)) {
       chosen.algorithm.reset();
       return false;
     }

@@ -540,8 +540,8 @@ Status ConfigWriter::WriteGemma() {
     return file_.Wrong(Key("attention.sliding_window"), "is missing");
   }
   OUTRIDER_TRY(Copy("attention.sliding_window", "sliding_window"));
-  const bool third = architecture_.name == "gemma3";
-  if (third) {
+  const bool is_gemma3 = architecture_.name == "gemma3";
+  if (is_gemma3) {
     json_["final_logit_softcapping"] = nullptr;
     const std::string pattern = Key("attention.sliding_window_pattern");
     if (file_.Has(pattern)) {
@@ -552,8 +552,8 @@ Status ConfigWriter::WriteGemma() {
   }
   OUTRIDER_TRY(Copy("final_logit_softcapping", "final_logit_softcapping"));
   // The models of 27 billion parameters, which are recognised by their number of layers.
-  const bool largest = layers_ == (third ? 62 : 46);
-  json_["query_pre_attn_scalar"] = largest ? hidden_ / heads_ : head_dim_;
+  const bool is_27b = layers_ == (is_gemma3 ? 62 : 46);
+  json_["query_pre_attn_scalar"] = is_27b ? hidden_ / heads_ : head_dim_;
   // Published checkpoints are in bf16, to which the scale of embeddings is rounded.
   json_["torch_dtype"] = "bfloat16";
   return Status();

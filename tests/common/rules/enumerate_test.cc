@@ -128,10 +128,10 @@ TEST(EnumeratedRound, EndsWhereTheStopRuleSays) {
 TEST(ForEachEmission, AddsUpToOneAndCountsAccepted) {
   double mass = 0, accepted = 0;
   ForEachEmission(Rule::kToken, Pair(), {}, Sequences(1, 1), nullptr,
-                  [&](std::span<const TokenId> tokens, int stand, double probability) {
-                    EXPECT_EQ(tokens.size(), static_cast<size_t>(stand) + 1);
+                  [&](std::span<const TokenId> tokens, int accepted_now, double probability) {
+                    EXPECT_EQ(tokens.size(), static_cast<size_t>(accepted_now) + 1);
                     mass += probability;
-                    accepted += stand * probability;
+                    accepted += accepted_now * probability;
                   });
   EXPECT_DOUBLE_EQ(mass, 1);
   EXPECT_DOUBLE_EQ(accepted, 0.75);  // 1 - d_TV

@@ -143,12 +143,12 @@ TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
       Chain({0, 0, 0});  // point masses: a token is accepted with probability 1/2
   for (uint32_t round = 0; round < 3; ++round) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
-      uint32_t stand = 0;
-      while (stand < 3 && Coin(seed, round, stand, Purpose::kAccept) < 0.5) ++stand;
+      uint32_t accepted = 0;
+      while (accepted < 3 && Coin(seed, round, accepted, Purpose::kAccept) < 0.5) ++accepted;
       const Verdict verdict = VerifyRound(Rule::kToken, tree, RowsOf(rows), 2, seed, round, 40);
-      ASSERT_EQ(verdict.accepted, static_cast<int>(stand)) << seed << " " << round;
-      const double coin = Coin(seed, round, stand, Purpose::kNextToken);
-      EXPECT_EQ(verdict.next, stand == 3 && coin < 0.5 ? 0 : 1);
+      ASSERT_EQ(verdict.accepted, static_cast<int>(accepted)) << seed << " " << round;
+      const double coin = Coin(seed, round, accepted, Purpose::kNextToken);
+      EXPECT_EQ(verdict.next, accepted == 3 && coin < 0.5 ? 0 : 1);
     }
   }
 }

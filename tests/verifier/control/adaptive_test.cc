@@ -32,10 +32,10 @@ class AdaptiveTest : public ::testing::Test {
       const Choice choice = session.Choose(context);
       arm = choice.arm;
       ++pulls_[static_cast<size_t>(arm)];
-      const int stand = std::min(accepted(arm), arms_.facts(arm).length);
+      const int kept = std::min(accepted(arm), arms_.facts(arm).length);
       const double slower = arms_.facts(arm).sequences > 0 ? slowness_ : 1;
-      session.Observe(
-          choice, {.accepted = stand, .emitted = stand + 1, .seconds = slower * SecondsOf(arm)});
+      session.Observe(choice,
+                      {.accepted = kept, .emitted = kept + 1, .seconds = slower * SecondsOf(arm)});
     }
     return arm;
   }
@@ -80,9 +80,9 @@ TEST_F(AdaptiveTest, ALongRoundTeachesTheShorterLengths) {
   for (; rounds < 12; ++rounds) {
     Context only_long{.allowed = ArmSet::Bit(2), .streams = streams_};
     const Choice choice = session->Choose(only_long);
-    const int stand = std::min(2, arms_.facts(choice.arm).length);
-    session->Observe(choice,
-                     {.accepted = stand, .emitted = stand + 1, .seconds = SecondsOf(choice.arm)});
+    const int accepted = std::min(2, arms_.facts(choice.arm).length);
+    session->Observe(
+        choice, {.accepted = accepted, .emitted = accepted + 1, .seconds = SecondsOf(choice.arm)});
   }
   const Choice choice = session->Choose(
       {.allowed = ArmSet::Bit(0) | ArmSet::Bit(1) | ArmSet::Bit(2), .streams = streams_});
@@ -123,8 +123,9 @@ TEST_F(AdaptiveTest, TheLastTokensOfAFarDrafterAreStillDrafted) {
   Context context{.allowed = 0b10111, .streams = far};
   for (int t = 0; t < 60; ++t) {
     const Choice choice = session->Choose(context);
-    const int stand = arms_.facts(choice.arm).length;
-    session->Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = choice.seconds});
+    const int accepted = arms_.facts(choice.arm).length;
+    session->Observe(choice,
+                     {.accepted = accepted, .emitted = accepted + 1, .seconds = choice.seconds});
   }
   // One round of 80 ms, or five of 20 ms.
   context.remaining = 5;
@@ -155,10 +156,10 @@ TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
     const Choice choice = session->Choose(context);
     arm = choice.arm;
     const bool plain = arms_.arm(arm).plain();
-    const int stand = plain ? 0 : 2;
-    session->Observe(
-        choice,
-        {.accepted = stand, .emitted = stand + 1, .seconds = (plain ? 1 : 4) * SecondsOf(arm)});
+    const int accepted = plain ? 0 : 2;
+    session->Observe(choice, {.accepted = accepted,
+                              .emitted = accepted + 1,
+                              .seconds = (plain ? 1 : 4) * SecondsOf(arm)});
   }
   EXPECT_EQ(arm, 4);
 }
@@ -192,10 +193,11 @@ TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
     const bool plain = t % 4 == 0;
     const Choice choice =
         session->Choose({.allowed = plain ? ArmMask{0} : ArmSet::Bit(0), .streams = streams_});
-    const int stand = choice.arm == 0 ? ++round % 2 : 0;
-    charged += (1.3 * SecondsOf(choice.arm)) / (1.3 * SecondsOf(4)) - (1 + stand);
+    const int accepted = choice.arm == 0 ? ++round % 2 : 0;
+    charged += (1.3 * SecondsOf(choice.arm)) / (1.3 * SecondsOf(4)) - (1 + accepted);
     session->Observe(
-        choice, {.accepted = stand, .emitted = stand + 1, .seconds = 1.3 * SecondsOf(choice.arm)});
+        choice,
+        {.accepted = accepted, .emitted = accepted + 1, .seconds = 1.3 * SecondsOf(choice.arm)});
   }
   ASSERT_LT(charged, -40);
   EXPECT_LT(policy_.deficit(), charged / 2) << "all but while that was not yet known";
@@ -247,8 +249,9 @@ TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
     const Choice choice = session->Choose({.streams = streams_});
     ASSERT_TRUE(choice.arm >= 0 && choice.arm < arms_.size());
     EXPECT_GT(choice.seconds, 0);
-    const int stand = arms_.facts(choice.arm).length;
-    session->Observe(choice, {.accepted = stand, .emitted = stand + 1, .seconds = bad[i % 4]});
+    const int accepted = arms_.facts(choice.arm).length;
+    session->Observe(choice,
+                     {.accepted = accepted, .emitted = accepted + 1, .seconds = bad[i % 4]});
   }
   // The accepted tokens still counted.
   EXPECT_EQ(session->Choose({.streams = streams_}).arm, 2);

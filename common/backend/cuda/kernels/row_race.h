@@ -24,7 +24,7 @@ struct RaceArrival {
 };
 
 // Which tokens take part in a race: all, or those that arrive after `last`.
-struct Everybody {
+struct AllArrivals {
   __device__ bool operator()(double, int) const { return true; }
 };
 struct After {
@@ -91,7 +91,7 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
 template <class Entry, class Weight>
 __device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, uint64_t seed,
                               uint32_t position, double* bounds, RaceShared& shared) {
-  return FirstArrival(entry, weight, n, seed, position, Everybody(), bounds, shared).token;
+  return FirstArrival(entry, weight, n, seed, position, AllArrivals(), bounds, shared).token;
 }
 
 }  // namespace outrider

@@ -147,6 +147,22 @@ def draw_controller(data: pathlib.Path) -> str:
     return picture(60 * len(rows) + 100, 350, [panel])
 
 
+def draw_policies(data: pathlib.Path) -> str:
+    """Time over that of the best fixed arm, by simulated scenario, for each policy."""
+    rows = read_table(data / "policies.csv")
+    panel = Panel(250, 40, 400, 20 * len(rows), (0.6, 2.6), (-0.5, len(rows) - 0.5))
+    names = {"ucbspec_512": "ucbspec", "exp3spec_512": "exp3spec", "ucb_tuned_512": "ucb-tuned",
+             "adaptive_512": "adaptive"}
+    labels = [(len(rows) - 1 - i, row["scenario"]) for i, row in enumerate(rows)]
+    panel.axes("512 tokens a request", "time over the best fixed arm's (beyond 2.5: at the edge)", "",
+               ticks([0.75, 1, 1.25, 1.5, 1.75, 2, 2.25, 2.5]), labels)
+    panel.line(panel.x_of(1), panel.top, panel.x_of(1), panel.top + panel.height, INK, ' stroke-dasharray="5 4"')
+    for name, colour in zip(names, (*COLOURS[1:4], COLOURS[0])):
+        panel.dots([(min(float(row[name]), 2.55), at) for row, (at, _) in zip(rows, labels)], colour)
+    panel.legend(560, 56, list(zip(names.values(), (*COLOURS[1:4], COLOURS[0]))))
+    return picture(680, 20 * len(rows) + 110, [panel])
+
+
 def tokens_per_round(acceptance: float, length: int) -> float:
     """Leviathan et al. 2023, equation 1: accepted draft tokens and one more."""
     return sum(acceptance ** i for i in range(length + 1))
@@ -243,8 +259,8 @@ def draw_fleet_update(data: pathlib.Path) -> str:
 
 
 PLOTS = {"break_even": draw_break_even, "controller": draw_controller, "fleet_pool": draw_fleet_pool,
-         "fleet_update": draw_fleet_update, "fleet_zones": draw_fleet_zones, "round_trip": draw_round_trip,
-         "rules": draw_rules}
+         "fleet_update": draw_fleet_update, "fleet_zones": draw_fleet_zones, "policies": draw_policies,
+         "round_trip": draw_round_trip, "rules": draw_rules}
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 // A text that repeats its prompt, through two processes: drafts found in the text are made before a
 // drafter is asked, and the text equals plain decoding's. Which drafts the controller finds
-// worthwhile depends on the machine; engine_test.cc tests that with a clock of its own.
+// worthwhile depends on the machine; planned_engine_test.cc tests that with its own clock.
 #include <gtest/gtest.h>
 
 #include <fstream>

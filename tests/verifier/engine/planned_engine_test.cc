@@ -1,0 +1,150 @@
+// The engine with a planner, which chooses who drafts.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/verifier/engine/engine_fixture.h"
+
+namespace outrider {
+namespace {
+
+// A model whose greedy text soon repeats itself.
+class PlannedEngineTest : public EngineTest {
+ protected:
+  void Plan(const std::string& policy, bool with_drafter) {
+    EngineOptions options{.prefix_cache = false};
+    options.planner = PlannerOptions{.control = {.policy = policy}};
+    engine_ = std::make_unique<Engine>(options, &markov_, tokenizer_.get(),
+                                       with_drafter ? &source_ : nullptr, nullptr, &clock_);
+  }
+
+  std::vector<TokenId> Text(std::vector<TokenId> tokens, int count) const {
+    std::vector<TokenId> out;
+    for (int i = 0; i < count; ++i) {
+      const std::vector<float> logits = markov_.Logits(tokens);
+      tokens.push_back(static_cast<TokenId>(
+          std::max_element(logits.begin(), logits.begin() + testing::kLetters) - logits.begin()));
+      out.push_back(tokens.back());
+    }
+    return out;
+  }
+
+  FakeModel markov_{{.vocab_size = 32, .order = 1, .total_pages = 64}};
+};
+
+TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
+  for (const bool seeded : {true, false}) {
+    Plan("fixed:lookup-strong-4", /*with_drafter=*/false);
+    GenerationRequest request = Greedy(60);
+    if (!seeded) request.seed.reset();
+    const auto sink = Submit(1, request);
+    while (engine_->Step()) clock_.Advance(std::chrono::milliseconds(1));
+    ASSERT_TRUE(sink->ended);
+    EXPECT_EQ(sink->tokens, Text(request.prompt, 60));
+    EXPECT_LT(sink->summary.rounds, 40);
+    EXPECT_GT(sink->summary.accepted_tokens, 20);
+    EXPECT_FALSE(sink->summary.arm_rounds.empty());
+    const auto shares = engine_->Snapshot().proposer_shares;
+    const double lookup = shares[static_cast<size_t>(Proposer::Kind::kPromptLookup)];
+    EXPECT_NEAR(lookup, 1.0 * sink->summary.drafted_rounds / sink->summary.rounds, 0.05);
+    EXPECT_NEAR(lookup + shares[static_cast<size_t>(Proposer::Kind::kNone)], 1, 1e-9);
+    EXPECT_EQ(markov_.free_pages(), markov_.total_pages());
+  }
+}
+
+// Random arms, drafts from a drafter and from the text in turn: what the drafter is told is
+// complete.
+TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
+  Plan("exp3spec", /*with_drafter=*/true);
+  GenerationRequest request = Greedy(120);
+  request.seed.reset();
+  const std::vector<TokenId> want = Text(request.prompt, 120);
+  const auto sink = Submit(1, request);
+  std::vector<TokenId> known;  // by the drafter
+  size_t heard = 0;            // number of verdicts
+  uint32_t answered = 0;
+  DraftTree sent;
+  for (int i = 0; i < 1000 && !sink->ended; ++i) {
+    const bool stepped = engine_->Step();
+    clock_.Advance(std::chrono::milliseconds(1));
+    if (known.empty() && source_.opened.contains(1)) known = source_.opened[1].tokens;
+    for (; heard < source_.decided[1].size(); ++heard) {
+      const auto& d = source_.decided[1][heard];
+      const std::vector<TokenId> path = sent.Path(d.node);
+      known.insert(known.end(), path.begin(), path.end());
+      known.insert(known.end(), d.next.begin(), d.next.end());
+      sent = {};
+    }
+    if (known.empty()) continue;
+    // The drafter knows the text except for what the current round will add.
+    ASSERT_LE(known.size(), 6 + want.size());
+    ASSERT_TRUE(std::equal(known.begin() + 6, known.end(), want.begin()));
+    const DraftPlan plan = source_.plan(1);
+    if (stepped || plan.round == answered) continue;
+    answered = plan.round;
+    std::vector<TokenId> tokens;
+    for (int d = 0; d < plan.shape.length; ++d) {
+      tokens.push_back(want[std::min(known.size() - 6 + static_cast<size_t>(d), want.size() - 1)]);
+    }
+    if (answered % 3 == 0) tokens.back() = tokens.back() == 0 ? 1 : 0;
+    DraftTree tree;
+    int node = DraftTree::kRoot;
+    for (const TokenId token : tokens) node = tree.AddDraw(node, token);
+    sent = tree;
+    engine_->draft_consumer().OnDraft(1, plan.round, tree, /*complete=*/true);
+  }
+  ASSERT_TRUE(sink->ended);
+  EXPECT_EQ(sink->tokens, want);
+  EXPECT_GT(heard, 5u);
+  EXPECT_GE(sink->summary.arm_rounds.size(), 5u);
+  EXPECT_GT(sink->summary.arm_switches, 5);
+}
+
+// With a drafter as competitor, and costs set by the test: 10 ms per step whatever its rows, 2 ms
+// per draft token, of which two in three are right.
+TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
+  constexpr int kLearning = 2;  // number of requests
+  Plan("adaptive", /*with_drafter=*/true);
+  markov_.set_on_forward([&](int) { clock_.Advance(std::chrono::milliseconds(10)); });
+  source_.timeout = std::chrono::seconds(10);
+  source_.timing = {.network = 0.001, .depth = 0.002, .model = "puppet"};
+  std::map<std::string, int> rounds;  // by proposer
+  for (uint64_t id = 1; id <= 6; ++id) {
+    GenerationRequest request = Greedy(100);
+    request.prompt = {static_cast<TokenId>(id), 1, 2};
+    request.seed.reset();
+    const std::vector<TokenId> want = Text(request.prompt, 100);
+    const auto sink = Submit(id, request);
+    for (uint32_t answered = 0; !sink->ended;) {
+      if (engine_->Step()) continue;
+      const DraftPlan plan = source_.plan(id);
+      ASSERT_NE(plan.round, answered) << "nothing to wait for";
+      answered = plan.round;
+      DraftTree draft;
+      for (int64_t s = 0; s < plan.shape.leaves(); ++s) {
+        int node = DraftTree::kRoot;
+        for (int d = 0; d < plan.shape.length; ++d) {
+          const size_t at = std::min(sink->tokens.size() + static_cast<size_t>(d), want.size() - 1);
+          node = draft.AddDraw(node, at % 3 == 0 ? (want[at] + 1) % testing::kLetters : want[at]);
+        }
+      }
+      clock_.Advance(std::chrono::milliseconds(1 + 2 * plan.shape.length));
+      engine_->draft_consumer().OnDraft(id, plan.round, draft, /*complete=*/true);
+    }
+    EXPECT_EQ(sink->tokens, want);
+    if (id <= kLearning) continue;
+    for (const auto& [arm, count] : sink->summary.arm_rounds) {
+      rounds[arm.substr(0, arm.find('-'))] += count;
+    }
+  }
+  const std::string shares = ::testing::PrintToString(rounds);
+  // The drafter is used only until the text has something to copy.
+  EXPECT_GT(rounds["lookup"] + rounds["suffix"], rounds["draft"] + rounds["plain"]) << shares;
+}
+
+}  // namespace
+}  // namespace outrider

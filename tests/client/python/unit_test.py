@@ -480,7 +480,7 @@ class BenchTest(unittest.TestCase):
         with FakeVerifier(interrupt) as verifier, Client(verifier.address) as client:
             with self.assertRaises(KeyboardInterrupt):
                 client.bench(["a"], concurrency=1)
-            self.assertTrue(verifier.cancelled.wait(PATIENCE), "the generation runs on")
+            self.assertTrue(verifier.cancelled.wait(TIMEOUT), "the generation runs on")
 
     def test_refuses_what_is_no_load(self):
         with Client() as client:

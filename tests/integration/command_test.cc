@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -36,7 +37,7 @@ using testing::TestClient;
 using testing::VerifierProcess;
 
 bool Await(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

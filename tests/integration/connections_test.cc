@@ -14,6 +14,7 @@
 #include "tests/support/health_probe.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -92,7 +93,7 @@ TEST(Connections, ATimeWithoutFilesEndsNoListener) {
   std::vector<std::unique_ptr<HttpClient>> all;
   for (int i = 0; i < 100; ++i) all.push_back(std::make_unique<HttpClient>(verifier.port));
   // It has accepted all that it can, and the next accept has failed.
-  for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (const auto deadline = std::chrono::steady_clock::now() + testing::kTimeLimit;
        count() < open + 20 && std::chrono::steady_clock::now() < deadline;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

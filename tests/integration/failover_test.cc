@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -76,7 +77,7 @@ class Load {
 
 template <class Condition>
 bool Await(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
   while (!condition()) {
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -15,6 +15,7 @@
 #include "outrider/v1/drafting.grpc.pb.h"
 #include "tests/support/raw_drafter.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -200,7 +201,7 @@ TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
     load_message.mutable_load()->set_sessions(1);
     for (int i = 0; i < 20000; ++i) loads.Send(load_message);
     const int finished = load.finished();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
     while (load.finished() < finished + 8 && std::chrono::steady_clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }

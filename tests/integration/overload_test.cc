@@ -11,6 +11,7 @@
 
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
@@ -64,7 +65,7 @@ class LongRequest {
 };
 
 void AwaitSessions(TestClient& client, uint32_t running, uint32_t waiting) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
   while (std::chrono::steady_clock::now() < until) {
     const v1::GetStatusResponse status = client.Status();
     if (status.sessions_running() == running && status.sessions_waiting() == waiting) return;

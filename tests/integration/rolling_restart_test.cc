@@ -14,6 +14,7 @@
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/kubelet.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -76,7 +77,7 @@ class Load {
   }
 
  private:
-  static constexpr auto kLimit = std::chrono::seconds(60);
+  static constexpr auto kLimit = testing::kTimeLimit;
 
   void RunOne(int thread, int n) {
     v1::GenerateRequest request;
@@ -209,7 +210,7 @@ TEST_F(RollingRestart, OfTwoVerifiersFailsNoRequest) {
     // The drafter reconnects to it, and the client's requests reach it again.
     TestClient back(address);
     ASSERT_TRUE(back.AwaitDrafters(1)) << drafter->Log();
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
     while (back.Status().drafters(0).drafted_tokens() == 0 &&
            std::chrono::steady_clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -18,6 +18,7 @@
 #include "tests/support/certificates.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -115,7 +116,7 @@ TEST_F(Scaling, ThreeVerifiersAndUpToFiveDraftersShareTheWorkAsTheirNumberChange
   // machine has made late.
   const auto ask_all = [&](const std::function<bool()>& drafts_for_all) {
     std::vector<char> had_drafts(verifiers.size(), 0);
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
     do {
       std::vector<std::thread> threads;
       for (size_t i = 0; i < verifiers.size(); ++i) {

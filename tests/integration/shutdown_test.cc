@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -46,7 +47,7 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
                       "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"},
                      dir / "generate.log");
   // Some text has arrived.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
   while (generate->Log().empty() && generate->running() &&
          std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -21,6 +21,7 @@
 #include "tests/support/http_collector.h"
 #include "tests/support/metrics_reader.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -420,7 +421,7 @@ TEST(TraceEndpoint, GetsTheSpansOfBothServices) {
   const auto sent = [&] {
     return ReadMetrics(verifier.metrics_port)["outrider_trace_spans_sent_total"];
   };
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
   while (sent() == 0 && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

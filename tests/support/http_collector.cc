@@ -11,6 +11,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/support/time_limit.h"
+
 namespace outrider::testing {
 
 HttpCollector::HttpCollector(AnswerFn answer) : answer_(std::move(answer)) {
@@ -42,7 +44,7 @@ std::vector<HttpCollector::Request> HttpCollector::requests() {
 }
 
 bool HttpCollector::Await(size_t count) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto until = std::chrono::steady_clock::now() + kTimeLimit;
   MutexLock lock(mu_);
   while (requests_.size() < count) {
     if (lock.WaitUntil(arrived_, until) == std::cv_status::timeout) return false;

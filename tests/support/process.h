@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/time_limit.h"
+
 namespace outrider::testing {
 
 class Process {
@@ -21,15 +23,14 @@ class Process {
 
   void Signal(int signal) const;
   // The exit code, 128 + signal when killed by one, -1 when it is still running after `limit`.
-  int Wait(std::chrono::seconds limit = std::chrono::seconds(60));
+  int Wait(std::chrono::seconds limit = kTimeLimit);
   bool running();
   pid_t pid() const { return pid_; }
 
   std::string Log() const;
   // Waits for a line of the log that contains `text` and returns it; "" if the process exits or the
   // limit passes first.
-  std::string AwaitLine(const std::string& text,
-                        std::chrono::seconds limit = std::chrono::seconds(60));
+  std::string AwaitLine(const std::string& text, std::chrono::seconds limit = kTimeLimit);
 
  private:
   Process(pid_t pid, std::string log_path) : pid_(pid), log_path_(std::move(log_path)) {}

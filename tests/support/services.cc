@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tests/support/metrics_reader.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider::testing {
 namespace {
@@ -50,7 +51,7 @@ VerifierProcess::~VerifierProcess() {
 }
 
 void ExpectNoPageLeaked(int metrics_port) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + kTimeLimit;
   std::map<std::string, double> metrics;
   do {
     metrics = ReadMetrics(metrics_port);
@@ -128,7 +129,7 @@ grpc::Status CallByBytes(const std::string& address, const std::string& method,
   grpc::GenericStub stub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+  context.set_deadline(std::chrono::system_clock::now() + kTimeLimit);
   grpc::CompletionQueue queue;
   const grpc::Slice slice(request);
   const auto pending = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&slice, 1), &queue);
@@ -181,7 +182,7 @@ v1::GetStatusResponse TestClient::Status() {
 }
 
 bool TestClient::AwaitDrafters(int count) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + kTimeLimit;
   while (std::chrono::steady_clock::now() < until) {
     if (Status().drafters_size() == count) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

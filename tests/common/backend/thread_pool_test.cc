@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -73,7 +74,7 @@ TEST(ThreadPool, WorkersHelp) {
   const auto pool = MakePool(2);
   std::atomic<int> inside{0};
   // Each side waits until both have started, so only two concurrent threads finish.
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto deadline = std::chrono::steady_clock::now() + testing::kTimeLimit;
   pool->Run(2, 1, [&](int, int, int) {
     ++inside;
     while (inside < 2 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -52,7 +53,7 @@ class Taken {
     all_.emplace_back(descriptor);
     changed_.notify_all();
   }
-  bool Await(size_t count, Duration limit = std::chrono::seconds(60)) {
+  bool Await(size_t count, Duration limit = testing::kTimeLimit) {
     MutexLock lock(mu_);
     const Time until = std::chrono::steady_clock::now() + limit;
     while (all_.size() < count) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/drafter/propose/loop_fixture.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -34,7 +35,7 @@ class DraftGrammarTest : public LoopTest {
   // The next parts, once a grammar has been compiled on its thread.
   std::vector<DraftPart> NextParts() {
     std::vector<DraftPart> parts;
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto deadline = std::chrono::steady_clock::now() + testing::kTimeLimit;
     while (parts.empty() && std::chrono::steady_clock::now() < deadline) {
       StepToRest();
       parts = link_->TakeDrafts();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "tests/drafter/propose/loop_fixture.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -292,7 +293,7 @@ TEST_F(DraftLoopTest, RunsOnItsThreadUntilStopped) {
   std::thread owner([this] { loop_->Run(); });
   const SessionOpening session = Opening(1, 4);
   Push(session);
-  const Time deadline = clock_.Now() + std::chrono::seconds(60);
+  const Time deadline = clock_.Now() + testing::kTimeLimit;
   for (uint32_t round = 1; round <= 100; ++round) {
     const std::vector<DraftPart> drafts = link_->WaitForDrafts(deadline);
     ASSERT_THAT(drafts, SizeIs(1));

@@ -12,6 +12,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/held_workers.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -20,7 +21,7 @@ using testing::FakeClock;
 using ::testing::HasSubstr;
 using testing::HeldWorkers;
 
-constexpr Duration kPlenty = std::chrono::seconds(60);
+constexpr Duration kPlenty = testing::kTimeLimit;
 
 // The outcome of one piece of work.
 struct Fate {

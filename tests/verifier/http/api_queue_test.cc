@@ -14,6 +14,7 @@
 #include "tests/support/held_workers.h"
 #include "tests/support/http_client.h"
 #include "tests/support/plain_chat.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/http/api.h"
 
@@ -50,7 +51,7 @@ class PuppetExchange final : public HttpExchange {
     std::function<void()> task;
     {
       MutexLock lock(mu_);
-      const Time until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+      const Time until = std::chrono::steady_clock::now() + testing::kTimeLimit;
       while (tasks_.empty()) {
         if (lock.WaitUntil(posted_, until) == std::cv_status::timeout) return false;
       }
@@ -90,7 +91,7 @@ class ApiQueueTest : public ::testing::Test {
  protected:
   ~ApiQueueTest() override {
     held_.Release();
-    EXPECT_TRUE(held_.workers().Stop(std::chrono::seconds(60)));
+    EXPECT_TRUE(held_.workers().Stop(testing::kTimeLimit));
     thread_.Stop();
     for (const auto& exchange : exchanges_) exchange->Forget();
   }
@@ -245,13 +246,13 @@ TEST_F(ApiQueueTest, EchoesOfAStreamWaitForTheirClient) {
     EXPECT_TRUE(texts[i].starts_with(std::string(200, 'a'))) << texts[i];
     EXPECT_EQ(tokens[i], 201u);
   }
-  server.Shutdown(std::chrono::seconds(60));
+  server.Shutdown(testing::kTimeLimit);
 }
 
 TEST_F(ApiQueueTest, StoppingAnswers503) {
   const auto waiting = Post("/v1/completions", kCompletion);
   held_.Release();
-  EXPECT_TRUE(held_.workers().Stop(std::chrono::seconds(60)));
+  EXPECT_TRUE(held_.workers().Stop(testing::kTimeLimit));
   ASSERT_TRUE(waiting->RunUntilReply());
   const auto late = Post("/v1/completions", kCompletion);
   ASSERT_EQ(late->replies.size(), 1u);

@@ -14,6 +14,7 @@
 #include "common/base/mutex.h"
 #include "tests/support/allocation_watch.h"
 #include "tests/support/http_client.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -85,14 +86,14 @@ class HttpServerTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   static void AwaitBodyBytes(const HttpServer& server, size_t bytes) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
     while (server.body_bytes() != bytes && std::chrono::steady_clock::now() < until) {
       std::this_thread::yield();
     }
     EXPECT_EQ(server.body_bytes(), bytes);
   }
   static bool Came(std::future<void> event) {
-    return event.wait_for(std::chrono::seconds(60)) == std::future_status::ready;
+    return event.wait_for(testing::kTimeLimit) == std::future_status::ready;
   }
 
   Handler handler_;
@@ -329,7 +330,7 @@ TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {
   ASSERT_TRUE(idle.Receive().has_value());
   busy.Send("POST", "/hold", "x");
   const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
-  std::thread stopper([&] { server_.Shutdown(std::chrono::seconds(60)); });
+  std::thread stopper([&] { server_.Shutdown(testing::kTimeLimit); });
   EXPECT_TRUE(idle.AwaitEnd());
   exchange->Post([exchange] { exchange->Reply({.body = "late"}); });
   EXPECT_EQ(busy.Receive().value().body, "late");

@@ -19,6 +19,7 @@
 #include "tests/support/fake_model.h"
 #include "tests/support/held_workers.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 #include "tests/support/tiny_tokenizer.h"
 
 namespace outrider {
@@ -47,7 +48,7 @@ class GenerationServiceTest : public ::testing::Test {
   }
   ~GenerationServiceTest() override {
     held_.Release();
-    (void)held_.workers().Stop(std::chrono::seconds(60));
+    (void)held_.workers().Stop(testing::kTimeLimit);
     server_->Shutdown(Duration::zero());
   }
 
@@ -86,7 +87,7 @@ class GenerationServiceTest : public ::testing::Test {
   // Returns false if the count is not reached within 30 s. Then releases the workers, so that every
   // call ends.
   bool AwaitWaiting(int count) {
-    const Time until = clock_.Now() + std::chrono::seconds(30);
+    const Time until = clock_.Now() + testing::kTimeLimit;
     while (metrics_.tokenizer_requests_waiting.value() != count) {
       if (clock_.Now() > until) {
         held_.Release();
@@ -274,7 +275,7 @@ TEST_F(GenerationServiceTest, AMessageIsGoneOnceItsTokensAreMade) {
   ASSERT_TRUE(AwaitWaiting(1));
   EXPECT_GE(watch.held(), kUnknownBytes) << "the message waits";
   held_.Release();
-  const Time until = clock_.Now() + std::chrono::seconds(30);
+  const Time until = clock_.Now() + testing::kTimeLimit;
   while (watch.held() > kUnknownBytes / 2 && clock_.Now() < until) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Holds the names of tests to six words.
+
+A word of a C++ test's name begins with a capital letter; words of a Python test's name are divided
+by underscores.
+
+  style_test.py SOURCE_DIR BINARY_DIR
+"""
+
+import pathlib
+import re
+import sys
+
+MOST_WORDS = 6
+CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", re.MULTILINE)
+PYTHON_TEST = re.compile(r"^\s*(?:async )?def test_(\w+)\(", re.MULTILINE)
+WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z][a-z0-9]*|[a-z0-9]+")
+
+
+def test_names(root):
+    """The place, the name and the words of every test."""
+    for path in sorted((root / "tests").rglob("*")):
+        if path.suffix in (".cc", ".h"):
+            for suite, name in CPP_TEST.findall(path.read_text(encoding="utf-8")):
+                yield path, f"{suite}.{name}", WORD.findall(name)
+        elif path.suffix == ".py":
+            for name in PYTHON_TEST.findall(path.read_text(encoding="utf-8")):
+                yield path, f"test_{name}", name.split("_")
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    names = list(test_names(root))
+    assert len(names) > 2000, f"only {len(names)} tests were found"
+    long = [(path, name) for path, name, words in names if len(words) > MOST_WORDS]
+    for path, name in long:
+        print(f"{path.relative_to(root)}: {name} has more than {MOST_WORDS} words; say what is "
+              "specific about the case")
+    return 1 if long else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

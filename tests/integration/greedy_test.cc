@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/support/checkpoint_maker.h"
-#include "tests/support/gguf_writer.h"
+#include "tests/support/gguf_conversion.h"
 #include "tests/support/services.h"
 
 namespace outrider {

@@ -1,15 +1,11 @@
-// Writes GGUF files for tests: hand-made ones, and test checkpoints converted as by llama.cpp.
-// Shares no code with common/gguf and common/model.
+// Writes GGUF files for tests, pair by pair. Shares no code with common/gguf and common/model.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <map>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "common/base/status.h"
+#include "tests/support/ggml_types.h"
 
 namespace outrider {
 
@@ -44,34 +40,7 @@ class GgufWriter {
   std::vector<StoredTensor> tensors_;
 };
 
-// A number's bytes in little-endian order.
-template <class T>
-std::string LittleEndian(T value) {
-  return {reinterpret_cast<const char*>(&value), sizeof value};
-}
 // The length, then the text.
 std::string GgufString(const std::string& text);
-
-// The number of "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K" or "Q6_K", and the encoded values.
-// REQUIRES: whole blocks.
-uint32_t GgmlTypeNumber(const std::string& type);
-std::string GgmlEncode(const std::string& type, std::span<const float> values);
-// Decodes such bytes.
-std::vector<float> GgmlDecode(const std::string& type, const std::string& bytes);
-
-struct GgufOptions {
-  std::string type = "F32";  // for matrices
-  // For the matrices v, down and token_embd, as in llama.cpp's mixed types; "": as `type`.
-  std::string finer_type;
-  std::string pre = "gpt-2";  // tokenizer.ggml.pre
-  bool tokenizer = false;     // writes tokenizer.json's, which must be byte-level
-};
-
-// Writes `to` from the directory's config.json, model.safetensors and tokenizer.json, as the
-// conversion does: reordered rows of q and k, Gemma's norms with their 1 added, a layer's experts
-// as one tensor, RoPE factors as tensors. The directory's weights are replaced by the file's values
-// in F32, for a reference model to read.
-Status WriteGguf(const std::filesystem::path& directory, const std::filesystem::path& to,
-                 const GgufOptions& options);
 
 }  // namespace outrider

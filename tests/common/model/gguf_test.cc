@@ -18,6 +18,8 @@
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
 #include "tests/common/model/model_testing.h"
+#include "tests/support/ggml_types.h"
+#include "tests/support/gguf_conversion.h"
 #include "tests/support/gguf_writer.h"
 
 namespace outrider {

@@ -11,7 +11,7 @@
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
 #include "tests/common/model/model_testing.h"
-#include "tests/support/gguf_writer.h"
+#include "tests/support/gguf_conversion.h"
 #include "tests/support/reference_model.h"
 
 namespace outrider {

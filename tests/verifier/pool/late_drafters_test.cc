@@ -1,0 +1,337 @@
+// What late drafts do to their session and to their drafter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/verifier/pool/pool_fixture.h"
+
+namespace outrider {
+namespace {
+
+// Rounds of a session that its drafter answers in time, or not.
+class LateDrafts : public Pool {
+ protected:
+  void Plan(uint64_t session) {
+    const uint32_t round = ++rounds_[session];
+    pool_.Decide({.session = session,
+                  .round = round,
+                  .next = next_,
+                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    clock_.Advance(kTick);
+  }
+  // A part with `more` is not the last one.
+  void Answer(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
+    const DraftChunk chunk{
+        .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = more};
+    const uint32_t round = rounds_[session] + 1 - rounds_ago;
+    pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
+  }
+  // Whether the session is reassigned, now that its draft is late.
+  bool MovesLate(uint64_t session) {
+    pool_.MarkLate(session);
+    return pool_.ReassignSession(session);
+  }
+  bool Suspended() { return pool_.Snapshot()[0].silent; }
+  // Opens a session that has had drafts.
+  void Settle(uint64_t drafter, uint64_t session) {
+    Open(session);
+    rounds_[session] = 0;
+    ASSERT_EQ(pool_.DrafterName(session), drafter == 1 ? "a" : "b");
+    Answer(drafter, session);
+    for (int i = 0; i < 3; ++i) {
+      Plan(session);
+      Answer(drafter, session);
+    }
+  }
+
+  std::map<uint64_t, uint32_t> rounds_;
+  std::vector<TokenId> next_ = {5};
+};
+
+TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
+  const auto a = JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  JoinShown(2, Hello("b"));
+  Plan(1);
+  EXPECT_TRUE(MovesLate(1));
+  EXPECT_EQ(a->closed, std::vector<uint64_t>{1});
+  EXPECT_EQ(pool_.DrafterName(1), "");
+  Open(1);
+  EXPECT_EQ(pool_.DrafterName(1), "b");
+  // No session goes there until it is time to try it.
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "b");
+  pool_.OnLoad(1, {.sessions = 0});
+  EXPECT_FALSE(Open(3)) << "what it says of itself is no draft";
+}
+
+TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
+  const auto a = JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  Settle(1, 2);
+  Join(2, Hello("b"));
+  Plan(2);
+  Plan(1);
+  Answer(1, 2);
+  EXPECT_FALSE(MovesLate(1));
+  Plan(1);
+  pool_.OnLoad(1, {.sessions = 2});
+  EXPECT_TRUE(MovesLate(1)) << "a new drafter is likely to do better";
+}
+
+TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
+  const auto a = JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  EXPECT_FALSE(MovesLate(1));
+  EXPECT_EQ(pool_.DrafterName(1), "a");
+  EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  EXPECT_TRUE(consumer_.back.empty());
+  Answer(1, 1);
+  EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "a");
+}
+
+TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
+  const auto a = JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Suspended()) << i;
+    Plan(1);
+    Answer(1, 1, /*more=*/true);
+    EXPECT_FALSE(MovesLate(1)) << "there is no other";
+  }
+  EXPECT_TRUE(Suspended());
+  EXPECT_FALSE(Open(2));
+  Plan(1);
+  Answer(1, 1, /*more=*/true);
+  EXPECT_TRUE(consumer_.back.empty()) << "a part is no draft";
+  JoinShown(2, Hello("b"));
+  EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
+}
+
+TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
+  Join(1, Hello("a"));
+  Open(1);
+  const DraftTimeout timeout = pool_.SetTimeout(1, kLongTime);
+  EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
+  EXPECT_TRUE(timeout.trial);
+  EXPECT_FALSE(Open(2)) << "one request tries it";
+  EXPECT_FALSE(pool_.Snapshot()[0].silent);
+  clock_.Advance(kTick);
+  Answer(1, 1, /*more=*/true);
+  pool_.MarkLate(1);
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is no draft";
+  Answer(1, 1);
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  EXPECT_TRUE(Open(2));
+}
+
+// Whether each of them is new, or one of them reconnects again and again.
+TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
+  int waits = 0;
+  for (uint64_t id = 1; id <= 100; ++id) {
+    Join(id, Hello("new"));
+    ASSERT_TRUE(Open(id));
+    if (pool_.SetTimeout(id, kLongTime).usual > Duration::zero()) ++waits;
+    clock_.Advance(std::chrono::milliseconds(200));
+    pool_.Leave(id);
+  }
+  EXPECT_EQ(waits, 2) << "in 20 s";
+}
+
+TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
+  const Duration before = pool_.SetTimeout(1, kLongTime).usual;
+  Plan(1);
+  Answer(1, 1, /*more=*/true);
+  clock_.Advance(std::chrono::milliseconds(190));
+  pool_.MarkLate(1);
+  const double bound = pool_.Snapshot()[0].round_trip_ms;
+  EXPECT_NEAR(bound, 10 + 190. / 8, 0.1) << "of which it has taken 200 so far";
+  Plan(1);
+  clock_.Advance(std::chrono::milliseconds(390));
+  Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
+  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual,
+            std::max(before, Duration(std::chrono::milliseconds(600))));
+}
+
+TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
+  JoinShown(1, Hello("a"));
+  Open(1);  // processes a prompt
+  Join(2, Hello("b"));
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_FALSE(MovesLate(1));
+  EXPECT_TRUE(Open(2));
+}
+
+TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  JoinShown(2, Hello("b"));
+  Settle(2, 2);
+  Plan(1);
+  EXPECT_TRUE(MovesLate(1));
+  Open(1);
+  EXPECT_EQ(pool_.DrafterName(1), "b");
+  pool_.Close(1);
+  clock_.Advance(std::chrono::seconds(1));
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a");
+  EXPECT_TRUE(pool_.SetTimeout(3, kLongTime).trial);
+  EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
+  Open(4);
+  EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
+  rounds_[3] = 0;
+  Answer(1, 3);
+  pool_.Close(4);
+  Open(5);
+  EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
+}
+
+// A long text takes longer to process than a draft is worth waiting for.
+TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  pool_.MarkLate(1);
+  pool_.Close(1);
+  clock_.Advance(std::chrono::seconds(1));
+  tokens_.assign(40, 1);
+  ASSERT_TRUE(Open(3));
+  rounds_[3] = 0;
+  clock_.Advance(std::chrono::seconds(2));
+  Answer(1, 3);
+  EXPECT_TRUE(Suspended());
+  const std::optional<DraftTiming> timing = pool_.Timing(3, 0);
+  ASSERT_TRUE(timing.has_value()) << "the controller may ask once more";
+  EXPECT_TRUE(timing->trial);
+  Plan(3);
+  Answer(1, 3);
+  EXPECT_FALSE(Suspended());
+}
+
+TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  clock_.Advance(std::chrono::seconds(5));
+  pool_.MarkLate(1);
+  Plan(1);
+  const auto answer = [this](uint32_t rounds_ago, double seconds) {
+    pool_.OnDrafts(1,
+                   {{.session = 1,
+                     .round = rounds_[1] + 1 - rounds_ago,
+                     .chunk = {.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}},
+                     .seconds = seconds}},
+                   0);
+  };
+  answer(1, 5);
+  ASSERT_TRUE(Suspended());
+  answer(0, 0.004);
+  ASSERT_FALSE(Suspended());
+  const DraftTiming timing = *pool_.Timing(1, 0);
+  EXPECT_NEAR(timing.network, 0.006, 1e-3);
+  EXPECT_NEAR(timing.depth, 0.004, 1e-3);
+}
+
+// It refuses shortly before the deadline, every time.
+TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  const auto refuse = [this](Duration after) {
+    Open(2);
+    clock_.Advance(after);
+    pool_.OnDrafts(1, {{.session = 2, .round = 1}}, 0);
+  };
+  for (int i = 0; i < 10; ++i) refuse(kTick);
+  EXPECT_FALSE(Suspended()) << "who is full may say so";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(Suspended()) << i;
+    refuse(std::chrono::milliseconds(240));
+  }
+  EXPECT_TRUE(Suspended());
+}
+
+TEST_F(LateDrafts, NoSessionMovesToADrafterThatCannotHoldIt) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  DrafterHello small = Hello("small");
+  small.max_context = 6;
+  JoinShown(2, small);
+  Plan(1);
+  EXPECT_FALSE(MovesLate(1)) << "it has 8 tokens and a plan of 4";
+}
+
+TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  DrafterHello b = Hello("b");
+  b.max_context = 1024;
+  JoinShown(2, b);
+  Plan(1);
+  EXPECT_TRUE(MovesLate(1));
+  clock_.Advance(std::chrono::seconds(1));
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a");
+  rounds_[3] = 0;
+  for (int i = 0; i < 99; ++i) {
+    Plan(3);
+    EXPECT_FALSE(pool_.ReassignSession(3)) << i;
+  }
+  Plan(3);
+  EXPECT_TRUE(pool_.ReassignSession(3));
+}
+
+TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
+  JoinShown(1, Hello("a"));
+  Settle(1, 1);
+  Join(2, Hello("mute"));
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "mute") << "a new one is tried";
+  Open(3);
+  EXPECT_EQ(pool_.DrafterName(3), "a") << "but not with all";
+  rounds_[2] = 0;
+  Plan(2);
+  EXPECT_FALSE(pool_.ReassignSession(2)) << "it may be reading a prompt";
+  clock_.Advance(std::chrono::seconds(1));
+  pool_.Close(3);
+  EXPECT_TRUE(pool_.ReassignSession(2));
+  Open(2);
+  EXPECT_EQ(pool_.DrafterName(2), "a");
+}
+
+TEST_F(LateDrafts, ASuspendedDrafterIsTriedWithOneSessionLaterAndLater) {
+  Join(1, Hello("a"));
+  Settle(1, 1);
+  Plan(1);
+  pool_.MarkLate(1);
+  pool_.Close(1);
+  int tries = 0;
+  uint64_t session = 10;
+  for (int i = 0; i < 1000; ++i) {  // 10 s
+    clock_.Advance(kTick);
+    if (!Open(++session)) continue;
+    ++tries;
+    EXPECT_FALSE(Open(1000 + session)) << "one at a time";
+    clock_.Advance(kTick);
+    EXPECT_FALSE(MovesLate(session)) << "there is no other";
+    pool_.Close(session);
+  }
+  EXPECT_GE(tries, 3);
+  EXPECT_LE(tries, 6);
+}
+
+}  // namespace
+}  // namespace outrider

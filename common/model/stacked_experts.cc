@@ -2,21 +2,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <span>
 
 #include "common/base/mapped_file.h"
+#include "common/math/fp4.h"
 
 namespace outrider {
 namespace {
-
-constexpr int64_t kMxGroup = 32;     // inputs that share a scale
-constexpr uint8_t kNanScale = 0xff;  // in E8M0; other bytes b are 2^(b - 127)
-
-// Twice the values of the E2M1 codes: a sign and 0, 0.5, 1, 1.5, 2, 3, 4 or 6.
-constexpr std::array<int8_t, 16> kTwiceFp4 = {0, 1,  2,  3,  4,  6,  8,  12,
-                                              0, -1, -2, -3, -4, -6, -8, -12};
 
 std::string ShowShape(std::span<const int64_t> shape) {
   std::string text;
@@ -55,12 +48,12 @@ Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const 
     }
     const int64_t groups = shape.columns / kMxGroup;
     OUTRIDER_ASSIGN(found.blocks_, FindBytes(checkpoint, name + "_blocks",
-                                             {shape.experts, shape.rows, groups, kMxGroup / 2}));
+                                             {shape.experts, shape.rows, groups, kMxGroupBytes}));
     OUTRIDER_ASSIGN(found.scales_,
                     FindBytes(checkpoint, name + "_scales", {shape.experts, shape.rows, groups}));
     const uint8_t* const begin = BytesOf(*found.scales_);
     const uint8_t* const end = begin + found.scales_->bytes.size();
-    const uint8_t* const nan = std::find(begin, end, kNanScale);
+    const uint8_t* const nan = std::find(begin, end, kNanExponent);
     if (nan == end) return found;
     const int64_t at = nan - begin;
     const std::array<int64_t, 3> place = {at / groups / shape.rows, at / groups % shape.rows,
@@ -96,7 +89,7 @@ std::vector<float> StackedExperts::Floats(int expert) const {
 }
 
 QuantizedMatrix StackedExperts::Codes(int expert) const {
-  QuantizedMatrix out = {.type = CodeType::kInt8,
+  QuantizedMatrix out = {.type = CodeType::kFp4E2M1,
                          .rows = shape_.rows,
                          .columns = shape_.columns,
                          .group_size = kMxGroup};
@@ -108,12 +101,12 @@ QuantizedMatrix StackedExperts::Codes(int expert) const {
     const auto from = static_cast<size_t>(expert * shape_.rows + StackedRow(shape_, row));
     const uint8_t* const pairs = BytesOf(*blocks_) + from * columns / 2;
     for (size_t i = 0; i < columns / 2; ++i) {
-      out.codes.push_back(static_cast<uint8_t>(kTwiceFp4[pairs[i] & 15]));
-      out.codes.push_back(static_cast<uint8_t>(kTwiceFp4[pairs[i] >> 4]));
+      out.codes.push_back(pairs[i] & 15);
+      out.codes.push_back(pairs[i] >> 4);
     }
     const uint8_t* const exponents = BytesOf(*scales_) + from * groups;
     for (size_t group = 0; group < groups; ++group) {
-      out.scales.push_back(std::ldexp(1.f, exponents[group] - 128));  // the codes are doubled
+      out.scales.push_back(ExponentToFloat(exponents[group]));
     }
   }
   return out;

@@ -37,8 +37,7 @@ class StackedExperts {
   // REQUIRES: has_codes() is false.
   const TensorView& view() const { return view_; }
   std::vector<float> Floats(int expert) const;  // [rows, columns]
-  // An expert's codes as 8-bit integers: the value of an MXFP4 code is a multiple of a half, at
-  // most 6.
+  // An expert's codes, kFp4E2M1.
   QuantizedMatrix Codes(int expert) const;
   // Of the tensors.
   int64_t bytes() const;

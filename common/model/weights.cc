@@ -31,6 +31,7 @@ const char* WeightTypeName(WeightType type) {
     case WeightType::kW8A8: return "w8a8";
     case WeightType::kW4A16: return "w4a16";
     case WeightType::kFp8: return "fp8";
+    case WeightType::kMxfp4: return "mxfp4";
   }
   return "unknown";
 }
@@ -44,7 +45,8 @@ float LimitOf(WeightType type) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
-    case WeightType::kFp8: break;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: break;
   }
   return std::numeric_limits<float>::infinity();
 }
@@ -58,7 +60,8 @@ const char* WiderThan(WeightType type) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
-    case WeightType::kFp8: break;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: break;
   }
   return "f32";
 }
@@ -71,7 +74,8 @@ bool Rounds(Dtype stored, WeightType kept) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
-    case WeightType::kFp8: return true;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: return true;
   }
   return true;
 }
@@ -85,6 +89,7 @@ WeightType KeptAs(const QuantizedMatrix& matrix, WeightType asked, bool rounds_a
   switch (matrix.type) {
     case CodeType::kInt4: return WeightType::kW4A16;
     case CodeType::kFp8E4M3: return WeightType::kFp8;
+    case CodeType::kFp4E2M1: return WeightType::kMxfp4;
     case CodeType::kInt8: break;
   }
   const bool is_plain = matrix.groups() == 1 && matrix.offsets.empty();

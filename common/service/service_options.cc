@@ -47,7 +47,8 @@ KvType KvTypeOf(const ServiceOptions& options) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
-    case WeightType::kFp8: break;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: break;
   }
   return KvType::kBf16;
 }

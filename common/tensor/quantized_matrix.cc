@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/math/fp4.h"
 #include "common/math/fp8.h"
 
 namespace outrider {
@@ -22,6 +23,7 @@ const char* CodeTypeName(CodeType type) {
     case CodeType::kInt4: return "int4";
     case CodeType::kInt8: return "int8";
     case CodeType::kFp8E4M3: return "fp8";
+    case CodeType::kFp4E2M1: return "mxfp4";
   }
   return "unknown";
 }
@@ -31,6 +33,7 @@ float CodeValue(CodeType type, uint8_t code) {
     case CodeType::kInt4: return static_cast<float>(code);
     case CodeType::kInt8: return static_cast<float>(static_cast<int8_t>(code));
     case CodeType::kFp8E4M3: return Fp8ToFloat(code);
+    case CodeType::kFp4E2M1: return Fp4ToFloat(code);
   }
   return 0;
 }

@@ -14,6 +14,7 @@ enum class CodeType {
   kInt4,     // 0 to 15
   kInt8,     // -128 to 127
   kFp8E4M3,  // OCP 8-bit floats: sign, 4 bits of exponent, 3 of mantissa; no infinities, two NaNs
+  kFp4E2M1,  // 4-bit floats (math/fp4.h), 0 to 15; their scales are powers of two
 };
 
 const char* CodeTypeName(CodeType type);

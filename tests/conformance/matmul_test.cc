@@ -29,6 +29,7 @@ const char* Name(WeightType type) {
     case WeightType::kW8A8: return "w8a8";
     case WeightType::kW4A16: return "w4a16";
     case WeightType::kFp8: return "fp8";
+    case WeightType::kMxfp4: return "mxfp4";
   }
   return "";
 }
@@ -216,6 +217,8 @@ const CodesCase kCodesCases[] = {
     {CodeType::kInt4, 96, 300, 32, true}, {CodeType::kInt4, 33, 129, 64, true, true},
     {CodeType::kInt4, 40, 71, 8},         {CodeType::kFp8E4M3, 35, 66, 66},
     {CodeType::kFp8E4M3, 33, 1, 1},       {CodeType::kFp8E4M3, 130, 300, 128},
+    {CodeType::kFp4E2M1, 35, 66, 66},     {CodeType::kFp4E2M1, 33, 1, 1},
+    {CodeType::kFp4E2M1, 130, 301, 32},   {CodeType::kFp4E2M1, 70, 128, 32, false, true},
 };
 
 QuantizedMatrix RandomCodes(const CodesCase& c, std::mt19937& random) {
@@ -223,12 +226,15 @@ QuantizedMatrix RandomCodes(const CodesCase& c, std::mt19937& random) {
       .type = c.type, .rows = c.out, .columns = c.in, .group_size = c.group_size};
   for (int i = 0; i < c.out * c.in; ++i) {
     auto code = static_cast<uint8_t>(random());
-    if (c.type == CodeType::kInt4) code &= 15;
+    if (c.type == CodeType::kInt4 || c.type == CodeType::kFp4E2M1) code &= 15;
     if (IsNanCode(c.type, code)) code = 1;  // the smallest subnormal
     matrix.codes.push_back(code);
   }
   for (int64_t i = 0; i < c.out * matrix.groups(); ++i) {
-    matrix.scales.push_back(0.001f * static_cast<float>(1 + random() % 9));
+    const auto step = static_cast<int>(random() % 9);
+    const float power = std::ldexp(1.f, step - 12);
+    matrix.scales.push_back(c.type == CodeType::kFp4E2M1 ? power
+                                                         : 0.001f * static_cast<float>(1 + step));
     if (c.has_offsets) {
       matrix.offsets.push_back(0.01f * static_cast<float>(static_cast<int>(random() % 9) - 4));
     }
@@ -246,6 +252,7 @@ WeightType TypeOf(CodeType type) {
     case CodeType::kInt4: return WeightType::kW4A16;
     case CodeType::kInt8: return WeightType::kW8A16;
     case CodeType::kFp8E4M3: return WeightType::kFp8;
+    case CodeType::kFp4E2M1: return WeightType::kMxfp4;
   }
   return WeightType::kF32;
 }
@@ -286,6 +293,41 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
     EXPECT_EQ(Download(one, c.out),
               std::vector<float>(got.begin() + c.out, got.begin() + 2 * c.out));
   }
+}
+
+// A code of 4 bits is worth half of an integer, and scales are powers of two: the arithmetic is
+// that of integers.
+TEST_P(MatMulTest, Mxfp4HasTheBitsOfIntegers) {
+  std::mt19937 random(8);
+  constexpr int kRows = 11;
+  for (const CodesCase& c : kCodesCases) {
+    if (c.type != CodeType::kFp4E2M1) continue;
+    SCOPED_TRACE(::testing::PrintToString(c));
+    const QuantizedMatrix matrix = RandomCodes(c, random);
+    QuantizedMatrix doubled = matrix;
+    doubled.type = CodeType::kInt8;
+    for (uint8_t& code : doubled.codes) {
+      code = static_cast<uint8_t>(static_cast<int8_t>(2 * CodeValue(CodeType::kFp4E2M1, code)));
+    }
+    for (float& scale : doubled.scales) scale /= 2;
+    const float* const x = Upload(RandomValues(kRows * c.in, random));
+    const auto product = [&](const QuantizedMatrix& weight, WeightType type) {
+      const auto packed = backend_->Pack(weight, type, WeightType::kBf16).value();
+      float* y = Poisoned(kRows * c.out);
+      backend_->MatMul(*packed, x, kRows, nullptr, false, y);
+      return Download(y, kRows * c.out);
+    };
+    EXPECT_EQ(product(matrix, WeightType::kMxfp4), product(doubled, WeightType::kW8A16));
+  }
+}
+
+// 4.25 bits each: a byte for two codes, and one for the scale of 32.
+TEST_P(MatMulTest, Mxfp4TakesWhatItsFileTakes) {
+  std::mt19937 random(9);
+  const QuantizedMatrix matrix = RandomCodes({CodeType::kFp4E2M1, 64, 256, 32}, random);
+  const auto packed = backend_->Pack(matrix, WeightType::kMxfp4, WeightType::kBf16);
+  ASSERT_TRUE(packed.ok()) << packed.status().ToString();
+  EXPECT_EQ((*packed)->bytes(), 64u * 256 * 17 / 32);
 }
 
 // With 8-bit activations the integers are the same, so the only error is half a step of the

@@ -147,6 +147,7 @@ class CpuBackend final : public Backend {
       case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
       case WeightType::kW4A16: kernel = kernels_.matmul_w4a16; break;
       case WeightType::kFp8: kernel = kernels_.matmul_fp8; break;
+      case WeightType::kMxfp4: kernel = kernels_.matmul_mxfp4; break;
       case WeightType::kW8A8:
         kernel = kernels_.matmul_w8a8;
         RoundToInt8(product);

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/widen_fp4-inl.h"
 #include "common/backend/cpu/widen_fp8-inl.h"
 #include "hwy/highway.h"
 
@@ -34,14 +35,17 @@ constexpr int kGroupsPerPanel = kPanelOutputs / kGroupOutputs;
 // AVX-512 has 32 registers, the others 16. They must hold rows x groups x 2 accumulators, the
 // weights of one step and one x.
 constexpr int kMaxRows = kLanes == 16 ? 8 : 4;
+constexpr bool Is4Bits(WeightType type) {
+  return type == WeightType::kW4A16 || type == WeightType::kMxfp4;
+}
 constexpr int GroupsFor(WeightType type, int rows) {
   // The words of 4-bit codes stay in registers for eight steps.
-  if (type == WeightType::kW4A16) return rows == 1 ? 2 : 1;
+  if (Is4Bits(type)) return rows == 1 ? 2 : 1;
   return kLanes == 16 ? (rows <= 2 ? 4 : rows <= 4 ? 2 : 1) : (rows == 1 ? 4 : rows == 2 ? 2 : 1);
 }
 
 constexpr bool HasScales(WeightType type) {
-  return type == WeightType::kW8A16 || type == WeightType::kFp8 || type == WeightType::kW4A16;
+  return type == WeightType::kW8A16 || type == WeightType::kFp8 || Is4Bits(type);
 }
 
 // From this many rows on arithmetic is the bound: the product advances too slowly for the hardware
@@ -124,6 +128,15 @@ struct Block {
     }
   }
 
+  template <WeightType kType>
+  HWY_INLINE void Step4Bits(size_t word, int steps) {
+    if constexpr (kType == WeightType::kMxfp4) {
+      StepFp4(word, steps);
+    } else {
+      StepInt4(word, steps);
+    }
+  }
+
   // The first `steps` inputs of word `word`, which starts at input 8 * word.
   HWY_INLINE void StepInt4(size_t word, int steps) {
     const DF df;
@@ -147,6 +160,45 @@ struct Block {
         for (int v = 0; v < 2; ++v) {
           w[g][v] = hn::ConvertTo(df, hn::BitCast(di, hn::And(codes[g][v], low)));
           codes[g][v] = hn::ShiftRight<4>(codes[g][v]);
+        }
+      }
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const VF x_k = hn::Set(df, x[r * in + 8 * word + i]);
+        HWY_UNROLL(4)
+        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+      }
+    }
+  }
+
+  // The same for 4-bit floats. Their doubled values are bytes: the first ones of a word's pairs in
+  // one vector and the second ones in another, the first pair in front.
+  HWY_INLINE void StepFp4(size_t word, int steps) {
+    const DF df;
+    const DU du;
+    const hn::RebindToSigned<DF> di;
+    hn::Vec<DU> of_pairs[kGroups][2][2];
+    HWY_UNROLL(4)
+    for (int g = 0; g < kGroups; ++g) {
+      const auto* p = reinterpret_cast<const uint32_t*>(stream[g]) + word * kPanelOutputs;
+      Prefetch(p);
+      HWY_UNROLL(2)
+      for (int v = 0; v < 2; ++v) {
+        const auto codes = hn::Load(du, p + v * kLanes);
+        of_pairs[g][v][0] = TwiceLowFp4(du, codes);
+        of_pairs[g][v][1] = TwiceLowFp4(du, hn::ShiftRight<4>(codes));
+      }
+    }
+    HWY_UNROLL(8)
+    for (int i = 0; i < steps; ++i) {
+      VF w[kGroups][2];
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) {
+        HWY_UNROLL(2)
+        for (int v = 0; v < 2; ++v) {
+          auto& bytes = of_pairs[g][v][i % 2];
+          w[g][v] = hn::ConvertTo(df, hn::ShiftRight<24>(hn::BitCast(di, bytes)));
+          bytes = hn::ShiftLeft<8>(bytes);
         }
       }
       HWY_UNROLL(8)
@@ -242,10 +294,10 @@ HWY_INLINE const char* GroupStream(const PanelMatrix& w, int group) {
 // Adds the products of inputs [begin, end); `begin` is at the start of a word.
 template <WeightType kType, int kRows, int kGroups>
 HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
-  if constexpr (kType == WeightType::kW4A16) {
+  if constexpr (Is4Bits(kType)) {
     size_t word = begin / 8;
-    for (; 8 * (word + 1) <= end; ++word) block.StepInt4(word, 8);
-    if (8 * word < end) block.StepInt4(word, static_cast<int>(end - 8 * word));
+    for (; 8 * (word + 1) <= end; ++word) block.template Step4Bits<kType>(word, 8);
+    if (8 * word < end) block.template Step4Bits<kType>(word, static_cast<int>(end - 8 * word));
   } else if constexpr (kType == WeightType::kBf16) {
     size_t pair = begin / 2;
     for (; 2 * (pair + 1) <= end; ++pair) block.template StepBf16<true>(pair);
@@ -254,6 +306,19 @@ HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
     for (size_t k = begin; k < end; ++k) block.StepF32(k);
   } else {
     for (size_t k = begin; k < end; ++k) block.template StepBytes<kType>(k);
+  }
+}
+
+// The scales of one vector of outputs, from `lane` on, in one group of inputs.
+template <WeightType kType>
+HWY_INLINE VF ScalesOf(const PanelMatrix& w, int panel, int group, int lane) {
+  const DF df;
+  if constexpr (kType == WeightType::kMxfp4) {
+    const hn::Rebind<uint8_t, DF> d8;
+    const auto exponents = hn::Load(d8, w.exponents(panel, group) + lane);
+    return hn::BitCast(df, hn::ShiftLeft<23>(hn::PromoteTo(DU(), exponents)));
+  } else {
+    return hn::Load(df, w.scales(panel, group) + lane);
   }
 }
 
@@ -272,12 +337,11 @@ HWY_INLINE void ScaledInputs(const Product& product, int row, int first,
     for (int g = 0; g < kGroups; ++g) {
       const int panel = (first + g) / kGroupsPerPanel;
       const int lane = (first + g) % kGroupsPerPanel * kGroupOutputs;
-      const float* const scales = w.scales(panel, part) + lane;
       for (int r = 0; r < kRows; ++r) {
         for (int v = 0; v < 2; ++v) {
           float* const total = totals[r][g] + v * kLanes;
-          VF sum = hn::MulAdd(block.sum[r][g][v], hn::Load(df, scales + v * kLanes),
-                              hn::Load(df, total));
+          const VF scale = ScalesOf<kType>(w, panel, part, lane + v * kLanes);
+          VF sum = hn::MulAdd(block.sum[r][g][v], scale, hn::Load(df, total));
           if (w.has_offsets()) {
             const float x_sum = product.x_sums[(row + r) * w.groups() + part];
             const float* const offsets = w.offsets(panel, part) + lane;
@@ -382,6 +446,10 @@ void MatMulFp8(const Product& product, int begin, int end) {
   Panels<WeightType::kFp8>(product, begin, end);
 }
 
+void MatMulMxfp4(const Product& product, int begin, int end) {
+  Panels<WeightType::kMxfp4>(product, begin, end);
+}
+
 // Sums within each lane, then over the lanes.
 void SumGroups(const float* x, int in, int group_size, float* sums) {
   const DF df;
@@ -411,6 +479,7 @@ HWY_EXPORT(MatMulBf16);
 HWY_EXPORT(MatMulW8A16);
 HWY_EXPORT(MatMulW4A16);
 HWY_EXPORT(MatMulFp8);
+HWY_EXPORT(MatMulMxfp4);
 HWY_EXPORT(SumGroups);
 
 }  // namespace
@@ -421,6 +490,7 @@ void ChooseFloatMatMul(CpuKernels& kernels) {
   kernels.matmul_w8a16 = &HWY_DYNAMIC_DISPATCH(MatMulW8A16);
   kernels.matmul_w4a16 = &HWY_DYNAMIC_DISPATCH(MatMulW4A16);
   kernels.matmul_fp8 = &HWY_DYNAMIC_DISPATCH(MatMulFp8);
+  kernels.matmul_mxfp4 = &HWY_DYNAMIC_DISPATCH(MatMulMxfp4);
   kernels.sum_groups = &HWY_DYNAMIC_DISPATCH(SumGroups);
 }
 

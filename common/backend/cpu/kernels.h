@@ -43,6 +43,7 @@ struct CpuKernels {
   void (*matmul_w8a16)(const Product& product, int begin, int end);
   void (*matmul_w4a16)(const Product& product, int begin, int end);
   void (*matmul_fp8)(const Product& product, int begin, int end);
+  void (*matmul_mxfp4)(const Product& product, int begin, int end);
   void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr if the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "common/backend/cpu/bf16.h"
 #include "common/base/check.h"
+#include "common/math/fp4.h"
 
 namespace outrider {
 namespace {
@@ -42,6 +44,7 @@ bool KeepsCodes(WeightType type) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kFp8:
+    case WeightType::kMxfp4:
     case WeightType::kW4A16: return true;
     case WeightType::kF32:
     case WeightType::kF16:
@@ -55,8 +58,20 @@ bool KeepsCodes(WeightType type, CodeType codes) {
     case CodeType::kInt4: return type == WeightType::kW4A16;
     case CodeType::kInt8: return type == WeightType::kW8A16 || type == WeightType::kW8A8;
     case CodeType::kFp8E4M3: return type == WeightType::kFp8;
+    case CodeType::kFp4E2M1: return type == WeightType::kMxfp4;
   }
   return false;
+}
+
+// The biased exponent of half the scale; 0 for what the product would flush to zero.
+uint8_t HalfExponent(float scale) {
+  const uint8_t biased = ExponentOf(scale);
+  return static_cast<uint8_t>(biased > 1 ? biased - 1 : 0);
+}
+
+bool IsPowerOfTwo(float scale) {
+  int exponent = 0;
+  return scale > 0 && std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5f;
 }
 
 }  // namespace
@@ -76,6 +91,7 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Make(int64_t out, int64_t in, 
     case WeightType::kW8A16:
     case WeightType::kW4A16:
     case WeightType::kFp8:
+    case WeightType::kMxfp4:
     case WeightType::kF32:
     case WeightType::kBf16: break;
   }
@@ -91,8 +107,8 @@ Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets) {
   groups_ = (in_ + group_size_ - 1) / group_size_;
   has_offsets_ = has_offsets;
   const int blocks = has_offsets || type_ == WeightType::kW8A8 ? 2 : 1;
-  OUTRIDER_ASSIGN(scales_,
-                  AlignedBytes::Allocate(sizeof(float) * GroupAt(blocks * panel_count(), 0)));
+  const size_t each = type_ == WeightType::kMxfp4 ? 1 : sizeof(float);
+  OUTRIDER_ASSIGN(scales_, AlignedBytes::Allocate(each * GroupAt(blocks * panel_count(), 0)));
   return Status();
 }
 
@@ -113,6 +129,7 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
                   Make(weight.shape[0], weight.shape[1], type));
   const bool rounds = KeepsCodes(type);
   if (type == WeightType::kFp8) return Unimplemented("floats are not rounded to FP8");
+  if (type == WeightType::kMxfp4) return Unimplemented("floats are not rounded to MXFP4");
   if (rounds) {
     const bool is_int4 = type == WeightType::kW4A16;
     const int64_t in = weight.shape[1];
@@ -134,6 +151,11 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& we
   const bool is_plain = weight.groups() == 1 && weight.offsets.empty();
   if (type == WeightType::kW8A8 && !is_plain) {
     return InvalidArgument("pack: 8-bit activations want one scale an output, and no offset");
+  }
+  if (type == WeightType::kMxfp4 &&
+      !(weight.offsets.empty() &&
+        std::all_of(weight.scales.begin(), weight.scales.end(), IsPowerOfTwo))) {
+    return InvalidArgument("pack: MXFP4 wants powers of two as scales, and no offset");
   }
   if (weight.groups() > 1 && weight.group_size % StepsPerWord(type) != 0) {
     return Unimplemented("groups of " + std::to_string(weight.group_size) +
@@ -193,15 +215,23 @@ void PanelMatrix::FillCopied(const QuantizedMatrix& weight, int panel) {
   }
 }
 
-void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes,
-                             std::span<const float> scales, std::span<const float> offsets) {
+void PanelMatrix::FillScales(int panel, int lane, std::span<const float> scales,
+                             std::span<const float> offsets) {
   auto* const to_scales = reinterpret_cast<float*>(scales_.data());
-  float* const second = to_scales + GroupAt(panel_count(), 0);
   for (int g = 0; g < groups_; ++g) {
     const size_t at = GroupAt(panel, g) + lane;
+    if (type_ == WeightType::kMxfp4) {
+      scales_.data()[at] = static_cast<char>(HalfExponent(scales[g]));
+      continue;
+    }
     to_scales[at] = scales[g] * CodeUnit(type_);
-    if (!offsets.empty()) second[at] = offsets[g];
+    if (!offsets.empty()) to_scales[GroupAt(panel_count(), 0) + at] = offsets[g];
   }
+}
+
+void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes,
+                             std::span<const float> scales, std::span<const float> offsets) {
+  FillScales(panel, lane, scales, offsets);
   char* const bytes = panels_.data() + panel * panel_bytes();
   switch (type_) {
     case WeightType::kF32:
@@ -214,7 +244,7 @@ void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes
     case WeightType::kW8A8: {
       int32_t sum = 0;
       for (int k = 0; k < in_; ++k) sum += static_cast<int8_t>(codes[k]);
-      reinterpret_cast<int32_t*>(second)[GroupAt(panel, 0) + lane] = sum;
+      reinterpret_cast<int32_t*>(scales_.data())[GroupAt(panel_count() + panel, 0) + lane] = sum;
       for (int k = 0; k < in_; k += 4) std::memcpy(bytes + 4 * WordAt(k, lane), &codes[k], 4);
       break;
     }
@@ -225,7 +255,23 @@ void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes
         std::memcpy(bytes + 4 * WordAt(k, lane), &word, 4);
       }
       break;
+    case WeightType::kMxfp4:
+      for (int k = 0; k < in_; k += 8) {
+        char* const word = bytes + 4 * WordAt(k, lane);
+        for (int i = 0; i < 4; ++i) {
+          word[3 - i] = static_cast<char>(codes[k + 2 * i] | codes[k + 2 * i + 1] << 4);
+        }
+      }
+      break;
   }
+}
+
+float PanelMatrix::ScaleOf(int panel, int lane, int group) const {
+  if (type_ == WeightType::kMxfp4) {
+    const uint8_t exponent = exponents(panel, group)[lane];
+    return exponent == 0 ? 0.f : 2 * ExponentToFloat(exponent);
+  }
+  return scales(panel, group)[lane] / CodeUnit(type_);
 }
 
 float PanelMatrix::WidenCode(int output, int k) const {
@@ -233,7 +279,7 @@ float PanelMatrix::WidenCode(int output, int k) const {
   const auto* const bytes =
       reinterpret_cast<const uint8_t*>(panels()) + static_cast<size_t>(panel) * panel_bytes();
   const int group = k / group_size_;
-  const float scale = scales(panel, group)[lane] / CodeUnit(type_);
+  const float scale = ScaleOf(panel, lane, group);
   const float offset = has_offsets_ ? offsets(panel, group)[lane] : 0.f;
   switch (type_) {
     case WeightType::kF32:
@@ -249,6 +295,10 @@ float PanelMatrix::WidenCode(int output, int k) const {
       const uint8_t pair = bytes[4 * WordAt(k, lane) + k % 8 / 2];
       const auto code = static_cast<uint8_t>(k % 2 == 0 ? pair & 15 : pair >> 4);
       return CodeValue(CodeType::kInt4, code) * scale + offset;
+    }
+    case WeightType::kMxfp4: {
+      const uint8_t pair = bytes[4 * WordAt(k, lane) + 3 - k % 8 / 2];
+      return CodeValue(CodeType::kFp4E2M1, k % 2 == 0 ? pair & 15 : pair >> 4) * scale;
     }
   }
   return 0;
@@ -267,6 +317,7 @@ void PanelMatrix::Unpack(int output, float* row) const {
       case WeightType::kW8A16:
       case WeightType::kW8A8:
       case WeightType::kFp8:
+      case WeightType::kMxfp4:
       case WeightType::kW4A16:
         row[column_order_.empty() ? k : column_order_[k]] = WidenCode(output, k);
         break;

@@ -6,10 +6,14 @@
 //   W8A16, FP8: panel[in][32] in bytes, which one instruction widens; `in` up to a multiple of 4
 //   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
 //   W4A16:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first k lowest
+//   MXFP4:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first pair of k in the highest byte,
+//   so
+//           that widening shifts it to the front; of a pair the first in the low half
 // Outputs and k beyond the matrix are zeros. 32 outputs are two AVX-512 vectors, which with 8 rows
 // make 16 accumulators.
 //
 // Codes of a few bits have a scale, and possibly an offset, for each output and group of inputs.
+// MXFP4's scales are powers of two and kept as their exponents, a byte each.
 //
 // Owner: the model. Thread: immutable once packed.
 #pragma once
@@ -40,7 +44,8 @@ constexpr int StepsPerWord(WeightType type) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kFp8: return 4;
-    case WeightType::kW4A16: return 8;
+    case WeightType::kW4A16:
+    case WeightType::kMxfp4: return 8;
   }
   return 0;
 }
@@ -74,7 +79,7 @@ class PanelMatrix final : public PackedMatrix {
   // For codes: inputs that share a scale (at most `in`), and the number of such groups.
   int group_size() const { return group_size_; }
   int groups() const { return groups_; }
-  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group.
+  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group. Not for MXFP4.
   const float* scales(int panel, int group) const {
     return reinterpret_cast<const float*>(scales_.data()) + GroupAt(panel, group);
   }
@@ -82,6 +87,11 @@ class PanelMatrix final : public PackedMatrix {
     return has_offsets_ ? scales(panel_count() + panel, group) : nullptr;
   }
   bool has_offsets() const { return has_offsets_; }
+  // MXFP4 only: the biased exponents of half the scales, as those of floats. The product reads
+  // twice the value of a code, which is an integer. 0 is the exponent of 0.
+  const uint8_t* exponents(int panel, int group) const {
+    return reinterpret_cast<const uint8_t*>(scales_.data()) + GroupAt(panel, group);
+  }
   // W8A8 only: for each of the panel's outputs, the sum of its integers.
   const int32_t* sums(int panel) const {
     return reinterpret_cast<const int32_t*>(scales(panel_count() + panel, 0));
@@ -103,7 +113,7 @@ class PanelMatrix final : public PackedMatrix {
   }
   // Empty panels for a matrix of this shape; same errors as Pack.
   static Result<std::unique_ptr<PanelMatrix>> Make(int64_t out, int64_t in, WeightType type);
-  // Allocates scales, and offsets or W8A8's sums. REQUIRES: a type with codes.
+  // Allocates scales or MXFP4's exponents, and offsets or W8A8's sums. REQUIRES: a type with codes.
   Status MakeScales(int64_t group_size, bool has_offsets);
   // Calls fill(panel) for every panel.
   template <class F>
@@ -116,6 +126,9 @@ class PanelMatrix final : public PackedMatrix {
   // `codes` is padded with zeros to a multiple of 8. `offsets` may be empty.
   void FillOutput(int panel, int lane, std::span<const uint8_t> codes,
                   std::span<const float> scales, std::span<const float> offsets);
+  void FillScales(int panel, int lane, std::span<const float> scales,
+                  std::span<const float> offsets);
+  float ScaleOf(int panel, int lane, int group) const;
   // The value of code k times its group's scale, which includes CodeUnit.
   float WidenCode(int output, int k) const;
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "common/math/fp4.h"
+
 namespace outrider {
 
 template <class F>
@@ -20,7 +22,8 @@ Result<std::unique_ptr<CudaCodes>> CudaCodes::Upload(const QuantizedMatrix& matr
                                                      StagedCopy* staging) {
   std::unique_ptr<CudaCodes> out(new CudaCodes());
   const auto rows = static_cast<size_t>(matrix.rows), columns = static_cast<size_t>(matrix.columns);
-  const size_t per_byte = matrix.type == CodeType::kInt4 ? 2 : 1;
+  const bool is_fp4 = matrix.type == CodeType::kFp4E2M1;
+  const size_t per_byte = is_fp4 || matrix.type == CodeType::kInt4 ? 2 : 1;
   const size_t row_bytes = (columns + per_byte - 1) / per_byte;
   DeviceCodes& view = out->view_;
   view.type = matrix.type;
@@ -51,8 +54,15 @@ Result<std::unique_ptr<CudaCodes>> CudaCodes::Upload(const QuantizedMatrix& matr
                      });
   };
   const auto groups = static_cast<size_t>(matrix.groups());
-  OUTRIDER_ASSIGN(const void* scales, upload(matrix.scales, groups));
-  view.scales = static_cast<const float*>(scales);
+  if (is_fp4) {
+    std::vector<uint8_t> exponents;
+    for (const float scale : matrix.scales) exponents.push_back(ExponentOf(scale));
+    OUTRIDER_ASSIGN(const void* uploaded, upload(exponents, groups));
+    view.exponents = static_cast<const uint8_t*>(uploaded);
+  } else {
+    OUTRIDER_ASSIGN(const void* scales, upload(matrix.scales, groups));
+    view.scales = static_cast<const float*>(scales);
+  }
   if (!matrix.offsets.empty()) {
     OUTRIDER_ASSIGN(const void* offsets, upload(matrix.offsets, groups));
     view.offsets = static_cast<const float*>(offsets);

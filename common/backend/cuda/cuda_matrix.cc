@@ -19,7 +19,8 @@ Dtype ElementsOf(WeightType type) {
     case WeightType::kW8A16:
     case WeightType::kW8A8:
     case WeightType::kW4A16:
-    case WeightType::kFp8: break;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: break;
   }
   return Dtype::kBf16;
 }
@@ -33,7 +34,8 @@ std::optional<CodeType> RoundedTo(WeightType type) {
     case WeightType::kF32:
     case WeightType::kF16:
     case WeightType::kBf16:
-    case WeightType::kFp8: break;
+    case WeightType::kFp8:
+    case WeightType::kMxfp4: break;
   }
   return std::nullopt;
 }
@@ -84,6 +86,7 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
     return Pack(RoundMatrix(weight, *codes), type, WeightType::kBf16, staging);
   }
   if (type == WeightType::kFp8) return Unimplemented("floats are not rounded to FP8");
+  if (type == WeightType::kMxfp4) return Unimplemented("floats are not rounded to MXFP4");
   const size_t stride = (static_cast<size_t>(in) + 7) / 8 * 8;
   const size_t row_bytes = stride * element, used_bytes = static_cast<size_t>(in) * element;
   const size_t bytes = static_cast<size_t>(out) * row_bytes;

@@ -14,8 +14,9 @@ namespace outrider {
 struct DeviceCodes {
   CodeType type = CodeType::kInt8;
   const uint8_t* codes =
-      nullptr;  // [rows, row_bytes]; kInt4 has two per byte, the first in the low half
-  const float* scales = nullptr;             // [rows, groups]
+      nullptr;  // [rows, row_bytes]; codes of 4 bits are two per byte, the first in the low half
+  const float* scales = nullptr;             // [rows, groups], null for kFp4E2M1
+  const uint8_t* exponents = nullptr;        // [rows, groups], instead of kFp4E2M1's scales
   const float* offsets = nullptr;            // [rows, groups] or null
   const int32_t* column_of_input = nullptr;  // [columns], or null for the identity
   int columns = 0;

@@ -7,8 +7,7 @@
 //   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
 //   W4A16:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first k lowest
 //   MXFP4:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first pair of k in the highest byte,
-//   so
-//           that widening shifts it to the front; of a pair the first in the low half
+//           so that widening shifts it to the front; of a pair the first in the low half
 // Outputs and k beyond the matrix are zeros. 32 outputs are two AVX-512 vectors, which with 8 rows
 // make 16 accumulators.
 //

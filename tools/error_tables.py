@@ -2,7 +2,8 @@
 """Prints the rows of docs/data/errors.csv from what ModelAgainstReference recorded.
 
   build/cpu/bin/model_test --gtest_filter='*ModelAgainstReference*' --gtest_output=json:cpu.json
-  build/cpu/bin/cuda_model_test --gtest_filter='*ModelAgainstReference*' --gtest_output=json:cuda.json
+  build/cpu/bin/cuda_model_test --gtest_filter='*ModelAgainstReference*' \\
+      --gtest_output=json:cuda.json
   tools/error_tables.py cpu.json cuda.json
 """
 
@@ -57,16 +58,19 @@ def errors(path):
 
 
 def worst(found, test, pattern):
-    return max(error for (name, case), error in found.items() if name == test and re.match(pattern, case))
+    return max(error for (name, case), error in found.items() if name == test
+               and re.match(pattern, case))
 
 
 def main():
     backends = [errors(path) for path in sys.argv[1:]]
     out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(["kind", "name", "cpu_f32", "cpu_bf16", "cuda_f32", "cuda_bf16"][: 2 + 2 * len(backends)])
+    columns = ["kind", "name", "cpu_f32", "cpu_bf16", "cuda_f32", "cuda_bf16"]
+    out.writerow(columns[: 2 + 2 * len(backends)])
     for kind, rows in (("family", FAMILIES), ("format", FORMATS)):
         for name, pattern in rows.items():
-            out.writerow([kind, name] + [f"{worst(b, t, pattern):.1e}" for b in backends for t in TESTS])
+            out.writerow([kind, name] + [f"{worst(b, t, pattern):.1e}"
+                                         for b in backends for t in TESTS])
 
 
 if __name__ == "__main__":

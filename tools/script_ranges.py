@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes common/text/script_ranges.h: the scripts of characters as the Hugging Face library's UnicodeScripts has them.
+"""Makes common/text/script_ranges.h: the scripts of characters as the Hugging Face library's
+UnicodeScripts has them.
 
 Reads Debian's package unicode-data. The library's table is that of Unicode 9.
 
@@ -13,11 +14,14 @@ from newer_characters import rows
 
 UNICODE = (9, 0)
 # Of a later Unicode than that, or of a mind of the library's own.
-DIFFERENT = {0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari", 0x30FC: "Han"}
+DIFFERENT = {0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari",
+             0x30FC: "Han"}
 SAME = {"Hiragana": "Han", "Katakana": "Han"}
 
-HEADER = """// The scripts of characters, as the Hugging Face library's UnicodeScripts has them: of Unicode 9, with Hiragana
-// and Katakana as Han. Made by tools/script_ranges.py from the Unicode character database.
+HEADER = """\
+// The scripts of characters, as the Hugging Face library's UnicodeScripts has them: of Unicode 9,
+// with Hiragana and Katakana as Han. Made by tools/script_ranges.py from the Unicode character
+// database.
 #pragma once
 
 #include <cstdint>

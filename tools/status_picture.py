@@ -26,11 +26,13 @@ SIZE = "1290,1260"  # pixels
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--out", type=pathlib.Path, default=SOURCE / "docs/status.png")
     parser.add_argument("--layers", type=int, default=0, help="further layers of the target")
-    parser.add_argument("--seconds", type=float, default=130, help="of load before the picture is taken")
+    parser.add_argument("--seconds", type=float, default=130,
+                        help="of load before the picture is taken")
     parser.add_argument("--dark", action="store_true")
     return parser.parse_args()
 
@@ -44,20 +46,23 @@ def main():
         target = models / "target"
         if args.layers > 0:
             target = pathlib.Path(folder) / "target"
-            subprocess.run([bin_dir / "deepen_checkpoint", models / "target", target, str(args.layers)], check=True)
+            subprocess.run([bin_dir / "deepen_checkpoint", models / "target", target,
+                            str(args.layers)], check=True)
         line = processes.start(
             "verifier",
-            [bin_dir / "outrider-verifier", "--model", target, "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0",
-             "--cores", "0"],
+            [bin_dir / "outrider-verifier", "--model", target, "--listen", "127.0.0.1:0",
+             "--metrics", "127.0.0.1:0", "--cores", "0"],
             await_line=" serving ",
         ).line
         address = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
         page = f"http://127.0.0.1:{re.search(r'metrics_port=([0-9]+)', line).group(1)}/status"
         for name in ("drafter-a", "drafter-b"):
-            processes.start(name, [bin_dir / "outrider-drafter", "--model", models / "drafter", "--verifier", address,
-                                   "--metrics", "", "--name", name, "--cores", "1"], await_line=" attached ")
-        bench = [bin_dir / "outrider", "bench", "--verifier", address, "--prompts", SOURCE / "tests/bench/prompts.jsonl",
-                 "--max-tokens", "220", "--ignore-eos", "--requests", "100000", "--temperature", "0.6"]
+            processes.start(name, [bin_dir / "outrider-drafter", "--model", models / "drafter",
+                                   "--verifier", address, "--metrics", "", "--name", name,
+                                   "--cores", "1"], await_line=" attached ")
+        bench = [bin_dir / "outrider", "bench", "--verifier", address, "--prompts",
+                 SOURCE / "tests/bench/prompts.jsonl", "--max-tokens", "220", "--ignore-eos",
+                 "--requests", "100000", "--temperature", "0.6"]
         processes.start("steady", [*bench, "--concurrency", "1"])
         began = time.monotonic()
         # More of it now and then.

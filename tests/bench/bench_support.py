@@ -21,7 +21,8 @@ def add_common_flags(parser) -> None:
     parser.add_argument("--drafter", type=Path, default=DEFAULT_MODELS / "drafter")
     parser.add_argument("--prompts", type=Path, default=ROOT / "tests" / "bench" / "prompts.jsonl")
     parser.add_argument("--log-dir", type=Path, default=Path("/tmp"))
-    parser.add_argument("--json", type=Path, help="also write settings and every run's figures to this file")
+    parser.add_argument("--json", type=Path,
+                        help="also write settings and every run's figures to this file")
 
 
 def free_port() -> int:
@@ -47,7 +48,8 @@ def write_json(args, results) -> None:
     if not args.json:
         return
     settings = {k: str(v) for k, v in vars(args).items() if k not in ("run", "json")}
-    args.json.write_text(json.dumps({"command": command_line(), "settings": settings, "results": results},
+    args.json.write_text(json.dumps({"command": command_line(), "settings": settings,
+                                     "results": results},
                                     indent=1), encoding="utf-8")
 
 
@@ -58,7 +60,8 @@ def deepen(args, source: Path, layers: int, folder: Path) -> Path:
     if layers == 0:
         return source
     if not path.exists():
-        subprocess.run([args.build / "bin" / "deepen_checkpoint", source, path, str(layers)], check=True)
+        subprocess.run([args.build / "bin" / "deepen_checkpoint", source, path, str(layers)],
+                       check=True)
     return path
 
 
@@ -72,7 +75,8 @@ class Processes:
     def start(self, name: str, program: str, *flags) -> tuple[subprocess.Popen, Path]:
         log_path = self.args.log_dir / f"{name}.log"
         with open(log_path, "w", encoding="utf-8") as log:
-            self.running.append(subprocess.Popen([self.args.build / "bin" / program, *map(str, flags)],
+            self.running.append(subprocess.Popen([self.args.build / "bin" / program,
+                                                  *map(str, flags)],
                                                  stdout=log, stderr=log))
         return self.running[-1], log_path
 
@@ -88,23 +92,26 @@ class Service:
     """A verifier, and its drafter if it has one: a process behind a delay ("split") or inside
     ("colocated")."""
 
-    def __init__(self, args, name: str, target: Path, *, drafter: Path | None = None, split: bool = True,
-                 rtt_ms: float = 0, ahead: bool = False, cores: str = "0", drafter_cores: str = "1",
-                 flags=(), drafter_flags=(), service_flags=()):
+    def __init__(self, args, name: str, target: Path, *, drafter: Path | None = None,
+                 split: bool = True, rtt_ms: float = 0, ahead: bool = False, cores: str = "0",
+                 drafter_cores: str = "1", flags=(), drafter_flags=(), service_flags=()):
         self.args = args
         self.name = name
         self.processes = Processes(args)
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics_address = f"127.0.0.1:{free_port()}"
         self.drafter_metrics_address = None
-        verifier = ["--model", target, "--listen", self.address, "--metrics", self.metrics_address, "--cores", cores,
-                    *service_flags, *flags]
+        verifier = ["--model", target, "--listen", self.address, "--metrics", self.metrics_address,
+                    "--cores", cores, *service_flags, *flags]
         ahead_flags = [] if ahead else ["--ahead-tokens", "0"]
         if drafter is None or split:
-            self.verifier, _ = self.processes.start(f"{name}-verifier", "outrider-verifier", *verifier)
+            self.verifier, _ = self.processes.start(f"{name}-verifier", "outrider-verifier",
+                                                    *verifier)
         else:
-            inside = ["--draft-model", drafter, "--draft-cores", drafter_cores, "--draft-ahead-tokens", "0"]
-            self.verifier, _ = self.processes.start(f"{name}-colocated", "outrider-verifier", *inside, *verifier)
+            inside = ["--draft-model", drafter, "--draft-cores", drafter_cores,
+                      "--draft-ahead-tokens", "0"]
+            self.verifier, _ = self.processes.start(f"{name}-colocated", "outrider-verifier",
+                                                    *inside, *verifier)
         self._await(drafters=0)
         if drafter is not None and split:
             dialled = self.address
@@ -113,8 +120,9 @@ class Service:
                                               "--rtt-ms", rtt_ms)
                 dialled = f"127.0.0.1:{self._await_port(log)}"
             self.drafter_metrics_address = f"127.0.0.1:{free_port()}"
-            self.processes.start(f"{name}-drafter", "outrider-drafter", "--model", drafter, "--verifier", dialled,
-                                 "--listen", "", "--metrics", self.drafter_metrics_address, "--cores", drafter_cores,
+            self.processes.start(f"{name}-drafter", "outrider-drafter", "--model", drafter,
+                                 "--verifier", dialled, "--listen", "", "--metrics",
+                                 self.drafter_metrics_address, "--cores", drafter_cores,
                                  *ahead_flags, *service_flags, *drafter_flags)
         if drafter is not None:
             self._await(drafters=1)
@@ -132,9 +140,11 @@ class Service:
 
     def _await(self, drafters: int) -> None:
         for _ in range(600):
-            status = subprocess.run([self.args.build / "bin" / "outrider", "status", "--verifier", self.address,
-                                     "--json"], capture_output=True, text=True, check=False)
-            if status.returncode == 0 and len(json.loads(status.stdout).get("drafters", [])) >= drafters:
+            status = subprocess.run([self.args.build / "bin" / "outrider", "status", "--verifier",
+                                     self.address, "--json"], capture_output=True, text=True,
+                                    check=False)
+            if (status.returncode == 0
+                    and len(json.loads(status.stdout).get("drafters", [])) >= drafters):
                 return
             if self.verifier.poll() is not None:
                 break
@@ -151,8 +161,9 @@ class Service:
         self.stop()
 
     def bench_command(self, flags) -> list[str]:
-        return [str(a) for a in [self.args.build / "bin" / "outrider", "bench", "--verifier", self.address,
-                                 "--prompts", self.args.prompts, "--ignore-eos", "--json", *flags]]
+        return [str(a) for a in [self.args.build / "bin" / "outrider", "bench", "--verifier",
+                                 self.address, "--prompts", self.args.prompts, "--ignore-eos",
+                                 "--json", *flags]]
 
     def bench(self, flags) -> dict:
         command = self.bench_command(flags)
@@ -165,7 +176,8 @@ class Service:
         """Rates in a window with all sessions running: neither the start nor the end of the load
         counts."""
         command = self.bench_command([*flags, "--concurrency", concurrency, "--requests", 1000000])
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as client:
             while self.metrics()["num_requests_running"] == 0:
                 time.sleep(0.02)
             time.sleep(warm)
@@ -187,11 +199,13 @@ class Service:
             "rows_per_cpu_second": per_second["batch_rows_sum"] * took / max(cpu, 1e-9),
             "rounds_per_second": per_second["rounds_total"],
             "drafted_share": drafts / max(per_second["rounds_total"], 1e-9),
-            "accepted_per_round": per_second["spec_decode_num_accepted_tokens_total"] / max(drafts, 1e-9),
-            "busy": per_second["engine_step_seconds_sum"],
-            "step_ms": 1e3 * per_second["engine_step_seconds_sum"] / max(per_second["engine_step_seconds_count"],
-                                                                       1e-9),
-            "rows_per_step": per_second["batch_rows_sum"] / max(per_second["engine_step_seconds_count"], 1e-9),
+            "accepted_per_round": per_second["spec_decode_num_accepted_tokens_total"]
+            / max(drafts, 1e-9), "busy": per_second["engine_step_seconds_sum"],
+            "step_ms": 1e3 * per_second["engine_step_seconds_sum"]
+            / max(per_second["engine_step_seconds_count"],
+                1e-9),
+            "rows_per_step": per_second["batch_rows_sum"]
+            / max(per_second["engine_step_seconds_count"], 1e-9),
             "draft_timeouts_per_second": per_second["draft_timeouts_total"],
             "drafter_busy": drafting.get("drafter_forward_seconds_sum", 0),
             "drafter_step_ms": 1e3 * drafting.get("drafter_forward_seconds_sum", 0)
@@ -208,7 +222,8 @@ class Service:
         """CPU time of the threads that --cores has pinned: the engine's, with one compute
         thread."""
         tasks = Path(f"/proc/{self.verifier.pid}/task")
-        return sum(int((tasks / str(tid) / "schedstat").read_text(encoding="utf-8").split()[0]) * 1e-9
+        return sum(int((tasks / str(tid) / "schedstat").read_text(encoding="utf-8").split()[0])
+                   * 1e-9
                    for tid in map(int, os.listdir(tasks)) if len(os.sched_getaffinity(tid)) == 1)
 
     def resident_mib(self) -> float:

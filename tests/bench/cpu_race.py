@@ -25,7 +25,8 @@ from race_passes import PRECISIONS, Missing, Setting, make_model, makers_of
 from race_ratios import OURS, Ratio, Runs, markdown, our_ratios, regressions
 from race_texts import TEXT_MAKERS, same_start
 
-SHAPE_110M = "hidden=768,intermediate=2048,layers=12,heads=12,kv_heads=12,head_dim=64,vocab=32000,tied=1"
+SHAPE_110M = ("hidden=768,intermediate=2048,layers=12,heads=12,kv_heads=12,head_dim=64,"
+              "vocab=32000,tied=1")
 
 
 class Race:
@@ -80,8 +81,10 @@ class Race:
             ours = next((engine.texts for engine in engines if engine.name == OURS), {})
             for engine in engines:
                 if engine.name != OURS and ours:
-                    same = sum(same_start(ours[prompt], engine.texts[prompt]) for prompt in ours) / len(ours)
-                    print(f"texts: {engine.name} and {OURS} agree on the first {100 * same:.0f} % of a plain text")
+                    same = sum(same_start(ours[prompt], engine.texts[prompt])
+                               for prompt in ours) / len(ours)
+                    print(f"texts: {engine.name} and {OURS} agree on the first {100 * same:.0f} % "
+                          "of a plain text")
         finally:
             for engine in engines:
                 engine.stop()
@@ -91,13 +94,15 @@ class Race:
                     if isinstance(value, (int, float, str, list)) and name != "prompts"}
         return {"command": command_line(), "processor": processor(), "versions": self.versions,
                 "skipped": self.skipped, "settings": settings, "seconds": self.runs,
-                "ratios": {name: dataclasses.asdict(ratio) for name, ratio in our_ratios(self.runs).items()}}
+                "ratios": {name: dataclasses.asdict(ratio)
+                           for name, ratio in our_ratios(self.runs).items()}}
 
 
 def processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+                platform.machine())
 
 
 def numbers(text: str) -> list[int]:
@@ -110,20 +115,26 @@ def read_prompts(path: Path, count: int) -> list[str]:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu", help="of Outrider, with OUTRIDER_BENCH")
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu",
+                        help="of Outrider, with OUTRIDER_BENCH")
     peers = parser.add_argument_group("other engines")
     peers.add_argument("--llama-cpp", type=Path, 
                        help="a build folder with bin/llama-batched-bench and bin/llama-server")
-    peers.add_argument("--gguf-python", type=Path, help="a Python with numpy and gguf, which writes llama.cpp's files")
-    peers.add_argument("--openvino-python", type=Path, help="a Python with openvino and optimum-intel")
-    peers.add_argument("--transformers-python", type=Path, help="a Python with torch and transformers")
+    peers.add_argument("--gguf-python", type=Path,
+                       help="a Python with numpy and gguf, which writes llama.cpp's files")
+    peers.add_argument("--openvino-python", type=Path,
+                       help="a Python with openvino and optimum-intel")
+    peers.add_argument("--transformers-python", type=Path,
+                       help="a Python with torch and transformers")
     passes = parser.add_argument_group("passes")
     passes.add_argument("--model", type=Path, help="a Llama checkpoint in place of random weights")
     passes.add_argument("--shape", default=SHAPE_110M,
                         help="of the random weights, in make_checkpoint's words (%(default)s)")
     passes.add_argument("--precisions", type=lambda text: text.split(","), default=list(PRECISIONS))
-    passes.add_argument("--batches", type=numbers, default=[1, 2, 4, 8, 16, 32], help="sequences that decode")
+    passes.add_argument("--batches", type=numbers, default=[1, 2, 4, 8, 16, 32],
+                        help="sequences that decode")
     passes.add_argument("--rows", type=numbers, default=[1, 2, 4, 8], help="of verification")
     passes.add_argument("--prefill", type=int, default=512, help="tokens, at most 512")
     passes.add_argument("--passes", type=int, default=6, help="of a turn")
@@ -132,19 +143,24 @@ def parse_arguments() -> argparse.Namespace:
     texts = parser.add_argument_group("texts")
     texts.add_argument("--target", type=Path, default=DEFAULT_MODELS / "target")
     texts.add_argument("--drafter", type=Path, default=DEFAULT_MODELS / "drafter")
-    texts.add_argument("--layers", type=int, default=64, help="added to the target, which change nothing but its speed")
+    texts.add_argument("--layers", type=int, default=64,
+                       help="added to the target, which change nothing but its speed")
     texts.add_argument("--texts", type=int, default=6, help="prompts; 0: no texts")
     texts.add_argument("--tokens", type=int, default=64, help="of each text")
-    texts.add_argument("--draft", type=int, default=4, help="draft tokens a round of other engines; ours chooses")
+    texts.add_argument("--draft", type=int, default=4,
+                       help="draft tokens a round of other engines; ours chooses")
     texts.add_argument("--text-precision", choices=("f32", "bf16"), default="bf16",
                        help="in f32 all engines give the same text, if their tensors are the same")
     texts.add_argument("--pair-cores", default="0,1")
-    texts.add_argument("--prompt-file", type=Path, default=ROOT / "tests" / "bench" / "prompts.jsonl")
+    texts.add_argument("--prompt-file", type=Path,
+                       default=ROOT / "tests" / "bench" / "prompts.jsonl")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--work", type=Path, help="folder where exported models are kept for the next run")
+    parser.add_argument("--work", type=Path,
+                        help="folder where exported models are kept for the next run")
     parser.add_argument("--log-dir", type=Path, default=Path("/tmp"))
     parser.add_argument("--json", type=Path, help="also write every figure to this file")
-    parser.add_argument("--against", type=Path, help="such a file of an earlier run on this machine")
+    parser.add_argument("--against", type=Path,
+                        help="such a file of an earlier run on this machine")
     args = parser.parse_args()
     if args.repetitions < 1:
         parser.error("--repetitions is less than 1")
@@ -160,9 +176,11 @@ def compare(report: dict, path: Path) -> int:
     if stored["processor"] != report["processor"]:
         print(f"{path} was measured on {stored['processor']}, this is {report['processor']}: "
               "ratios differ for that reason alone")
-    now, before = ({name: Ratio(**ratio) for name, ratio in of["ratios"].items()} for of in (report, stored))
+    now, before = ({name: Ratio(**ratio) for name, ratio in of["ratios"].items()}
+                   for of in (report, stored))
     slower = regressions(now, before)
-    print("\n".join(["slower than stored:", *slower]) if slower else f"no ratio has fallen since {path}")
+    print("\n".join(["slower than stored:",
+                     *slower]) if slower else f"no ratio has fallen since {path}")
     return 1 if slower else 0
 
 
@@ -177,7 +195,8 @@ def main() -> int:
         if args.texts > 0:
             race.pair()
     report = race.report()
-    print("\n".join([report["processor"], *(f"{name}: {version}" for name, version in race.versions.items() if version),
+    print("\n".join([report["processor"],
+                     *(f"{name}: {version}" for name, version in race.versions.items() if version),
                      *race.skipped]))
     print(f"\n{markdown(race.runs)}")
     if args.json:

@@ -53,7 +53,8 @@ def test_regressions_are_beyond_both_spreads() -> None:
 
 
 def test_tables_say_what_was_not_measured() -> None:
-    runs = {"bf16": {"decode 1": {"Outrider": [0.01, 0.02], "Outrider, exact": [0.02, 0.04], "OpenVINO": [0.03, 0.06]},
+    runs = {"bf16": {"decode 1": {"Outrider": [0.01, 0.02], "Outrider, exact": [0.02, 0.04],
+                                  "OpenVINO": [0.03, 0.06]},
                      "verify 1": {"Outrider": [0.01, 0.01], "Outrider, exact": [0.02, 0.02]},
                      "verify 4": {"Outrider": [0.02, 0.02], "Outrider, exact": [0.03, 0.03]}},
             "texts": {"plain": {"Outrider": [0.01]}, "speculative": {"Outrider": [0.005]}}}
@@ -70,12 +71,14 @@ def test_tables_say_what_was_not_measured() -> None:
 
 def race(folder: Path, *flags) -> tuple[int, str, dict]:
     report = folder / "report.json"
-    run = subprocess.run([sys.executable, "-B", BENCH / "cpu_race.py", "--build", folder / "build", "--model",
-                          folder / "model", "--work", folder, "--precisions", "f32", "--batches", "1,2",
-                          "--rows", "1,4", "--cores", str(min(os.sched_getaffinity(0))),
-                          "--repetitions", "1", "--texts", "0", "--json", report, *flags],
+    run = subprocess.run([sys.executable, "-B", BENCH / "cpu_race.py", "--build", folder / "build",
+                          "--model", folder / "model", "--work", folder, "--precisions", "f32",
+                          "--batches", "1,2", "--rows", "1,4", "--cores",
+                          str(min(os.sched_getaffinity(0))), "--repetitions", "1", "--texts", "0",
+                          "--json", report, *flags],
                          capture_output=True, text=True, check=False)
-    return run.returncode, run.stdout + run.stderr, json.loads(report.read_text("utf-8")) if report.exists() else {}
+    return (run.returncode, run.stdout + run.stderr,
+            json.loads(report.read_text("utf-8")) if report.exists() else {})
 
 
 def test_race_skips_what_is_missing_and_compares() -> None:
@@ -87,14 +90,16 @@ def test_race_skips_what_is_missing_and_compares() -> None:
         program(folder / "build" / "bin" / "pass_bench", PASS_BENCH.format(slower=1))
         program(folder / "llama" / "bin" / "llama-batched-bench", BATCHED_BENCH)
         (folder / "model-f32.gguf").touch()
-        code, out, report = race(folder, "--llama-cpp", folder / "llama", "--openvino-python", folder / "none")
+        code, out, report = race(folder, "--llama-cpp", folder / "llama", "--openvino-python",
+                                 folder / "none")
         assert code == 0, out
         assert f"OpenVINO is skipped: {folder / 'none'} does not exist" in out, out
         assert "transformers is skipped: --transformers-python is not given" in out, out
         assert "llama.cpp: 1234 (made up)" in out, out
         assert "| decode 2 | 100.0 | 50.0 | 2.00 ± 0.00 |" in out, out
         assert "| verify 4 | 1.30 ± 0.00 | 4.00 ± 0.00 |" in out, out
-        assert report["ratios"]["f32, prefill 512, over llama.cpp"]["median"] == 0.06 / 0.521, report["ratios"]
+        ratios = report["ratios"]
+        assert ratios["f32, prefill 512, over llama.cpp"]["median"] == 0.06 / 0.521, ratios
 
         stored = folder / "stored.json"
         stored.write_text(json.dumps(report), encoding="utf-8")
@@ -102,7 +107,8 @@ def test_race_skips_what_is_missing_and_compares() -> None:
         assert code == 0 and "no ratio has fallen" in out, out
         program(folder / "build" / "bin" / "pass_bench", PASS_BENCH.format(slower=1.5))
         code, out, _ = race(folder, "--llama-cpp", folder / "llama", "--against", stored)
-        assert code == 1 and "f32, decode 1, over llama.cpp: 1.33 ± 0.00 now, 2.00 ± 0.00 stored" in out, out
+        assert code == 1, out
+        assert "f32, decode 1, over llama.cpp: 1.33 ± 0.00 now, 2.00 ± 0.00 stored" in out, out
         assert "over our" not in out, out  # all of our passes became slower by the same factor
 
 

@@ -33,7 +33,8 @@ LOCAL = {f"{source}-{length}": ",".join(f"{source}-{kind}{n}" for n in lengths i
 def arm_totals(service: Service) -> dict[tuple[str, str], float]:
     """Totals by arm and quantity: rounds, tokens, seconds."""
     with urllib.request.urlopen(f"http://{service.metrics_address}/metrics") as page:
-        found = re.findall(r'^outrider_spec_decode_arm_(rounds|tokens|seconds)_total\{.*?arm="([^"]+)".*?\} (\S+)$',
+        found = re.findall(r'^outrider_spec_decode_arm_(rounds|tokens|seconds)_total'
+                           r'\{.*?arm="([^"]+)".*?\} (\S+)$',
                            page.read().decode(), re.M)
     return {(arm, what): float(value) for what, arm, value in found}
 
@@ -42,15 +43,19 @@ def arms_used(before: dict, after: dict) -> dict[str, dict[str, float]]:
     """The arms that had rounds in between, the most used first."""
     gained = {key: value - before.get(key, 0) for key, value in after.items()}
     total = sum(n for (_, what), n in gained.items() if what == "rounds")
-    used = sorted(((n, arm) for (arm, what), n in gained.items() if what == "rounds" and n > 0), reverse=True)
+    used = sorted(((n, arm) for (arm, what), n in gained.items() if what == "rounds" and n > 0),
+                  reverse=True)
     return {arm: {"share": n / total, "tokens_per_round": gained[arm, "tokens"] / n,
-                  "tokens_per_second": gained[arm, "tokens"] / max(gained[arm, "seconds"], 1e-9)} for n, arm in used}
+                  "tokens_per_second": gained[arm, "tokens"] / max(gained[arm, "seconds"], 1e-9)}
+            for n, arm in used}
 
 
 def copying_target(args, folder: Path) -> Path:
     tools = args.build / "bin"
-    subprocess.run([tools / "make_copying_checkpoint", folder / "copying", args.target, *RENAMES], check=True)
-    subprocess.run([tools / "deepen_checkpoint", folder / "copying", folder / "deep", str(args.layers)], check=True)
+    subprocess.run([tools / "make_copying_checkpoint", folder / "copying", args.target, *RENAMES],
+                   check=True)
+    subprocess.run([tools / "deepen_checkpoint", folder / "copying", folder / "deep",
+                    str(args.layers)], check=True)
     return folder / "deep"
 
 
@@ -76,7 +81,8 @@ def settings(args, cell: str) -> dict[str, tuple[str, list]]:
 
 def run_cell(args, services: dict[str, Service], cell: str, concurrency: int) -> dict:
     speeds, per_round, arms = {}, {}, {}
-    common = [*CELLS[cell], "--concurrency", concurrency, "--requests", max(args.requests, 2 * concurrency)]
+    common = [*CELLS[cell], "--concurrency", concurrency, "--requests",
+              max(args.requests, 2 * concurrency)]
     services["adaptive"].bench(common)  # lets the controller learn the costs
     for _ in range(args.repetitions):
         for name, (at, flags) in settings(args, cell).items():
@@ -89,8 +95,9 @@ def run_cell(args, services: dict[str, Service], cell: str, concurrency: int) ->
             "speeds": {name: statistics.median(v) for name, v in speeds.items()},
             "ratios": {name: statistics.median(a / off for a, off in zip(v, speeds["off"]))
                        for name, v in speeds.items()},
-            "of_best": statistics.median(speeds["adaptive"][r] / max(v[r] for name, v in speeds.items()
-                                                                     if name != "adaptive")
+            "of_best": statistics.median(speeds["adaptive"][r]
+                                         / max(v[r] for name, v in speeds.items()
+                                               if name != "adaptive")
                                          for r in range(args.repetitions)),
             "tokens_per_round": {name: statistics.median(v) for name, v in per_round.items()}}
 
@@ -103,7 +110,8 @@ def second_edits(args, folder: Path) -> Path:
         indent = re.match(r" *", lines[1]).group()
         call = 'print("called")' if prompt["domain"] == "python" else 'Log("called");'
         lines.insert(1, indent + call)
-        out.append(json.dumps(prompt | {"prompt": "\n".join(lines), "max_tokens": prompt["max_tokens"] + 6}))
+        out.append(json.dumps(prompt | {"prompt": "\n".join(lines),
+                                        "max_tokens": prompt["max_tokens"] + 6}))
     path = folder / "second.jsonl"
     path.write_text("\n".join(out) + "\n", encoding="utf-8")
     return path
@@ -115,7 +123,8 @@ def run_store(args, target: Path, folder: Path) -> dict:
     for _ in range(args.repetitions):
         for name, tokens in [("without", 0), ("with", 100000)]:
             flags = ["--store-tokens", tokens]
-            with service(args, f"edit-store-{tokens}", target, flags=flags, drafter=True) as verifier:
+            with service(args, f"edit-store-{tokens}", target, flags=flags,
+                         drafter=True) as verifier:
                 for prompts in [first, second]:
                     verifier.args.prompts = prompts
                     report = verifier.bench([*CELLS["greedy"], "--concurrency", 1])
@@ -136,16 +145,20 @@ def print_cells(args, cells: list[dict]) -> None:
             name = max((n for n in speeds if n.startswith(prefix)), key=lambda n: ratios[n])
             return f"{name}: {ratios[name]:.2f} ({per_round[name]:.2f})"
 
-        rows.append([cell["cell"], str(cell["concurrency"]), f"{speeds['off']:.0f}", best("draft"), best("lookup"),
-                     best("suffix"), f"{ratios['adaptive']:.2f} ({per_round['adaptive']:.2f})",
+        rows.append([cell["cell"], str(cell["concurrency"]), f"{speeds['off']:.0f}", best("draft"),
+                     best("lookup"), best("suffix"),
+                     f"{ratios['adaptive']:.2f} ({per_round['adaptive']:.2f})",
                      f"{cell['of_best']:.2f}"])
-    print(table(["", "at once", "off, tokens/s", "best drafter: of off (tokens a round)", "best lookup", "best suffix",
-                 "adaptive", "adaptive of the best"], rows))
+    print(table(["", "at once", "off, tokens/s", "best drafter: of off (tokens a round)",
+                 "best lookup", "best suffix", "adaptive", "adaptive of the best"], rows))
     print()
     rows = [[cell["cell"], str(cell["concurrency"]),
-             ", ".join(f"{arm} {used['share']:.0%} ({used['tokens_per_round']:.1f}, {used['tokens_per_second']:.0f}/s)"
+             ", ".join(f"{arm} {used['share']:.0%} ({used['tokens_per_round']:.1f}, "
+                       f"{used['tokens_per_second']:.0f}/s)"
                        for arm, used in list(cell["arms"].items())[:args.arms])] for cell in cells]
-    print(table(["", "at once", "arms of adaptive: share of rounds (tokens a round, tokens/s of a session meanwhile)"],
+    print(table(["", "at once",
+                 "arms of adaptive: share of rounds (tokens a round, tokens/s of a session "
+                 "meanwhile)"],
                 rows))
 
 
@@ -155,8 +168,10 @@ def main() -> None:
     parser.set_defaults(prompts=ROOT / "tests" / "bench" / "edit_prompts.jsonl")
     parser.add_argument("--cells", nargs="*", choices=list(CELLS), default=list(CELLS))
     parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 8])
-    parser.add_argument("--lengths", type=int, nargs="+", default=[2, 4], help="of the drafter's drafts")
-    parser.add_argument("--layers", type=int, default=32, help="that change nothing, on top of the target's three")
+    parser.add_argument("--lengths", type=int, nargs="+", default=[2, 4],
+                        help="of the drafter's drafts")
+    parser.add_argument("--layers", type=int, default=32,
+                        help="that change nothing, on top of the target's three")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--requests", type=int, default=16)
     parser.add_argument("--store", action="store_true", help="also measure --store-tokens")
@@ -168,9 +183,11 @@ def main() -> None:
         target = copying_target(args, Path(folder))
         if args.cells:
             with ExitStack() as stack:
-                policies = {"adaptive": "adaptive"} | {name: f"fixed:{arms}" for name, arms in LOCAL.items()}
-                services = {name: stack.enter_context(service(args, f"edit-{name}", target, flags=["--policy", policy],
-                                                              drafter=name == "adaptive"))
+                policies = {"adaptive": "adaptive"} | {name: f"fixed:{arms}"
+                                                       for name, arms in LOCAL.items()}
+                services = {name: stack.enter_context(
+                    service(args, f"edit-{name}", target, flags=["--policy", policy],
+                            drafter=name == "adaptive"))
                             for name, policy in policies.items()}
                 for concurrency in args.concurrency:
                     for cell in args.cells:
@@ -186,8 +203,9 @@ def main() -> None:
         print_cells(args, results["cells"])
     if args.store:
         store = results["store"]
-        print(f"\nSecond edits, tokens/s with the store over without: {store['ratio']:.2f}; tokens a round "
-              f"{store['tokens_per_round']['with']:.2f} against {store['tokens_per_round']['without']:.2f}")
+        print(f"\nSecond edits, tokens/s with the store over without: {store['ratio']:.2f}; tokens "
+              f"a round {store['tokens_per_round']['with']:.2f} against "
+              f"{store['tokens_per_round']['without']:.2f}")
     write_json(args, results)
 
 

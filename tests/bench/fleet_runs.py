@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Fleet simulations behind docs/scaling.md: `outrider simulate fleet` on scenarios that differ in one number.
+"""Fleet simulations behind docs/scaling.md: `outrider simulate fleet` on scenarios that differ in
+one number.
 
-  pool    clients of each verifier: when drafters as services beat drafters in the verifiers' processes
-  zones   the round trip between verifiers and drafters
-  update  tokens per second during rolling updates
+  pool    clients of each verifier: when drafters as services beat drafters in the verifiers'
+  processes zones   the round trip between verifiers and drafters update  tokens per second during
+  rolling updates
 
 Prints a CSV table, for docs/data.
 """
@@ -24,7 +25,8 @@ DRAFTERS = {"2 ms": (2, 0.02), "6 ms": (6, 0.2)}
 
 def base(drafter: str, verifiers: int, drafters: int) -> dict:
     first, row = DRAFTERS[drafter]
-    return {"seconds": 60, "zones": [{"verifiers": verifiers, "drafters": drafters}], "network": {"within_ms": 0.25},
+    return {"seconds": 60, "zones": [{"verifiers": verifiers, "drafters": drafters}],
+            "network": {"within_ms": 0.25},
             "verifier": {"t_ms": 25, "t_row_ms": 0.05, "sessions": 128, "price": 10},
             "drafter": {"t_ms": first, "t_row_ms": row, "price": 1.2},
             "classes": [{"acceptance": 0.8, "prompt_tokens": {"lognormal": [200, 0.8]},
@@ -35,8 +37,9 @@ def simulate(args, scenario: dict, layout: str) -> list:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.json"
         path.write_text(json.dumps(scenario), encoding="utf-8")
-        said = subprocess.run([args.build / "bin" / "outrider-simulate", "fleet", "--scenario", path, "--layout", layout,
-                               "--json"], capture_output=True, text=True, check=True)
+        said = subprocess.run([args.build / "bin" / "outrider-simulate", "fleet", "--scenario",
+                               path, "--layout", layout, "--json"], capture_output=True, text=True,
+                              check=True)
     return json.loads(said.stdout)["layouts"]
 
 
@@ -83,16 +86,19 @@ def run_update(args, out) -> None:
     fleet = base("2 ms", 4, 4)
     fleet |= {"seconds": 420, "warm_up_s": 30, "interval_s": 10, "arrivals": {"rate_per_s": 30}}
     verifiers = {"kind": "update_verifiers", "at_s": 60, "restart_s": 45, "drain_s": 30}
-    updates = {"none": [], "verifiers": [verifiers], "verifiers with surge": [verifiers | {"surge": True}],
+    updates = {"none": [], "verifiers": [verifiers],
+               "verifiers with surge": [verifiers | {"surge": True}],
                "drafters": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20}],
-               "all drafters at once": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20, "count": 4}]}
+               "all drafters at once": [{"kind": "update_drafters", "at_s": 60, "restart_s": 20,
+                                         "count": 4}]}
     out.writerow(["update", "begin_s", "tokens_per_s", "first_token_ms", "between_tokens_ms",
                   "rejected", "failed", "verifiers", "drafters"])
     for title, events in updates.items():
         scenario = copy.deepcopy(fleet) | {"events": events}
         figures = simulate(args, scenario, "split")[0]
-        progress(f"{title}: {row_of(figures)}, {figures['rejected']} rejected, {figures['failed']} failed, "
-                 f"{figures['verifier_hours']:.3f} and {figures['drafter_hours']:.3f} hours")
+        progress(f"{title}: {row_of(figures)}, {figures['rejected']} rejected, {figures['failed']} "
+                 f"failed, {figures['verifier_hours']:.3f} and "
+                 f"{figures['drafter_hours']:.3f} hours")
         for part in figures["timeline"]:
             out.writerow([title, f"{part['begin_s']:.0f}", f"{part['tokens_per_second']:.0f}",
                           *("" if part[name] is None else f"{part[name]:.2f}"
@@ -101,12 +107,14 @@ def run_update(args, out) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", choices=("pool", "zones", "update"))
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu")
     args = parser.parse_args()
     print(f"# command: {command_line()}")
-    {"pool": run_pool, "zones": run_zones, "update": run_update}[args.run](args, csv.writer(sys.stdout, lineterminator="\n"))
+    {"pool": run_pool, "zones": run_zones, "update": run_update}[args.run](
+        args, csv.writer(sys.stdout, lineterminator="\n"))
 
 
 if __name__ == "__main__":

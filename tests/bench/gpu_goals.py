@@ -35,7 +35,8 @@ def goals(bench: dict, verification: dict) -> list[tuple[str, float | None, floa
     forward = find(steps, "verify", 32, 33, context)
     for rule, measured in verification.items():
         share = measured["milliseconds"] / 1e3 / forward["seconds"] if forward else None
-        result.append((f"verification by {rule}: share of the forward pass", share, 0.02, "at most"))
+        result.append((f"verification by {rule}: share of the forward pass", share, 0.02,
+                       "at most"))
     return result
 
 

@@ -35,8 +35,8 @@ def main() -> None:
 
     cases = settings([int(g) for g in args.lengths.split(",")])
     runs: dict[str, list[dict]] = {name: [] for name in cases}
-    load = ["--concurrency", args.concurrency, "--requests", args.requests, "--max-tokens", args.max_tokens,
-            "--temperature", args.temperature]
+    load = ["--concurrency", args.concurrency, "--requests", args.requests, "--max-tokens",
+            args.max_tokens, "--temperature", args.temperature]
     with Service(args, "pair", args.target, drafter=args.drafter, ahead=True,
                  service_flags=["--bf16-activations"] * args.bf16_activations) as pair:
         for repetition in range(args.repetitions):

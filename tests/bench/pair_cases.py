@@ -25,7 +25,8 @@ class Case:
     def describe(self) -> dict:
         """For a report, as in pair_gpu_bench."""
         acceptance = {"acceptance": "own" if self.acceptance is None else self.acceptance}
-        return {"sessions": self.sessions, "draft": self.draft, **(acceptance if self.draft else {})}
+        return {"sessions": self.sessions, "draft": self.draft,
+                **(acceptance if self.draft else {})}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +44,15 @@ def parse_case(line: str) -> Case:
 def add_pair_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cuda:0", help="cpu or cuda:N")
     parser.add_argument("--shape", choices=("llama", "tiny"), default="llama")
-    parser.add_argument("--target", type=Path, help="a Hugging Face folder in place of a shape, with --drafter")
+    parser.add_argument("--target", type=Path,
+                        help="a Hugging Face folder in place of a shape, with --drafter")
     parser.add_argument("--drafter", type=Path)
     parser.add_argument("--dtype", choices=("bf16", "f32"), default="bf16")
     parser.add_argument("--threads", type=int, default=1, help="of the CPU")
     parser.add_argument("--prompt", type=int, default=512, help="tokens")
     parser.add_argument("--tokens", type=int, default=128, help="of each text")
-    parser.add_argument("--draft", default="4", help="draft tokens a round, several with commas between")
+    parser.add_argument("--draft", default="4",
+                        help="draft tokens a round, several with commas between")
     parser.add_argument("--acceptance", default="0.6,0.8",
                         help="the chance of a draft token to stand; own: what the models agree on")
     parser.add_argument("--sessions", default="1,8")
@@ -61,8 +64,8 @@ def add_pair_flags(parser: argparse.ArgumentParser) -> None:
 def pair_flags(args) -> list[str]:
     """The flags with which both halves are started."""
     flags = []
-    for name in ("device", "shape", "target", "drafter", "dtype", "threads", "prompt", "tokens", "draft",
-                 "acceptance", "sessions", "seed"):
+    for name in ("device", "shape", "target", "drafter", "dtype", "threads", "prompt", "tokens",
+                 "draft", "acceptance", "sessions", "seed"):
         if getattr(args, name) is not None:
             flags += [f"--{name}", str(getattr(args, name))]
     return flags
@@ -74,7 +77,8 @@ def cases_of(args) -> list[Case]:
     for sessions in map(int, args.sessions.split(",")):
         cases.append(Case(sessions, 0))
         for draft in map(int, args.draft.split(",")):
-            cases += [parse_case(f"{sessions} {draft} {chance}") for chance in args.acceptance.split(",")]
+            cases += [parse_case(f"{sessions} {draft} {chance}")
+                      for chance in args.acceptance.split(",")]
     return cases
 
 
@@ -95,7 +99,8 @@ def tossed(case: Case, tokens: int, seed: int) -> Counts:
         while position < tokens:
             drafted = min(case.draft, tokens - position - 1)
             stand = 0
-            while stand < drafted and draft_token_is_accepted(seed, session, position + stand, case.acceptance):
+            while stand < drafted and draft_token_is_accepted(
+                seed, session, position + stand, case.acceptance):
                 stand += 1
             rounds += 1
             all_drafted += drafted
@@ -114,7 +119,8 @@ def expect_counts(who: str, case: Case, figures: dict, tokens: int, seed: int) -
     else:
         expected = Counts(tokens * case.sessions - got.accepted, got.drafted, got.accepted)
     if got != expected or len(figures["text"]) != tokens:
-        raise SystemExit(f"{who}, {case}: {got} and {len(figures['text'])} tokens, not {expected} and {tokens}")
+        raise SystemExit(f"{who}, {case}: {got} and {len(figures['text'])} tokens, not {expected} "
+                         f"and {tokens}")
 
 
 def median_ratio(a: list[float], b: list[float]) -> float:

@@ -49,7 +49,8 @@ class Comparison:
             # The first repetition warms up; one is measured in any case.
             now = time.monotonic()
             if repetition > 0 and 2 * now - last - started > self.args.seconds:
-                progress(f"{repetition} of {self.args.repetitions} repetitions in {self.args.seconds:g} s")
+                progress(f"{repetition} of {self.args.repetitions} repetitions in "
+                         f"{self.args.seconds:g} s")
                 break
             last = now
             for case in self.cases:
@@ -73,8 +74,10 @@ class Comparison:
                 if rates is None:
                     continue
                 last = self.runs[half.name, case][-1]
-                row[half.name] = {"tokens_per_second": statistics.median(rates), "all_tokens_per_second": rates,
-                                  "over_plain": median_ratio(rates, self.rates(half, Case(case.sessions, 0))),
+                row[half.name] = {"tokens_per_second": statistics.median(rates),
+                                  "all_tokens_per_second": rates,
+                                  "over_plain": median_ratio(
+                                      rates, self.rates(half, Case(case.sessions, 0))),
                                   "accepted_per_round": last["accepted"] / last["rounds"],
                                   "first_seconds": last["first_seconds"]}
             ours, theirs = (self.rates(half, case) for half in self.halves)
@@ -86,7 +89,8 @@ class Comparison:
     def expect_same_texts(self) -> None:
         """If weights are the same and the models decide: all texts of session 0 are plain
         decoding's."""
-        texts = {(name, case): run["text"] for (name, case), runs in self.runs.items() for run in runs
+        texts = {(name,
+                  case): run["text"] for (name, case), runs in self.runs.items() for run in runs
                  if case.acceptance is None}
         (first, text), *others = texts.items()
         for key, other in others:
@@ -101,24 +105,28 @@ def markdown(rows: list[dict], halves: list[Half]) -> str:
         return f"{row[name][what]:.{digits}f}" if name in row else "-"
 
     ours, theirs = (half.name for half in halves)
-    lines = [[str(row["sessions"]), str(row["draft"]) if row["draft"] else "plain", str(row.get("acceptance", "-")),
+    lines = [[str(row["sessions"]), str(row["draft"]) if row["draft"] else "plain",
+              str(row.get("acceptance", "-")),
               cell(row, ours, "accepted_per_round", 2) if row["draft"] else "-",
               cell(row, ours, "tokens_per_second", 1), cell(row, theirs, "tokens_per_second", 1),
               f"{row['ratio']:.2f}" if "ratio" in row else "-",
               cell(row, ours, "over_plain", 2), cell(row, theirs, "over_plain", 2)] for row in rows]
-    return table(["sessions", "draft", "acceptance", "accepted", f"{ours} tokens/s", f"{theirs} tokens/s", "ratio",
-                  f"{ours}, of plain", f"{theirs}, of plain"], lines)
+    return table(["sessions", "draft", "acceptance", "accepted", f"{ours} tokens/s",
+                  f"{theirs} tokens/s", "ratio", f"{ours}, of plain", f"{theirs}, of plain"], lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pair_flags(parser)
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "gpu")
-    parser.add_argument("--python", default=sys.executable, help="one that imports torch and transformers")
+    parser.add_argument("--python", default=sys.executable,
+                        help="one that imports torch and transformers")
     parser.add_argument("--seconds", type=float, default=60,
                         help="no repetition but the first begins that would end after these")
     parser.add_argument("--cache", choices=("dynamic", "static"), default="dynamic",
-                        help="of transformers' plain decoding; the static one's forward pass is compiled on a GPU")
+                        help="of transformers' plain decoding; the static one's forward pass is "
+                             "compiled on a GPU")
     parser.add_argument("--expect-same-text", action="store_true",
                         help="fail if the two speak differently; for --target and --drafter in f32")
     args = parser.parse_args()
@@ -126,18 +134,22 @@ def main() -> None:
         parser.error("--repetitions is less than 1")
 
     script = Path(__file__).with_name("transformers_bench.py")
-    halves = [Half("Outrider", [str(args.build / "bin" / "pair_gpu_bench"), *pair_flags(args), "--turns", "yes"],
+    halves = [Half("Outrider", [str(args.build / "bin" / "pair_gpu_bench"), *pair_flags(args),
+                                "--turns", "yes"],
                    lambda sessions: True),
-              Half("transformers", [args.python, "-B", str(script), *pair_flags(args), "--cache", args.cache,
-                                    "--turns"], lambda sessions: sessions == 1)]
+              Half("transformers", [args.python, "-B", str(script), *pair_flags(args), "--cache",
+                                    args.cache, "--turns"], lambda sessions: sessions == 1)]
     for half in halves:
         half.start()  # one after another: if memory is short, transformers' half reports it
-        print(f"{half.name}: " + (f"skipped: {half.skipped}" if half.skipped else half.device), flush=True)
+        print(f"{half.name}: " + (f"skipped: {half.skipped}" if half.skipped else half.device),
+              flush=True)
         if halves[0].skipped is not None:
             break
     else:
-        models = args.target or {"llama": "the shapes of Llama 3.1 8B and 3.2 1B", "tiny": "tiny shapes"}[args.shape]
-        print(f"{models}, {args.dtype}, prompts of {args.prompt} tokens, texts of {args.tokens}", flush=True)
+        shapes = {"llama": "the shapes of Llama 3.1 8B and 3.2 1B", "tiny": "tiny shapes"}
+        models = args.target or shapes[args.shape]
+        print(f"{models}, {args.dtype}, prompts of {args.prompt} tokens, texts of {args.tokens}",
+              flush=True)
         comparison = Comparison(args, halves)
         comparison.measure()
         rows = comparison.rows()
@@ -148,7 +160,8 @@ def main() -> None:
             settings = {k: str(v) for k, v in vars(args).items() if k != "json"}
             args.json.write_text(json.dumps(
                 {"command": command_line(), "settings": settings,
-                 "halves": {half.name: {"device": half.device, "skipped": half.skipped} for half in halves},
+                 "halves": {half.name: {"device": half.device, "skipped": half.skipped}
+                            for half in halves},
                  "cases": rows}, indent=1), encoding="utf-8")
     for half in halves:
         half.stop()

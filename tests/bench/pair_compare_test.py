@@ -19,7 +19,8 @@ def compare(*flags: str) -> tuple[dict, str]:
         report = Path(folder) / "report.json"
         program = [sys.executable, "-B", SOURCE / "tests" / "bench" / "pair_compare.py"]
         run = subprocess.run([*program, "--build", BIN.parent, "--json", report,
-                              "--python", os.environ.get("OUTRIDER_PYTHON", sys.executable), *TINY, *flags],
+                              "--python", os.environ.get("OUTRIDER_PYTHON", sys.executable), *TINY,
+                              *flags],
                              capture_output=True, text=True, check=False)
         assert run.returncode == 0, run.stdout + run.stderr
         return json.loads(report.read_text(encoding="utf-8")), run.stdout
@@ -30,7 +31,8 @@ def test_counts() -> None:
     report, out = compare("--draft", "3", "--acceptance", "0.6", "--sessions", "1,2")
     skipped = report["halves"]["transformers"]["skipped"]
     assert (f"transformers: skipped: {skipped}" in out) == (skipped is not None), out
-    assert [(row["sessions"], row["draft"]) for row in report["cases"]] == [(1, 0), (1, 3), (2, 0), (2, 3)], out
+    cases = [(row["sessions"], row["draft"]) for row in report["cases"]]
+    assert cases == [(1, 0), (1, 3), (2, 0), (2, 3)], out
     for row in report["cases"]:
         assert row["Outrider"]["tokens_per_second"] > 0, row
         beside = skipped is None and (row["draft"] == 0 or row["sessions"] == 1)
@@ -47,10 +49,11 @@ def test_texts() -> None:
             subprocess.run([*make, model, *shape, *flags], check=True)
             config = Path(model) / "config.json"
             # transformers uses this field, Outrider the architecture.
-            config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")), "model_type": "llama"}),
+            config.write_text(json.dumps({**json.loads(config.read_text(encoding="utf-8")),
+                                          "model_type": "llama"}),
                               encoding="utf-8")
-        report, out = compare("--target", target, "--drafter", drafter, "--draft", "3", "--acceptance", "own",
-                              "--sessions", "1", "--expect-same-text")
+        report, out = compare("--target", target, "--drafter", drafter, "--draft", "3",
+                              "--acceptance", "own", "--sessions", "1", "--expect-same-text")
         speculative = report["cases"][1]["Outrider"]["accepted_per_round"]
         assert 0 < speculative < 3, speculative
         halves = 1 if report["halves"]["transformers"]["skipped"] else 2

@@ -20,7 +20,8 @@ def load(folder: str, dtype):
         model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
     except Exception as error:  # the errors for unsupported configurations have many types
         race_turns.skip(f"transformers {transformers.__version__} refuses {folder}: {error}")
-    model.generation_config = transformers.GenerationConfig(pad_token_id=0, eos_token_id=None, do_sample=False)
+    model.generation_config = transformers.GenerationConfig(
+        pad_token_id=0, eos_token_id=None, do_sample=False)
     return model
 
 
@@ -42,10 +43,12 @@ tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_file=f"{args.target}/
 # The class ignores its settings in tokenizer_config.json.
 settings = json.loads((Path(args.target) / "tokenizer_config.json").read_text(encoding="utf-8"))
 first = settings["bos_token"] if settings.get("add_bos_token") else ""
-print(json.dumps({"version": f"transformers {transformers.__version__}, torch {torch.__version__}"}), flush=True)
+print(json.dumps(
+    {"version": f"transformers {transformers.__version__}, torch {torch.__version__}"}), flush=True)
 for line in sys.stdin:
     request = json.loads(line)
     prompt = tokenizer(first + request["prompt"], return_tensors="pt", return_token_type_ids=False)
     assistant = {"assistant_model": drafter} if request["speculative"] else {}
-    text = target.generate(**prompt, max_new_tokens=args.tokens, **assistant)[0, prompt["input_ids"].shape[1]:]
+    texts = target.generate(**prompt, max_new_tokens=args.tokens, **assistant)
+    text = texts[0, prompt["input_ids"].shape[1]:]
     print(json.dumps({"text": tokenizer.decode(text), "tokens": len(text)}), flush=True)

@@ -35,7 +35,8 @@ class Case:
     def request(self, passes: int) -> str:
         """The line that pass_bench and the other scripts read. A prefill is long enough to be
         measured by one pass."""
-        return f"{self.sequences} {self.rows} {self.context} {1 if self.kind == 'prefill' else passes}"
+        repeated = 1 if self.kind == "prefill" else passes
+        return f"{self.sequences} {self.rows} {self.context} {repeated}"
 
 
 def parse_case(text: str) -> Case:
@@ -44,7 +45,8 @@ def parse_case(text: str) -> Case:
 
 
 def pass_cases(batches: list[int], rows: list[int], prefill: int) -> list[Case]:
-    return [*(Case("decode", n) for n in batches), Case("prefill", prefill), *(Case("verify", n) for n in rows)]
+    return [*(Case("decode", n) for n in batches), Case("prefill", prefill),
+            *(Case("verify", n) for n in rows)]
 
 
 TEXT_CASES = [Case("plain"), Case("speculative")]

@@ -12,9 +12,10 @@ import gguf
 import numpy
 
 NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
-         "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
-         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
-         "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+         "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+         "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+         "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+         "mlp.down_proj": "ffn_down"}
 
 
 def stored(path: Path) -> Iterator[tuple[str, numpy.ndarray]]:
@@ -36,7 +37,8 @@ def stored(path: Path) -> Iterator[tuple[str, numpy.ndarray]]:
 def tensors(folder: Path) -> Iterator[tuple[str, numpy.ndarray]]:
     """The model's tensors as float32; a drafter's acceptance head is in a separate file. 8-bit
     weights of compressed-tensors are multiplied by the scales of their rows."""
-    held = {name: values for path in sorted(folder.glob("*.safetensors")) for name, values in stored(path)}
+    held = {name: values for path in sorted(folder.glob("*.safetensors"))
+            for name, values in stored(path)}
     for name, values in held.items():
         if not name.endswith(".weight_scale"):
             yield name, values * held[f"{name}_scale"] if f"{name}_scale" in held else values
@@ -68,13 +70,14 @@ def add_tokenizer(writer: gguf.GGUFWriter, folder: Path, config: dict) -> None:
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")  # splits text like models/default
     writer.add_token_list([texts.get(i, f"[unused{i}]") for i in ids])
-    writer.add_token_types([gguf.TokenType.CONTROL if i in added else gguf.TokenType.NORMAL if i in texts
-                            else gguf.TokenType.UNUSED for i in ids])
+    writer.add_token_types([gguf.TokenType.CONTROL if i in added else gguf.TokenType.NORMAL
+                            if i in texts else gguf.TokenType.UNUSED for i in ids])
     writer.add_token_merges([merge if isinstance(merge, str) else " ".join(merge)
                              for merge in tokenizer["model"]["merges"]])
     writer.add_bos_token_id(config["bos_token_id"])
     ends = config["eos_token_id"]
-    writer.add_eos_token_id(ends[0] if isinstance(ends, list) else ends)  # texts are compared with ends ignored
+    # texts are compared with ends ignored
+    writer.add_eos_token_id(ends[0] if isinstance(ends, list) else ends)
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
     writer.add_add_bos_token(settings.get("add_bos_token", False))
 
@@ -109,7 +112,8 @@ def main() -> None:
         if ".q_proj." in name or ".k_proj." in name:
             values = interleaved(values, heads if ".q_proj." in name else kv_heads)
         tensor_type = matrix_type if values.ndim == 2 else gguf.GGMLQuantizationType.F32
-        writer.add_tensor(gguf_name(name), gguf.quants.quantize(numpy.ascontiguousarray(values), tensor_type),
+        writer.add_tensor(gguf_name(name),
+                          gguf.quants.quantize(numpy.ascontiguousarray(values), tensor_type),
                           raw_dtype=tensor_type)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

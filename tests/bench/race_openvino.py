@@ -20,9 +20,11 @@ def exported(args):
     """The path of the exported model, which is created if it does not exist."""
     folder = args.work / f"{args.model.name}-{args.precision}-openvino"
     if not (folder / "openvino_model.xml").exists():
-        quantization = OVWeightQuantizationConfig(bits=8, sym=True) if args.precision == "int8" else None
-        model = OVModelForCausalLM.from_pretrained(args.model, export=True, compile=False, torch_dtype="float32",
-                                                   load_in_8bit=False, quantization_config=quantization)
+        quantization = (OVWeightQuantizationConfig(bits=8, sym=True) if args.precision == "int8"
+                        else None)
+        model = OVModelForCausalLM.from_pretrained(args.model, export=True, compile=False,
+                                                   torch_dtype="float32", load_in_8bit=False,
+                                                   quantization_config=quantization)
         if args.precision == "bf16":
             model.half()
         model.save_pretrained(folder)
@@ -41,8 +43,8 @@ def keep_last_row(model) -> None:
 class Passes:
     def __init__(self, args):
         core, path = openvino.Core(), exported(args)
-        settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1, "INFERENCE_NUM_THREADS": args.threads,
-                    "ENABLE_CPU_PINNING": False}
+        settings = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
+                    "INFERENCE_NUM_THREADS": args.threads, "ENABLE_CPU_PINNING": False}
         if args.precision != "int8":  # with 8-bit weights its default is kept
             settings["INFERENCE_PRECISION_HINT"] = args.precision
         prompt_model = core.read_model(path)
@@ -56,7 +58,8 @@ class Passes:
     def inputs(sequences: int, rows: int, context: int) -> dict:
         positions = numpy.arange(context, context + rows, dtype=numpy.int64)
         tokens = (numpy.arange(sequences * rows, dtype=numpy.int64) % 300).reshape(sequences, rows)
-        return {"input_ids": tokens, "attention_mask": numpy.ones((sequences, context + rows), numpy.int64),
+        return {"input_ids": tokens,
+                "attention_mask": numpy.ones((sequences, context + rows), numpy.int64),
                 "position_ids": numpy.tile(positions, (sequences, 1)),
                 "beam_idx": numpy.arange(sequences, dtype=numpy.int32)}
 

@@ -68,8 +68,9 @@ class PassProcess(TurnProcess):
 def outrider_passes(name: str, setting: Setting) -> PassProcess:
     program = existing(setting.args.build, "--build", "bin/pass_bench")
     rounded = ["--bf16-activations"] if setting.precision == "bf16" and name == OURS else []
-    return PassProcess(name, setting, [program, "--model", setting.model, "--weights", setting.precision, "--threads",
-                                       setting.args.threads, "--kv-tokens", 32768, *rounded])
+    return PassProcess(name, setting,
+                       [program, "--model", setting.model, "--weights", setting.precision,
+                        "--threads", setting.args.threads, "--kv-tokens", 32768, *rounded])
 
 
 def python_passes(name: str, setting: Setting) -> PassProcess:
@@ -77,8 +78,9 @@ def python_passes(name: str, setting: Setting) -> PassProcess:
     flag = f"--{name.lower()}-python"
     python = existing(getattr(setting.args, f"{name.lower()}_python"), flag)
     script = BENCH / f"race_{name.lower()}.py"
-    return PassProcess(name, setting, [python, "-B", script, setting.model, "--precision", setting.precision,
-                                       "--threads", setting.args.threads, "--work", setting.args.work])
+    return PassProcess(name, setting,
+                       [python, "-B", script, setting.model, "--precision", setting.precision,
+                        "--threads", setting.args.threads, "--work", setting.args.work])
 
 
 def gguf_of(args, model: Path, precision: str) -> Path:
@@ -87,7 +89,8 @@ def gguf_of(args, model: Path, precision: str) -> Path:
     if not path.exists():
         progress(f"writing {path}")
         python = existing(args.gguf_python, "--gguf-python (llama.cpp needs it)")
-        run = subprocess.run([python, "-B", BENCH / "race_gguf.py", model, path, "--type", GGUF_TYPES[precision]],
+        run = subprocess.run([python, "-B", BENCH / "race_gguf.py", model, path, "--type",
+                              GGUF_TYPES[precision]],
                              capture_output=True, text=True, check=False)
         if run.returncode != 0:
             raise Missing(f"no GGUF file: {(run.stderr.strip() or run.stdout).splitlines()[-1]}")
@@ -113,8 +116,9 @@ class LlamaCppPasses:
         prompt = f"{case.rows},{case.rows}" if case.kind == "prefill" else case.context
         streams = case.rows if case.kind == "verify" else case.sequences
         kv_tokens = 1024 + streams * (case.context + passes)
-        flags = ["-npp", prompt, "-ntg", passes, "-npl", streams, "-pps", "-c", kv_tokens, "-b", 2048, "-ub", 512,
-                 "-t", threads, "-tb", threads, "-ngl", 0, "--output-format", "jsonl"]
+        flags = ["-npp", prompt, "-ntg", passes, "-npl", streams, "-pps", "-c", kv_tokens, "-b",
+                 2048, "-ub", 512, "-t", threads, "-tb", threads, "-ngl", 0, "--output-format",
+                 "jsonl"]
         if case.kind == "verify":
             flags.append("--kv-unified")
         command = self.setting.pinned(self.program, "-m", self.model, *flags)
@@ -148,8 +152,10 @@ def make_model(args) -> Path:
     if not path.exists():
         progress(f"writing {path}")
         program = args.build / "bin" / "make_checkpoint"
-        subprocess.run([program, path, "family=llama", "positions=4096", *args.shape.split(",")], check=True)
+        subprocess.run([program, path, "family=llama", "positions=4096", *args.shape.split(",")],
+                       check=True)
         config = json.loads((path / "config.json").read_text(encoding="utf-8"))
         # Outrider uses the architecture, others the model type.
-        (path / "config.json").write_text(json.dumps({**config, "model_type": "llama"}), encoding="utf-8")
+        (path / "config.json").write_text(json.dumps({**config, "model_type": "llama"}),
+                                          encoding="utf-8")
     return path

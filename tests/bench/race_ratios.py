@@ -58,7 +58,8 @@ def our_ratios(runs: Runs) -> dict[str, Ratio]:
                     ratios[f"{group}, {name}, over {engine}"] = ratio(seconds, engines[OURS])
             reference = own_reference(parse_case(name))
             if reference is not None and OURS in cases.get(str(reference), {}):
-                ratios[f"{group}, {name}, over our {reference}"] = ratio(cases[str(reference)][OURS], engines[OURS])
+                ratios[f"{group}, {name}, over our {reference}"] = ratio(
+                    cases[str(reference)][OURS], engines[OURS])
     return ratios
 
 
@@ -83,9 +84,11 @@ def speed_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) ->
                        if engine in seconds else "-")
         for engine in engines:
             if is_peer(engine):
-                row.append(str(ratio(seconds[engine], seconds[OURS])) if {engine, OURS} <= seconds.keys() else "-")
+                row.append(str(ratio(seconds[engine], seconds[OURS]))
+                           if {engine, OURS} <= seconds.keys() else "-")
         rows.append(row)
-    return table(["tokens/s", *engines, *(f"over {engine}" for engine in engines if is_peer(engine))], rows)
+    return table(["tokens/s", *engines,
+                  *(f"over {engine}" for engine in engines if is_peer(engine))], rows)
 
 
 def cost_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) -> str | None:
@@ -95,14 +98,16 @@ def cost_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) -> 
         case, one = parse_case(name), cases.get("verify 1", {})
         if case.kind == "verify" and case.size > 1:
             rows.append([name, *(str(ratio(seconds[engine], one[engine]))
-                                 if engine in seconds and engine in one else "-" for engine in engines)])
+                                 if engine in seconds and engine in one else "-"
+                                 for engine in engines)])
     return table(["times one row", *engines], rows) if rows else None
 
 
 def gain_table(cases: dict[str, dict[str, list[float]]], engines: list[str]) -> str | None:
     plain, speculative = cases.get("plain", {}), cases.get("speculative", {})
     both = [engine for engine in engines if engine in plain and engine in speculative]
-    row = ["speculative over plain", *(str(ratio(plain[engine], speculative[engine])) for engine in both)]
+    row = ["speculative over plain",
+           *(str(ratio(plain[engine], speculative[engine])) for engine in both)]
     return table(["texts", *both], [row]) if both else None
 
 
@@ -110,6 +115,7 @@ def markdown(runs: Runs) -> str:
     parts = []
     for group, cases in runs.items():
         engines = list(dict.fromkeys(engine for seconds in cases.values() for engine in seconds))
-        tables = [speed_table(cases, engines), cost_table(cases, engines), gain_table(cases, engines)]
+        tables = [speed_table(cases, engines), cost_table(cases, engines),
+                  gain_table(cases, engines)]
         parts += [f"{group}:", *(part for part in tables if part is not None)]
     return "\n\n".join(parts)

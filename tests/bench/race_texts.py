@@ -74,32 +74,34 @@ class OutriderTexts(TextEngine):
         self.addresses = {}
         for speculative in (False, True):
             self.addresses[speculative] = f"127.0.0.1:{free_port()}"
-            flags = ["--http", self.addresses[speculative], "--lookup-tokens", 0, "--suffix-tokens", 0,
-                     "--no-prefix-cache", "--weights", self.args.text_precision]
+            flags = ["--http", self.addresses[speculative], "--lookup-tokens", 0, "--suffix-tokens",
+                     0, "--no-prefix-cache", "--weights", self.args.text_precision]
             self.running.enter_context(Service(
                 self.args, f"race-{'speculative' if speculative else 'plain'}", self.target,
-                drafter=self.drafter if speculative else None, ahead=True, cores=cores[0], drafter_cores=cores[-1],
-                flags=flags))
+                drafter=self.drafter if speculative else None, ahead=True, cores=cores[0],
+                drafter_cores=cores[-1], flags=flags))
 
     def answer(self, prompt: str, speculative: bool) -> tuple[str, int]:
         return text_of(complete(self.addresses[speculative], {
-            "model": self.target.name, "prompt": prompt, "temperature": 0, "max_tokens": self.args.tokens,
-            "ignore_eos": True}))
+            "model": self.target.name, "prompt": prompt, "temperature": 0,
+            "max_tokens": self.args.tokens, "ignore_eos": True}))
 
 
 class LlamaServerTexts(TextEngine):
     def start(self) -> None:
         program = existing(self.args.llama_cpp, "--llama-cpp", "bin/llama-server")
         self.version = llama_cpp_version(program)
-        target, drafter = (gguf_of(self.args, model, self.args.text_precision) for model in (self.target, self.drafter))
-        draft = ["--spec-type", "draft-simple", "--spec-draft-model", drafter, "--spec-draft-threads", 1,
-                 "--spec-draft-n-max", self.args.draft]
+        target, drafter = (gguf_of(self.args, model, self.args.text_precision)
+                           for model in (self.target, self.drafter))
+        draft = ["--spec-type", "draft-simple", "--spec-draft-model", drafter,
+                 "--spec-draft-threads", 1, "--spec-draft-n-max", self.args.draft]
         self.addresses = {}
         for speculative in (False, True):
             port = free_port()
             self.addresses[speculative] = f"127.0.0.1:{port}"
-            command = ["taskset", "-c", self.args.pair_cores, program, "-m", target, "--host", "127.0.0.1", "--port",
-                       port, "-t", 1, "-tb", 1, "-np", 1, "-c", 512, "-ngl", 0, *(draft if speculative else [])]
+            command = ["taskset", "-c", self.args.pair_cores, program, "-m", target, "--host",
+                       "127.0.0.1", "--port", port, "-t", 1, "-tb", 1, "-np", 1, "-c", 512, "-ngl",
+                       0, *(draft if speculative else [])]
             log = self.running.enter_context(
                 open(self.args.log_dir / f"llama-server-{speculative}.log", "w", encoding="utf-8"))
             server = subprocess.Popen([str(word) for word in command], stdout=log, stderr=log)
@@ -132,9 +134,10 @@ class TransformersTexts(TextEngine):
     def start(self) -> None:
         python = existing(self.args.transformers_python, "--transformers-python")
         self.process = TurnProcess(self.name, [
-            "taskset", "-c", self.args.pair_cores, str(python), "-B", str(BENCH / "race_assisted.py"),
-            str(self.target), str(self.drafter), "--precision", self.args.text_precision,
-            "--tokens", str(self.args.tokens), "--draft", str(self.args.draft)])
+            "taskset", "-c", self.args.pair_cores, str(python), "-B",
+            str(BENCH / "race_assisted.py"), str(self.target), str(self.drafter), "--precision",
+            self.args.text_precision, "--tokens", str(self.args.tokens), "--draft",
+            str(self.args.draft)])
         self.running.callback(self.process.stop)
         reply = self.process.start()
         if "skipped" in reply:
@@ -146,7 +149,8 @@ class TransformersTexts(TextEngine):
         return reply["text"], reply["tokens"]
 
 
-TEXT_MAKERS = {OURS: OutriderTexts, "llama.cpp": LlamaServerTexts, "transformers": TransformersTexts}
+TEXT_MAKERS = {OURS: OutriderTexts, "llama.cpp": LlamaServerTexts,
+               "transformers": TransformersTexts}
 
 
 def same_start(a: str, b: str) -> float:

@@ -17,12 +17,14 @@ class Passes:
         torch.set_num_threads(args.threads)
         torch.set_grad_enabled(False)
         dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[args.precision]
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(args.model, dtype=dtype).eval()
+        model = transformers.AutoModelForCausalLM.from_pretrained(args.model, dtype=dtype)
+        self.model = model.eval()
         self.cache = None
         self.context = 0
 
     def tokens(self, sequences: int, rows: int):
-        return torch.arange(sequences * rows).reshape(sequences, rows) % self.model.config.vocab_size
+        return (torch.arange(sequences * rows).reshape(sequences, rows)
+                % self.model.config.vocab_size)
 
     def prepare(self, sequences: int, rows: int, context: int):
         self.context = context
@@ -31,7 +33,8 @@ class Passes:
             self.model(self.tokens(1, context), past_key_values=self.cache, logits_to_keep=1)
             self.cache.batch_repeat_interleave(sequences)
         tokens = self.tokens(sequences, rows)
-        return lambda: self.model(tokens, past_key_values=self.cache, logits_to_keep=rows if context else 1)
+        return lambda: self.model(tokens, past_key_values=self.cache,
+                                  logits_to_keep=rows if context else 1)
 
     def restore(self) -> None:
         if self.context > 0:
@@ -43,4 +46,5 @@ class Passes:
 transformers.logging.set_verbosity_error()
 transformers.logging.disable_progress_bar()
 passes = Passes(race_turns.flags(__doc__))
-race_turns.serve(f"transformers {transformers.__version__}, torch {torch.__version__}", passes.prepare, passes.restore)
+race_turns.serve(f"transformers {transformers.__version__}, torch {torch.__version__}",
+                 passes.prepare, passes.restore)

@@ -22,7 +22,8 @@ def skip(why: str) -> None:
     sys.exit(0)
 
 
-def serve(version: str, prepare: Callable[[int, int, int], Callable[[], None]], restore: Callable[[], None]) -> None:
+def serve(version: str, prepare: Callable[[int, int, int], Callable[[], None]],
+          restore: Callable[[], None]) -> None:
     """`prepare(sequences, rows, context)` returns a function that runs a pass; `restore` drops its
     tokens again, untimed."""
     print(json.dumps({"version": version}), flush=True)

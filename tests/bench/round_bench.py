@@ -28,15 +28,17 @@ PASSES = 100
 def pass_seconds(args, model: Path, core: str) -> dict[int, float]:
     """Seconds per pass by number of rows: the medians of three turns."""
     asked = "".join(f"1 {rows} {CONTEXT} {PASSES}\n" for _ in range(3) for rows in ROWS)
-    run = subprocess.run([args.build / "bin" / "pass_bench", "--model", model, "--cores", core], input=asked, text=True,
-                         capture_output=True, check=True)
+    run = subprocess.run([args.build / "bin" / "pass_bench", "--model", model, "--cores", core],
+                         input=asked, text=True, capture_output=True, check=True)
     seconds = [json.loads(line)["seconds"] for line in run.stdout.splitlines()[1:]]
     return {rows: statistics.median(seconds[i::len(ROWS)]) for i, rows in enumerate(ROWS)}
 
 
 def echo_seconds(args) -> float:
-    command = [args.build / "bin" / "echo_bench", "--client-core", args.cores[0], "--server-core", args.cores[1]]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["median"]
+    command = [args.build / "bin" / "echo_bench", "--client-core", args.cores[0], "--server-core",
+               args.cores[1]]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)["median"]
 
 
 def parts(service: Service, flags: list[str]) -> dict[str, float]:
@@ -46,13 +48,15 @@ def parts(service: Service, flags: list[str]) -> dict[str, float]:
     gained = {name: value - before.get(name, 0) for name, value in service.metrics().items()}
 
     def mean(name: str) -> float:
-        return 1e3 * gained.get(f"{name}_seconds_sum", 0) / max(gained.get(f"{name}_seconds_count", 0), 1)
+        return 1e3 * gained.get(f"{name}_seconds_sum", 0) / max(
+            gained.get(f"{name}_seconds_count", 0), 1)
 
     tokens_per_round = run["completion_tokens"] / run["rounds"]
     return {"tokens": tokens_per_round, "token_ms": run["itl_ms"]["mean"],
             "round": run["itl_ms"]["mean"] * tokens_per_round,
             # Includes the steps that process prompts: one per request.
-            "step": mean("engine_step"), "wait": mean("draft_round_trip"), "drafting": mean("draft_drafting")}
+            "step": mean("engine_step"), "wait": mean("draft_round_trip"),
+            "drafting": mean("draft_drafting")}
 
 
 def spans(path: Path) -> list[dict]:
@@ -65,16 +69,20 @@ def spans(path: Path) -> list[dict]:
 
 
 def attribute(span: dict, name: str) -> str:
-    return next((str(next(iter(a["value"].values()))) for a in span.get("attributes", []) if a["key"] == name), "")
+    return next((str(next(iter(a["value"].values())))
+                 for a in span.get("attributes", []) if a["key"] == name), "")
 
 
 def timeline(folder: Path, rounds: int) -> str:
     """Lines for one request: when its rounds began and ended, and when the drafter sent the
     draft."""
-    drafts = next(s for s in reversed(spans(folder / "drafter.trace")) if len(s.get("events", [])) > rounds + 4)
-    sent = {attribute(event, "outrider.round"): int(event["timeUnixNano"]) for event in drafts["events"]
+    drafts = next(s for s in reversed(spans(folder / "drafter.trace"))
+                  if len(s.get("events", [])) > rounds + 4)
+    sent = {attribute(event,
+                      "outrider.round"): int(event["timeUnixNano"]) for event in drafts["events"]
             if event["name"] == "draft sent"}
-    own = [s for s in spans(folder / "verifier.trace") if s["name"] == "round" and s["traceId"] == drafts["traceId"]]
+    own = [s for s in spans(folder / "verifier.trace") if s["name"] == "round"
+           and s["traceId"] == drafts["traceId"]]
     chosen = sorted(own, key=lambda s: int(s["startTimeUnixNano"]))[3:3 + rounds]
     zero = int(chosen[0]["startTimeUnixNano"])
     lines = []
@@ -89,7 +97,8 @@ def timeline(folder: Path, rounds: int) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_common_flags(parser)
     parser.add_argument("--lengths", type=int, nargs="+", default=[2, 4, 6, 8])
     parser.add_argument("--cores", nargs=2, default=["0", "1"], metavar=("VERIFIER", "DRAFTER"))
@@ -106,34 +115,39 @@ def main() -> None:
                  for name, by_rows in passes.items()]
                 + [[f"{name}, of one row", *(f"{by_rows[rows] / by_rows[1]:.2f}" for rows in ROWS)]
                    for name, by_rows in passes.items()]))
-    load = ["--requests", args.requests, "--max-tokens", args.max_tokens, "--temperature", args.temperature]
-    ways = {"plain": ["--speculation", "off"]} | {f"g = {g}": ["--draft-length", g] for g in args.lengths}
+    load = ["--requests", args.requests, "--max-tokens", args.max_tokens, "--temperature",
+            args.temperature]
+    ways = {"plain": ["--speculation",
+                      "off"]} | {f"g = {g}": ["--draft-length", g] for g in args.lengths}
     runs: dict[str, list[dict]] = {name: [] for name in ways}
     echoes = []
     with TemporaryDirectory() as name:
         folder = Path(name)
-        with Service(args, "round", args.target, drafter=args.drafter, ahead=True, cores=args.cores[0],
-                     drafter_cores=args.cores[1], flags=["--trace-file", folder / "verifier.trace"],
+        with Service(args, "round", args.target, drafter=args.drafter, ahead=True,
+                     cores=args.cores[0], drafter_cores=args.cores[1],
+                     flags=["--trace-file", folder / "verifier.trace"],
                      drafter_flags=["--trace-file", folder / "drafter.trace"]) as service:
             for repetition in range(args.repetitions):
                 echoes.append(echo_seconds(args))
                 for way, flags in ways.items():
                     runs[way].append(parts(service, [*load, *flags]))
-                    progress(f"{repetition + 1}/{args.repetitions} {way}: {runs[way][-1]['token_ms']:.3f} ms a token")
+                    progress(f"{repetition + 1}/{args.repetitions} {way}: "
+                             f"{runs[way][-1]['token_ms']:.3f} ms a token")
         drawn = timeline(folder, 6)
     echo = 1e3 * statistics.median(echoes)
     rows = []
     for way, measured in runs.items():
         m = {key: statistics.median(run[key] for run in measured) for key in measured[0]}
-        speed = statistics.median(p["token_ms"] / run["token_ms"] for p, run in zip(runs["plain"], measured))
+        speed = statistics.median(p["token_ms"] / run["token_ms"]
+                                  for p, run in zip(runs["plain"], measured))
         rest = m["wait"] - m["drafting"]
-        drafts = ["-"] * 4 if way == "plain" else [f"{m['wait']:.2f}", f"{m['drafting']:.2f}", f"{rest:.2f}",
-                                                   f"{rest / echo:.1f}"]
+        drafts = ["-"] * 4 if way == "plain" else [f"{m['wait']:.2f}", f"{m['drafting']:.2f}",
+                                                   f"{rest:.2f}", f"{rest / echo:.1f}"]
         rows.append([way, f"{m['tokens']:.2f}", f"{m['round']:.2f}", f"{m['step']:.2f}", *drafts,
                      f"{100 * min(m['step'] / m['round'], 1):.0f} %", f"{speed:.2f}"])
     print(f"\nA bare round trip of gRPC: {echo:.3f} ms\n")
-    print(table(["a round", "tokens", "ms", "step", "wait for the draft", "of it drafting", "the rest",
-                 "of a bare round trip", "verifier busy", "speed, of plain"], rows))
+    print(table(["a round", "tokens", "ms", "step", "wait for the draft", "of it drafting",
+                 "the rest", "of a bare round trip", "verifier busy", "speed, of plain"], rows))
     print(f"\nMilliseconds:\n\n{drawn}")
     write_json(args, {"passes": passes, "echo_ms": echo, "runs": runs})
 

@@ -25,7 +25,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench_support import Service, add_common_flags, command_line, deepen, progress, table, write_json
+from bench_support import (Service, add_common_flags, command_line, deepen, progress, table,
+                           write_json)
 
 PROMPT_TOKENS = 24  # approximately, for tests/bench/prompts.jsonl
 
@@ -47,29 +48,33 @@ class Models:
         self.folder = Path(folder)
 
     def target(self, name: str) -> Path:
-        return deepen(self.args, self.args.target, 0 if name == "default" else self.args.deep_layers, self.folder)
+        return deepen(self.args, self.args.target,
+                      0 if name == "default" else self.args.deep_layers, self.folder)
 
     def drafter(self, name: str) -> Path:
-        return deepen(self.args, self.args.drafter, 0 if name == "default" else self.args.deep_drafter_layers,
-                      self.folder)
+        return deepen(self.args, self.args.drafter,
+                      0 if name == "default" else self.args.deep_drafter_layers, self.folder)
 
 
 def service_flags(args, sessions: int) -> list[str]:
     """A KV cache no larger than the run needs, since a deep model's is large."""
-    return [*(["--bf16-activations"] * args.bf16_activations), "--kv-tokens", str(512 * max(sessions, 8))]
+    return [*(["--bf16-activations"] * args.bf16_activations), "--kv-tokens",
+            str(512 * max(sessions, 8))]
 
 
 def load_flags(args, speculation: bool) -> list[str]:
     flags = ["--max-tokens", args.max_tokens, "--temperature", args.temperature]
-    return flags + (["--draft-length", args.draft_length] if speculation else ["--speculation", "off"])
+    return flags + (["--draft-length", args.draft_length] if speculation
+                    else ["--speculation", "off"])
 
 
 def engine_alone(args, model: Path, sequences: int, tokens: int, core: int = 0) -> dict:
     """Rows per second of the forward pass and of the engine, one turn."""
     run = subprocess.run(
-        ["taskset", "-c", str(core), args.build / "bin" / "engine_bench", "--model", model, "--sequences",
-         str(sequences), "--context", str(PROMPT_TOKENS), "--tokens", str(tokens), "--temperature",
-         str(args.temperature), "--repetitions", "1", *service_flags(args, sequences)],
+        ["taskset", "-c", str(core), args.build / "bin" / "engine_bench", "--model", model,
+         "--sequences", str(sequences), "--context", str(PROMPT_TOKENS), "--tokens", str(tokens),
+         "--temperature", str(args.temperature), "--repetitions", "1",
+         *service_flags(args, sequences)],
         capture_output=True, text=True, check=True)
     return {k: v[0] for k, v in json.loads(run.stdout)[str(sequences)].items()}
 
@@ -89,8 +94,8 @@ def throughput(args, models: Models) -> dict:
                     run["of_forward_cpu"] = run["rows_per_cpu_second"] / run["forward_cpu"]
                     runs[n].append(run)
                     progress(f"{name} {repetition + 1}/{args.repetitions} concurrency {n}: "
-                             f"{run['tokens_per_second']:.0f} tokens/s, {run['of_forward']:.2f} of forward, "
-                             f"{run['of_forward_cpu']:.2f} by CPU time")
+                             f"{run['tokens_per_second']:.0f} tokens/s, {run['of_forward']:.2f} of "
+                             f"forward, {run['of_forward_cpu']:.2f} by CPU time")
         rows = []
         for n, of_n in runs.items():
             figures = [median(r[k] for r in of_n) for k in ("forward", "engine", "rows_per_second",
@@ -98,10 +103,12 @@ def throughput(args, models: Models) -> dict:
             rows.append([str(n), *(f"{f:.0f}" for f in figures),
                          f"{ratio(of_n, runs[args.concurrency[0]]):.2f}",
                          f"{median(r['of_forward'] for r in of_n):.2f}",
-                         f"{median(r['of_forward_cpu'] for r in of_n):.2f}", f"{median(r['busy'] for r in of_n):.2f}"])
+                         f"{median(r['of_forward_cpu'] for r in of_n):.2f}",
+                         f"{median(r['busy'] for r in of_n):.2f}"])
         print(f"\nTarget: {name}\n")
-        print(table(["concurrency", "forward pass alone, rows/s", "engine alone, rows/s", "service, rows/s",
-                     "service, tokens/s", "of sequential", "rows of forward alone", "the same by CPU time", "engine busy"], rows))
+        print(table(["concurrency", "forward pass alone, rows/s", "engine alone, rows/s",
+                     "service, rows/s", "service, tokens/s", "of sequential",
+                     "rows of forward alone", "the same by CPU time", "engine busy"], rows))
         results[name] = runs
     return results
 
@@ -114,18 +121,21 @@ def split(args, models: Models) -> dict:
         runs = {"colocated": [], "split": []}
         with ExitStack() as stack:
             services = {kind: stack.enter_context(
-                Service(args, f"split-{kind}", target, drafter=models.drafter("default"), split=kind == "split",
-                        service_flags=flags)) for kind in runs}
+                Service(args, f"split-{kind}", target, drafter=models.drafter("default"),
+                        split=kind == "split", service_flags=flags)) for kind in runs}
             for repetition in range(args.repetitions):
                 for kind in (list(runs) if repetition % 2 == 0 else list(runs)[::-1]):
-                    runs[kind].append(services[kind].load(load_flags(args, True), n, args.warm, args.seconds))
+                    runs[kind].append(
+                        services[kind].load(load_flags(args, True), n, args.warm, args.seconds))
                     progress(f"{name} {repetition + 1}/{args.repetitions} {kind}: "
                              f"{runs[kind][-1]['tokens_per_second']:.0f} tokens/s")
         rows = [[name, kind, f"{median(r['tokens_per_second'] for r in of_kind):.0f}",
                  f"{ratio(of_kind, runs['colocated']):.3f}",
-                 f"{median(r['busy'] for r in of_kind):.2f}", f"{median(r['step_ms'] for r in of_kind):.2f}",
+                 f"{median(r['busy'] for r in of_kind):.2f}",
+                 f"{median(r['step_ms'] for r in of_kind):.2f}",
                  f"{median(r['drafted_share'] for r in of_kind):.2f}",
-                 f"{median(r['accepted_per_round'] for r in of_kind):.2f}"] for kind, of_kind in runs.items()]
+                 f"{median(r['accepted_per_round'] for r in of_kind):.2f}"]
+                for kind, of_kind in runs.items()]
         print(f"\nConcurrency {n}\n")
         print(table(["target", "drafter", "tokens/s", "of co-located", "engine busy", "ms per step",
                      "rounds with a draft", "accepted per draft"], rows))
@@ -146,17 +156,21 @@ def delay(args, models: Models) -> dict:
             with ExitStack() as stack:
                 def start(kind, **more):
                     return stack.enter_context(
-                        Service(args, f"delay-{kind}", target, drafter=drafter, service_flags=flags, **more))
+                        Service(args, f"delay-{kind}", target, drafter=drafter, service_flags=flags,
+                                **more))
                 plain = start("plain", rtt_ms=rtt)
-                services = {"off": plain, "on, not ahead": plain, "on, ahead": start("ahead", rtt_ms=rtt, ahead=True),
+                services = {"off": plain, "on, not ahead": plain,
+                            "on, ahead": start("ahead", rtt_ms=rtt, ahead=True),
                             "co-located": start("inside", split=False)}
                 for repetition in range(args.repetitions):
                     for n in args.concurrency:
                         for setting, service in services.items():
-                            run = service.load(load_flags(args, setting != "off"), n, args.warm, args.seconds)
+                            run = service.load(load_flags(args, setting != "off"), n, args.warm,
+                                               args.seconds)
                             runs[n][setting].append(run)
-                            progress(f"{name} rtt {rtt} {repetition + 1}/{args.repetitions} concurrency {n} {setting}: "
-                                     f"{run['tokens_per_second']:.0f} tokens/s, busy {run['busy']:.2f}")
+                            progress(f"{name} rtt {rtt} {repetition + 1}/{args.repetitions} "
+                                     f"concurrency {n} {setting}: {run['tokens_per_second']:.0f} "
+                                     f"tokens/s, busy {run['busy']:.2f}")
             for n, of_n in runs.items():
                 for setting, of_setting in of_n.items():
                     rows.append([f"{rtt:g}", str(n), setting,
@@ -167,8 +181,8 @@ def delay(args, models: Models) -> dict:
                                  f"{median(r['rows_per_step'] for r in of_setting):.1f}"])
             results[f"{name} {rtt:g} ms"] = runs
         print(f"\nTarget: {name}\n")
-        print(table(["added round trip, ms", "concurrency", "speculation", "tokens/s", "of off", "of co-located",
-                     "engine busy", "rows per step"], rows))
+        print(table(["added round trip, ms", "concurrency", "speculation", "tokens/s", "of off",
+                     "of co-located", "engine busy", "rows per step"], rows))
     return results
 
 
@@ -197,16 +211,18 @@ def capacity(args, models: Models) -> dict:
                 Service(args, "capacity-split", target, drafter=drafter, service_flags=flags))
             services = {"off": split_service, "split": split_service,
                         "both on one core": stack.enter_context(
-                            Service(args, "capacity-inside", target, drafter=drafter, split=False, drafter_cores="0",
-                                    service_flags=flags))}
+                            Service(args, "capacity-inside", target, drafter=drafter, split=False,
+                                    drafter_cores="0", service_flags=flags))}
             for repetition in range(args.repetitions):
                 for n in args.concurrency:
                     for setting in settings:
-                        run = services[setting].load(load_flags(args, setting != "off"), n, args.warm, args.seconds)
+                        run = services[setting].load(load_flags(args, setting != "off"), n,
+                                                     args.warm, args.seconds)
                         run["inter_token_ms"] = 1e3 * n / run["tokens_per_second"]
                         runs[setting][n].append(run)
-                        progress(f"{name} {repetition + 1}/{args.repetitions} {n} sessions, {setting}: "
-                                 f"{run['inter_token_ms']:.2f} ms, busy {run['busy']:.2f}")
+                        progress(f"{name} {repetition + 1}/{args.repetitions} {n} sessions, "
+                                 f"{setting}: {run['inter_token_ms']:.2f} ms, busy "
+                                 f"{run['busy']:.2f}")
         points = {s: [(n, median(r["inter_token_ms"] for r in of_n)) for n, of_n in of_s.items()]
                   for s, of_s in runs.items()}
         # Fixed before the comparison: one session's time without speculation, times --times-alone.
@@ -218,18 +234,21 @@ def capacity(args, models: Models) -> dict:
                      for i, n in enumerate(args.concurrency)]))
         print()
         print(table(["setting", "sessions held", "of off"],
-                    [[s, f"{held[s]:.1f}", f"{held[s] / held['off']:.2f}" if held["off"] else "-"] for s in settings]))
+                    [[s, f"{held[s]:.1f}", f"{held[s] / held['off']:.2f}" if held["off"] else "-"]
+                     for s in settings]))
         at = max((n for n in args.concurrency if n <= held["split"]), default=args.concurrency[0])
         t_v = median(r["step_ms"] for r in runs["split"][at])
         t_d = median(r["drafter_step_ms"] for r in runs["split"][at])
         busy = median(r["drafter_busy"] / r["busy"] for r in runs["split"][at])
-        gain = held["split"] / held["both on one core"] if held["both on one core"] else float("nan")
-        print(f"\nsplit over one core: {gain:.2f}. At {at} sessions, split: t_v = {t_v:.2f} ms a step of "
-              f"{median(r['rows_per_step'] for r in runs['split'][at]):.1f} rows, t_d = {t_d:.3f} ms a drafter's pass, "
-              f"1 + g*t_d/t_v = {1 + args.draft_length * t_d / t_v:.2f}; the drafter computes {busy:.2f} s for each "
-              f"second of the verifier's: 1 + that = {1 + busy:.2f}.")
-        results[name] = {"runs": runs, "inter_token_ms": target_ms, "held": held, "t_v_ms": t_v, "t_d_ms": t_d,
-                         "drafter_over_verifier": busy}
+        gain = (held["split"] / held["both on one core"] if held["both on one core"]
+                else float("nan"))
+        print(f"\nsplit over one core: {gain:.2f}. At {at} sessions, split: t_v = {t_v:.2f} ms a "
+              f"step of {median(r['rows_per_step'] for r in runs['split'][at]):.1f} rows, t_d = "
+              f"{t_d:.3f} ms a drafter's pass, 1 + g*t_d/t_v = "
+              f"{1 + args.draft_length * t_d / t_v:.2f}; the drafter computes {busy:.2f} s for "
+              f"each second of the verifier's: 1 + that = {1 + busy:.2f}.")
+        results[name] = {"runs": runs, "inter_token_ms": target_ms, "held": held, "t_v_ms": t_v,
+                         "t_d_ms": t_d, "drafter_over_verifier": busy}
     return results
 
 
@@ -250,7 +269,8 @@ def overload(args, models: Models) -> dict:
     for name in args.targets:
         n = args.sessions
         queue = ["--max-sessions", n, "--max-waiting", n]
-        flags = ["--max-tokens", args.max_tokens, "--temperature", args.temperature, "--speculation", "off"]
+        flags = ["--max-tokens", args.max_tokens, "--temperature", args.temperature,
+                 "--speculation", "off"]
         with Service(args, "overload", models.target(name), service_flags=service_flags(args, n),
                      flags=queue) as service:
             full = [*flags, "--concurrency", n]
@@ -263,32 +283,42 @@ def overload(args, models: Models) -> dict:
             progress(f"{name}: {rate:.1f} requests/s at capacity")
             memory = Memory(service)
             memory.start()
-            flood = service.bench([*flags, "--allow-refused", "--concurrency", 1024, "--rate", args.times * rate,
-                                   "--requests", int(args.times * rate * args.seconds)])
+            flood = service.bench([*flags, "--allow-refused", "--concurrency", 1024, "--rate",
+                                   args.times * rate, "--requests",
+                                   int(args.times * rate * args.seconds)])
             memory.done.set()
             memory.join()
             after = service.bench([*full, "--requests", wanted])
             if not service.alive():
                 sys.exit(f"{name}: a service has ended; see {args.log_dir}")
-        rows = [[what, f"{r['started_per_second']:.1f}", str(r["requests_ok"]), str(r["requests_refused"]),
-                 str(r["requests_failed"] - r["requests_refused"]), f"{r['tokens_per_second']:.0f}",
-                 f"{r['itl_ms']['p50']:.2f} / {r['itl_ms']['p99']:.2f}", f"{r['ttft_ms']['p50']:.0f}",
-                 f"{r['refusal_ms']['p50']:.1f} / {r['refusal_ms']['p99']:.1f}" if r["requests_refused"] else "-"]
-                for what, r in (("capacity, before", before), (f"{args.times:g} times capacity", flood),
+        rows = [[what, f"{r['started_per_second']:.1f}", str(r["requests_ok"]),
+                 str(r["requests_refused"]), str(r["requests_failed"] - r["requests_refused"]),
+                 f"{r['tokens_per_second']:.0f}",
+                 f"{r['itl_ms']['p50']:.2f} / {r['itl_ms']['p99']:.2f}",
+                 f"{r['ttft_ms']['p50']:.0f}",
+                 f"{r['refusal_ms']['p50']:.1f} / {r['refusal_ms']['p99']:.1f}"
+                 if r["requests_refused"] else "-"]
+                for what, r in (("capacity, before", before),
+                                (f"{args.times:g} times capacity", flood),
                                 ("capacity, after", after))]
         print(f"\nTarget: {name}; {n} sessions, {n} may wait; {args.seconds:g} s\n")
-        print(table(["load", "requests/s", "served", "refused", "failed", "tokens/s", "ms per token p50 / p99",
-                     "ms to first token p50", "ms to refusal p50 / p99"], rows))
+        print(table(["load", "requests/s", "served", "refused", "failed", "tokens/s",
+                     "ms per token p50 / p99", "ms to first token p50", "ms to refusal p50 / p99"],
+                    rows))
         at_capacity = [before, after]
-        speed = flood["tokens_per_second"] / statistics.mean(r["tokens_per_second"] for r in at_capacity)
-        per_session = statistics.mean(r["itl_ms"]["p50"] for r in at_capacity) / flood["itl_ms"]["p50"]
+        speed = (flood["tokens_per_second"]
+                 / statistics.mean(r["tokens_per_second"] for r in at_capacity))
+        per_session = (statistics.mean(r["itl_ms"]["p50"] for r in at_capacity)
+                       / flood["itl_ms"]["p50"])
         tenth = max(len(memory.mib) // 10, 1)
-        print(f"\nAdmitted requests keep {per_session:.2f} of their speed (ms per token, p50), the service {speed:.2f} "
-              f"of its tokens/s. Resident memory of the verifier: {median(memory.mib[:tenth]):.0f} MiB in the first "
-              f"tenth of the flood, {median(memory.mib[-tenth:]):.0f} MiB in the last, {max(memory.mib):.0f} MiB at "
+        print(f"\nAdmitted requests keep {per_session:.2f} of their speed (ms per token, p50), the "
+              f"service {speed:.2f} of its tokens/s. Resident memory of the verifier: "
+              f"{median(memory.mib[:tenth]):.0f} MiB in the first tenth of the flood, "
+              f"{median(memory.mib[-tenth:]):.0f} MiB in the last, {max(memory.mib):.0f} MiB at "
               "most. Nothing crashed.")
-        results[name] = {"before": before, "flood": flood, "after": after, "resident_mib": memory.mib,
-                         "speed_kept": per_session, "tokens_kept": speed}
+        results[name] = {"before": before, "flood": flood, "after": after,
+                         "resident_mib": memory.mib, "speed_kept": per_session,
+                         "tokens_kept": speed}
     return results
 
 
@@ -297,19 +327,23 @@ def numbers(text: str) -> list[int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
 
-    def add(run, *, targets: str, concurrency: str, seconds: float, quick_concurrency: str, repetitions: int = 3,
-            max_tokens: int = 128):
+    def add(run, *, targets: str, concurrency: str, seconds: float, quick_concurrency: str,
+            repetitions: int = 3, max_tokens: int = 128):
         command = commands.add_parser(run.__name__)
         add_common_flags(command)
         command.add_argument("--targets", default=targets, help="default, deep, or both")
-        command.add_argument("--deep-layers", type=int, default=64, help="more layers of the deep target")
-        command.add_argument("--deep-drafter-layers", type=int, default=40, help="the same of the deep drafter")
+        command.add_argument("--deep-layers", type=int, default=64,
+                             help="more layers of the deep target")
+        command.add_argument("--deep-drafter-layers", type=int, default=40,
+                             help="the same of the deep drafter")
         command.add_argument("--concurrency", default=concurrency)
         command.add_argument("--repetitions", type=int, default=repetitions)
-        command.add_argument("--warm", type=float, default=2, help="seconds of load before a measured window")
+        command.add_argument("--warm", type=float, default=2,
+                             help="seconds of load before a measured window")
         command.add_argument("--seconds", type=float, default=seconds, help="of a measured window")
         command.add_argument("--max-tokens", type=int, default=max_tokens)
         command.add_argument("--temperature", type=float, default=1.0)
@@ -319,19 +353,27 @@ def main() -> None:
         command.set_defaults(run=run, quick_concurrency=quick_concurrency)
         return command
 
-    command = add(throughput, targets="default,deep", concurrency="1,4,16,64", quick_concurrency="1,16", seconds=5,
-                  max_tokens=256)
-    command.add_argument("--alone-tokens", type=int, default=256, help="of each sequence without the service")
-    add(split, targets="default,deep", concurrency="8", quick_concurrency="8", seconds=5, repetitions=6)
-    command = add(delay, targets="default,deep", concurrency="1,16", quick_concurrency="1,16", seconds=4)
+    command = add(throughput, targets="default,deep", concurrency="1,4,16,64",
+                  quick_concurrency="1,16", seconds=5, max_tokens=256)
+    command.add_argument("--alone-tokens", type=int, default=256,
+                         help="of each sequence without the service")
+    add(split, targets="default,deep", concurrency="8", quick_concurrency="8", seconds=5,
+        repetitions=6)
+    command = add(delay, targets="default,deep", concurrency="1,16", quick_concurrency="1,16",
+                  seconds=4)
     command.add_argument("--rtt-ms", default="0,5,20,50")
-    command = add(capacity, targets="deep", concurrency="1,4,8,12,16,24,32", quick_concurrency="1,8,16", seconds=4)
+    command = add(capacity, targets="deep", concurrency="1,4,8,12,16,24,32",
+                  quick_concurrency="1,8,16", seconds=4)
     command.add_argument("--inter-token-ms", type=float, default=0,
-                         help="the target, mean over tokens; 0: --times-alone times one session's without speculation")
+                         help="the target, mean over tokens; 0: --times-alone times one session's "
+                              "without speculation")
     command.add_argument("--times-alone", type=float, default=5.0)
-    command = add(overload, targets="default,deep", concurrency="1", quick_concurrency="1", seconds=60, max_tokens=64)
-    command.add_argument("--sessions", type=int, default=8, help="that run at once; as many may wait")
-    command.add_argument("--times", type=float, default=10, help="requests a second over what can be served")
+    command = add(overload, targets="default,deep", concurrency="1", quick_concurrency="1",
+                  seconds=60, max_tokens=64)
+    command.add_argument("--sessions", type=int, default=8,
+                         help="that run at once; as many may wait")
+    command.add_argument("--times", type=float, default=10,
+                         help="requests a second over what can be served")
 
     args = parser.parse_args()
     if args.quick:
@@ -345,9 +387,10 @@ def main() -> None:
     if args.run is delay:
         args.rtt_ms = [float(r) for r in args.rtt_ms.split(",")]
     print(f"    {command_line()}\n\nOn {time.strftime('%Y-%m-%d')}, "
-          f"{'with' if args.bf16_activations else 'without'} --bf16-activations, temperature {args.temperature:g}, "
-          f"{args.max_tokens} tokens a request, g = {args.draft_length}, {args.repetitions} repetitions of "
-          f"{args.seconds:g} s; deep: {args.deep_layers} more layers.")
+          f"{'with' if args.bf16_activations else 'without'} --bf16-activations, temperature "
+          f"{args.temperature:g}, {args.max_tokens} tokens a request, g = {args.draft_length}, "
+          f"{args.repetitions} repetitions of {args.seconds:g} s; deep: {args.deep_layers} more "
+          "layers.")
     with tempfile.TemporaryDirectory(prefix="serving_bench_") as folder:
         write_json(args, args.run(args, Models(args, folder)))
 

@@ -12,7 +12,8 @@ import statistics
 import tempfile
 from pathlib import Path
 
-from bench_support import Service, add_common_flags, command_line, deepen, progress, table, write_json
+from bench_support import (Service, add_common_flags, command_line, deepen, progress, table,
+                           write_json)
 
 LENGTHS = [2, 3, 4, 5, 6]
 RULES = {"confidence": [0.2, 0.3, 0.4], "entropy": [2.0, 2.5], "head": [0, 0.6, 0.7, 0.8]}
@@ -43,9 +44,10 @@ def main() -> None:
     runs: dict[str, list[dict]] = {}
     with tempfile.TemporaryDirectory() as folder:
         target = deepen(args, args.target, args.layers, Path(folder))
-        with Service(args, "stop", target, drafter=args.drafter, ahead=True, flags=["--kv-tokens", 8192]) as service:
-            common = ["--concurrency", args.concurrency, "--requests", args.requests, "--max-tokens",
-                      args.max_tokens, "--temperature", args.temperature]
+        with Service(args, "stop", target, drafter=args.drafter, ahead=True,
+                     flags=["--kv-tokens", 8192]) as service:
+            common = ["--concurrency", args.concurrency, "--requests", args.requests,
+                      "--max-tokens", args.max_tokens, "--temperature", args.temperature]
             # The head finds its bias in this run.
             service.bench([*common, "--draft-length", args.most, "--stop-rule", "head"])
             for repetition in range(args.repetitions):
@@ -53,14 +55,19 @@ def main() -> None:
                     runs.setdefault(name, []).append(service.bench([*common, *flags]))
                 progress(f"repetition {repetition + 1} of {args.repetitions}")
 
-    best = [max(runs[f"length {n}"][i]["tokens_per_second"] for n in LENGTHS) for i in range(args.repetitions)]
+    best = [max(runs[f"length {n}"][i]["tokens_per_second"] for n in LENGTHS)
+            for i in range(args.repetitions)]
     rows = []
     for name, of in runs.items():
         tokens, rounds, drafted, accepted = (sum(run[key] for run in of) for key in
-                                             ["completion_tokens", "rounds", "drafted_tokens", "accepted_tokens"])
-        rows.append([name, f"{drafted / rounds:.2f}", f"{tokens / rounds:.2f}", f"{(drafted - accepted) / tokens:.3f}",
-                     f"{rounds / tokens:.3f}", f"{statistics.median(run['tokens_per_second'] for run in of):.0f}",
-                     f"{statistics.median(run['tokens_per_second'] / b for run, b in zip(of, best)):.2f}"])
+                                             ["completion_tokens", "rounds", "drafted_tokens",
+                                              "accepted_tokens"])
+        of_best = [run["tokens_per_second"] / b for run, b in zip(of, best)]
+        rows.append([name, f"{drafted / rounds:.2f}", f"{tokens / rounds:.2f}",
+                     f"{(drafted - accepted) / tokens:.3f}",
+                     f"{rounds / tokens:.3f}",
+                     f"{statistics.median(run['tokens_per_second'] for run in of):.0f}",
+                     f"{statistics.median(of_best):.2f}"])
     print(f"`{command_line()}`\n")
     print(table(["stop rule", "draft tokens per round", "tokens per round", "D", "V", "tokens/s",
                  "of the best constant length"], rows))

@@ -13,7 +13,8 @@ settings alternate, one text of each source at a time.
 import argparse
 import sys
 
-from bench_support import ROOT, Service, add_common_flags, command_line, free_port, progress, table, write_json
+from bench_support import (ROOT, Service, add_common_flags, command_line, free_port, progress,
+                           table, write_json)
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from structured_texts import SEED_STABLE, WAYS, Tally, differing, run_texts, sources  # noqa: E402
@@ -30,10 +31,12 @@ def speed(tally: Tally) -> float:
 def row(key, tallies: dict[tuple, Tally]) -> list[str]:
     way, constrained, drafts = key
     tally = tallies[key]
-    judged = [f"{tally.valid} of {tally.texts - tally.cut}", str(tally.cut)] if constrained else ["-", "-"]
+    judged = ([f"{tally.valid} of {tally.texts - tally.cut}", str(tally.cut)] if constrained
+              else ["-", "-"])
     return [way, "yes" if constrained else "no", "yes" if drafts else "no", *judged,
             f"{speed(tally):.0f}", f"{speed(tally) / speed(tallies[way, False, False]):.2f}",
-            share(tally.tokens, tally.rounds), share(tally.accepted, tally.drafted), share(tally.forced, tally.tokens)]
+            share(tally.tokens, tally.rounds), share(tally.accepted, tally.drafted),
+            share(tally.forced, tally.tokens)]
 
 
 def run_turn(args, port: int, asked: list, tallies: dict[tuple, Tally]) -> None:
@@ -43,9 +46,11 @@ def run_turn(args, port: int, asked: list, tallies: dict[tuple, Tally]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_common_flags(parser)
-    parser.add_argument("--texts", type=int, default=420, help="of each way, with and without drafts")
+    parser.add_argument("--texts", type=int, default=420,
+                        help="of each way, with and without drafts")
     parser.add_argument("--concurrency", type=int, default=8)
     args = parser.parse_args()
     print(f"`{command_line()}`\n")
@@ -54,26 +59,34 @@ def main() -> int:
     tallies = {(way, constrained, drafts): Tally()
                for way in WAYS for constrained in (True, False) for drafts in (True, False)}
     port = free_port()
-    with Service(args, "structured", args.target, drafter=args.drafter, flags=["--http", f"127.0.0.1:{port}"]):
+    with Service(args, "structured", args.target, drafter=args.drafter,
+                 flags=["--http", f"127.0.0.1:{port}"]):
         for begin in range(0, args.texts, len(all_sources)):
             run_turn(args, port, asked[begin:begin + len(all_sources)], tallies)
-            progress(f"{min(begin + len(all_sources), args.texts)} of {args.texts} texts of each way")
-    print(table(["way", "grammar", "drafts", "valid", "cut", "tokens/s", "of plain", "tokens a pass", "accepted", "forced"],
+            progress(f"{min(begin + len(all_sources), args.texts)} of {args.texts} texts of each "
+                     "way")
+    print(table(["way", "grammar", "drafts", "valid", "cut", "tokens/s", "of plain",
+                 "tokens a pass", "accepted", "forced"],
                 [row(key, tallies) for key in tallies]))
     judged = [tally for (_, constrained, _), tally in tallies.items() if constrained]
     wrong = [text for tally in judged for text in tally.wrong]
-    print(f"\n{sum(t.texts for t in judged)} texts of {len(all_sources)} sources: {sum(t.valid for t in judged)} valid, "
-          f"{len(wrong)} not valid, {sum(t.cut for t in judged)} cut by max_tokens")
+    print(f"\n{sum(t.texts for t in judged)} texts of {len(all_sources)} sources: "
+          f"{sum(t.valid for t in judged)} valid, {len(wrong)} not valid, "
+          f"{sum(t.cut for t in judged)} cut by max_tokens")
     for text in wrong[:5]:
         print(f"\nnot valid: {text}")
     differ = [(way, constrained, number) for way in SEED_STABLE for constrained in (True, False)
-              for number in differing(tallies[way, constrained, False], tallies[way, constrained, True])]
-    print(f"texts of {' and '.join(SEED_STABLE)} that drafts change: {len(differ)} {differ[:5] if differ else ''}")
+              for number in differing(tallies[way, constrained, False],
+                                      tallies[way, constrained, True])]
+    print(f"texts of {' and '.join(SEED_STABLE)} that drafts change: {len(differ)} "
+          f"{differ[:5] if differ else ''}")
     # A run without valid texts, or without drafts, shows nothing.
-    empty = [key for key, t in tallies.items() if key[1] and not t.valid or key[2] and not t.accepted]
+    empty = [key for key, t in tallies.items() if key[1] and not t.valid or key[2]
+             and not t.accepted]
     if empty:
         print(f"\nno valid text, or no accepted draft token: {empty}")
-    write_json(args, {" ".join(map(str, key)): {"tokens": t.tokens, "seconds": t.seconds, "valid": t.valid, "cut": t.cut,
+    write_json(args, {" ".join(map(str, key)): {"tokens": t.tokens, "seconds": t.seconds,
+                                                "valid": t.valid, "cut": t.cut,
                                                 "cut_of": t.cut_of} for key, t in tallies.items()})
     return 1 if differ or wrong or empty else 0
 

@@ -17,8 +17,8 @@ import sys
 import time
 
 from bench_support import table
-from pair_cases import (Case, add_pair_flags, cases_of, draft_token_is_accepted, expect_counts, median_ratio,
-                        parse_case)
+from pair_cases import (Case, add_pair_flags, cases_of, draft_token_is_accepted, expect_counts,
+                        median_ratio, parse_case)
 
 try:
     import torch
@@ -29,13 +29,16 @@ except ImportError as error:
 # Llama 3.1 8B and 3.2 1B, and the tiny pair of random_model.cc.
 SHAPES = {
     "llama": [
-        {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
-         "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": False},
-        {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
-         "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True}],
+        {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+         "tie_word_embeddings": False},
+        {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
+         "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
+         "tie_word_embeddings": True}],
     "tiny": [
-        {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": layers, "num_attention_heads": 2,
-         "num_key_value_heads": 1, "head_dim": 32, "tie_word_embeddings": tied}
+        {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": layers,
+         "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
+         "tie_word_embeddings": tied}
         for layers, tied in ((2, False), (1, True))]}
 VOCABULARY = {"llama": 128256, "tiny": 256}
 POSITIONS = {"llama": 131072, "tiny": 2048}
@@ -67,7 +70,8 @@ class ForcedTokens:
         # One more than requested: nothing after the end is read, but it may be computed.
         places = range(args.tokens + case.draft + 1)
         self.target = [2 + (7 * i + args.seed) % (vocabulary - 3) for i in places]
-        self.draft = [token if draft_token_is_accepted(args.seed, 0, i, case.acceptance) else token + 1
+        self.draft = [token if draft_token_is_accepted(args.seed, 0, i, case.acceptance)
+                      else token + 1
                       for i, token in enumerate(self.target)]
 
     def __call__(self, input_ids, scores):
@@ -110,12 +114,14 @@ class Pair:
         dtype = {"bf16": torch.bfloat16, "f32": torch.float32}[self.args.dtype]
         torch.manual_seed(1 + index)
         if folder is not None:
-            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).to(self.args.device)
+            model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+            model = model.to(self.args.device)
         else:
             shape = self.args.shape
             config = transformers.LlamaConfig(
-                vocab_size=VOCABULARY[shape], max_position_embeddings=POSITIONS[shape], rms_norm_eps=1e-5,
-                rope_parameters={"rope_type": "default", "rope_theta": 500000.0}, **SHAPES[shape][index])
+                vocab_size=VOCABULARY[shape], max_position_embeddings=POSITIONS[shape],
+                rms_norm_eps=1e-5, rope_parameters={"rope_type": "default", "rope_theta": 500000.0},
+                **SHAPES[shape][index])
             with torch.device(self.args.device):
                 model = transformers.AutoModelForCausalLM.from_config(config, dtype=dtype)
         model.eval()
@@ -143,7 +149,8 @@ class Pair:
         return f"{name}, torch {torch.__version__}, transformers {transformers.__version__}"
 
     def prompts(self, sessions: int):
-        rows = [[(11 + 37 * i + 101 * s) % (self.vocabulary - 2) + 2 for i in range(self.args.prompt)]
+        rows = [[(11 + 37 * i + 101 * s) % (self.vocabulary - 2) + 2
+                 for i in range(self.args.prompt)]
                 for s in range(sessions)]
         return torch.tensor(rows, device=self.args.device)
 
@@ -177,7 +184,8 @@ class Pair:
         emitted = [b - a for a, b in zip([args.prompt, *log.lengths], log.lengths)]
         timed = (log.lengths[-1] - log.lengths[0]) * case.sessions
         figures = {"first_seconds": log.first - start, "seconds": end - log.first, "tokens": timed,
-                   "tokens_per_second": timed / (end - log.first), "rounds": len(emitted) * case.sessions,
+                   "tokens_per_second": timed / (end - log.first),
+                   "rounds": len(emitted) * case.sessions,
                    "drafted": self.drafted, "accepted": sum(emitted) - len(emitted), "text": text}
         expect_counts("transformers", case, figures, args.tokens, args.seed)
         return figures
@@ -205,25 +213,30 @@ def bench(pair: Pair, args) -> None:
         last = figures[-1]
         report.append({**case.describe(), "tokens_per_second": statistics.median(rates),
                        "over_plain": median_ratio(rates, plain), "all_tokens_per_second": rates,
-                       **{name: last[name] for name in ("rounds", "drafted", "accepted", "first_seconds")}})
+                       **{name: last[name] for name in (
+                           "rounds", "drafted", "accepted", "first_seconds")}})
         rows.append([str(case.sessions), str(case.draft), case.chance if case.draft else "-",
                      f"{last['accepted'] / last['rounds']:.2f}" if case.draft else "-",
                      f"{statistics.median(rates):.1f}", f"{median_ratio(rates, plain):.2f}"])
     print(pair.describe())
     print(table(["sessions", "draft", "acceptance", "accepted", "tokens/s", "of plain"], rows))
     if args.json:
-        args.json.write_text(json.dumps({"device": pair.describe(), "dtype": args.dtype, "prompt": args.prompt,
-                                         "tokens": args.tokens, "cache": args.cache, "cases": report}, indent=1),
+        args.json.write_text(json.dumps({"device": pair.describe(), "dtype": args.dtype,
+                                         "prompt": args.prompt, "tokens": args.tokens,
+                                         "cache": args.cache, "cases": report}, indent=1),
                              encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     add_pair_flags(parser)
     parser.add_argument("--cache", choices=("dynamic", "static"), default="dynamic",
-                        help="of plain decoding; transformers compiles the static one's forward pass on a GPU")
+                        help="of plain decoding; transformers compiles the static one's forward "
+                             "pass on a GPU")
     parser.add_argument("--turns", action="store_true",
-                        help="run nothing but what lines of standard input ask for, as pair_gpu_bench does")
+                        help="run nothing but what lines of standard input ask for, as "
+                             "pair_gpu_bench does")
     args = parser.parse_args()
     why = why_skipped(args.device)
     if why is not None:

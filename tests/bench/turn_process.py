@@ -13,7 +13,8 @@ class TurnProcess:
         self.process: subprocess.Popen | None = None
 
     def start(self) -> dict:
-        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
         return self.reply()
 
     def reply(self) -> dict:

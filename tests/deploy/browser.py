@@ -1,4 +1,5 @@
-"""A headless Chromium for the status page: what it shows, as a tree that can be asked, and pictures of it."""
+"""A headless Chromium for the status page: what it shows, as a tree that can be asked, and
+pictures of it."""
 
 import html.parser
 import shutil
@@ -14,9 +15,10 @@ def program():
 
 
 def run(folder, url, *flags, seconds=4):
-    """Opens the page for so many seconds of its own time. What the browser printed: output, and its console."""
-    command = [program(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-               "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
+    """Opens the page for so many seconds of its own time. What the browser printed: output, and its
+    console."""
+    command = [program(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+               "--no-first-run", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
                f"--virtual-time-budget={seconds * 1000}", *flags, url]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The Helm chart's templates against its values, its schema and the programs, without Helm.
 
-Every value that the templates use must be in values.yaml, every value must be used and be in the schema. Then
-they are rendered, option by option and several together (render_chart.go, where there is Go with sprig), and
-the objects must hold together as those of the overlays must (manifests.py). helm_test.py does this with Helm.
+Every value that the templates use must be in values.yaml, every value must be used and be in the
+schema. Then they are rendered, option by option and several together (render_chart.go, where there
+is Go with sprig), and the objects must hold together as those of the overlays must (manifests.py).
+helm_test.py does this with Helm.
 
   chart_test.py SOURCE_DIR BINARY_DIR
 """
@@ -66,7 +67,8 @@ def check_schema(schema, values):
     for changes, _ in OPTIONS:
         jsonschema.validate(with_values(values, changes), schema, jsonschema.Draft7Validator)
     for changes, _ in REFUSED:
-        assert not validator.is_valid(merged(values, changes_as_values(changes))), f"accepted: {changes}"
+        assert not validator.is_valid(merged(values,
+                                             changes_as_values(changes))), f"accepted: {changes}"
 
 
 def merged(values, changes):
@@ -77,13 +79,15 @@ def merged(values, changes):
 
 
 def used_values(text):
-    """Paths that the templates use: .Values.a.b, and $own.b of the helpers, which serve both kinds of pods."""
+    """Paths that the templates use: .Values.a.b, and $own.b of the helpers, which serve both kinds
+    of pods."""
     used = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", text))
     used |= {f"models.{name}" for name in re.findall(r"\$models\.(\w+)", text)}
     used |= {f"{component}.{name}" for name in re.findall(r"\$own\.(\w+)", text)
              for component in ("verifier", "drafter")}
     # By a computed name, or inside of `with`.
-    used |= {f"tls.{component}Secret" for component in ("verifier", "drafter") if '(printf "%sSecret" .component)' in text}
+    used |= {f"tls.{component}Secret" for component in ("verifier", "drafter")
+             if '(printf "%sSecret" .component)' in text}
     return used
 
 
@@ -107,14 +111,15 @@ class Renderer:
         self.chart = source / "deploy/helm/outrider"
         environment = {**os.environ, "GO111MODULE": "off", "GOPATH": "/usr/share/gocode",
                        "GOFLAGS": "", "GOCACHE": str(binaries.resolve().parent / "go-cache")}
-        subprocess.run(["go", "build", "-o", self.program, source / "tests/deploy/render_chart.go"], check=True,
-                       env=environment)
+        subprocess.run(["go", "build", "-o", self.program, source / "tests/deploy/render_chart.go"],
+                       check=True, env=environment)
 
     def objects(self, values):
-        context = {"Values": values, "Release": {"Name": "pair", "Namespace": "llm", "Service": "Helm"},
+        context = {"Values": values,
+                   "Release": {"Name": "pair", "Namespace": "llm", "Service": "Helm"},
                    "Chart": {"Name": "outrider"}}
-        done = subprocess.run([self.program, self.chart], input=json.dumps(context), capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run([self.program, self.chart], input=json.dumps(context),
+                              capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return [o for o in yaml.safe_load_all(done.stdout) if o]
@@ -128,7 +133,8 @@ def check_rendered(renderer, values, programs):
         missing = [word for word in words if word not in json.dumps(objects)]
         assert not missing, f"{changes}: no {missing}"
     for file in sorted(renderer.chart.parent.glob("*.yaml")):  # values for users to begin with
-        found = problems(renderer.objects(overlaid(values, yaml.safe_load(file.read_text()))), programs)
+        found = problems(renderer.objects(overlaid(values, yaml.safe_load(file.read_text()))),
+                         programs)
         assert not found, f"{file.name}:\n" + "\n".join(found)
     for changes in combinations(COMBINATIONS, seed=1):
         found = problems(renderer.objects(with_values(values, changes)), programs)
@@ -158,7 +164,8 @@ def main():
     used = used_values(everything)
     known = leaves | {leaf.rsplit(".", 1)[0] for leaf in leaves}
     assert used <= known, f"not in values.yaml: {used - known}"
-    unused = {leaf for leaf in leaves if not any(leaf == path or leaf.startswith(path + ".") for path in used)}
+    unused = {leaf for leaf in leaves if not any(leaf == path or leaf.startswith(path + ".")
+                                                 for path in used)}
     assert not unused, f"values that no template uses: {unused}"
     assert set(schema_paths(schema)) - {"global"} == leaves, set(schema_paths(schema)) ^ leaves
     check_schema(schema, values)
@@ -166,8 +173,9 @@ def main():
         print("not rendered: golang-go or golang-github-masterminds-sprig-dev is not installed")
         sys.exit(SKIPPED)
     check_rendered(Renderer(source, binaries), values, programs)
-    print(f"{len(leaves)} values, {len(templates)} templates, {len(OPTIONS)} options and {COMBINATIONS} combinations are "
-          f"sound, {len(MISTAKES)} mistakes are seen, {len(REFUSED) + len(REFUSED_TOGETHER)} values are refused")
+    print(f"{len(leaves)} values, {len(templates)} templates, {len(OPTIONS)} options and "
+          f"{COMBINATIONS} combinations are sound, {len(MISTAKES)} mistakes are seen, "
+          f"{len(REFUSED) + len(REFUSED_TOGETHER)} values are refused")
 
 
 if __name__ == "__main__":

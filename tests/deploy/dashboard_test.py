@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The Grafana dashboard: every panel says what it shows, and Grafana's own types know every field.
 
-The second needs PyPI's grafana-foundation-sdk (tests/requirements.txt); without it the test is skipped
-after the first.
+The second needs PyPI's grafana-foundation-sdk (tests/requirements.txt); without it the test is
+skipped after the first.
 
   dashboard_test.py SOURCE_DIR BINARY_DIR
 """
@@ -18,10 +18,12 @@ def check_panels(panels):
     charts = [panel for panel in panels if panel["type"] != "row"]
     for panel in charts:
         description = panel.get("description", "")
-        assert len(description) > 20 and description.endswith("."), f"{panel['title']}: {description!r} describes nothing"
+        assert len(description) > 20 and description.endswith(
+            "."), f"{panel['title']}: {description!r} describes nothing"
     for key in ("id", "title"):
         of_all = [panel[key] for panel in panels]
-        assert len(set(of_all)) == len(of_all), f"a {key} is there twice: {sorted(map(str, of_all))}"
+        twice = f"a {key} is there twice: {sorted(map(str, of_all))}"
+        assert len(set(of_all)) == len(of_all), twice
     for i, one in enumerate(panels):
         a = one["gridPos"]
         assert a["x"] + a["w"] <= 24, f"{one['title']} is wider than the page"
@@ -33,7 +35,8 @@ def check_panels(panels):
 
 
 def lost(ours, theirs, path="dashboard"):
-    """What is not the same in `theirs`: a field that Grafana's types do not know, or another value."""
+    """What is not the same in `theirs`: a field that Grafana's types do not know, or another
+    value."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for key, value in ours.items():
             if key not in theirs:
@@ -53,7 +56,8 @@ def check_types(ours):
     from grafana_foundation_sdk.models.dashboard import Dashboard
 
     def read(dashboard):
-        return list(lost(dashboard, json.loads(json.dumps(Dashboard.from_json(dashboard), cls=JSONEncoder))))
+        return list(lost(dashboard,
+                         json.loads(json.dumps(Dashboard.from_json(dashboard), cls=JSONEncoder))))
 
     register_default_plugins()
     unknown = read(ours)

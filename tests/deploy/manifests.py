@@ -9,8 +9,8 @@ import pod_security
 
 NAME = "app.kubernetes.io/name"
 # Flags whose value is a file's or a folder's path.
-FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens", "--token-file",
-         "--trace-file")
+FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens",
+         "--token-file", "--trace-file")
 
 
 class Programs:
@@ -28,7 +28,8 @@ class Programs:
             self.flags[program] = set(re.findall(r"--[a-z][a-z0-9-]*", text))
         # The names by which each answers grpc.health.v1; "" says that it is alive.
         self.health = {
-            program: {"", *re.findall(r'Service\[\] = "(outrider\.v1\.\w+)"', (source / path).read_text())}
+            program: {"", *re.findall(r'Service\[\] = "(outrider\.v1\.\w+)"',
+                                      (source / path).read_text())}
             for program, path in {"outrider-verifier": "verifier/serve.cc",
                                   "outrider-drafter": "drafter/observers.cc"}.items()
         }
@@ -93,7 +94,8 @@ class Checker:
 
     def check_workload(self, workload):
         spec = workload["spec"]["template"]["spec"]
-        if workload["spec"]["template"] not in self.selected(workload["spec"]["selector"]["matchLabels"]):
+        if workload["spec"]["template"] not in self.selected(
+            workload["spec"]["selector"]["matchLabels"]):
             self.complain(workload, "its selector does not match its own pods")
         for violation in pod_security.violations(spec):
             self.complain(workload, f"refused by the level restricted: {violation}")
@@ -116,7 +118,8 @@ class Checker:
 
     def programs_of(self, spec):
         """The containers that run our programs; others are users' sidecars."""
-        return [box for box in spec["containers"] if box.get("command", [""])[0] in self.programs.flags]
+        return [box for box in spec["containers"]
+                if box.get("command", [""])[0] in self.programs.flags]
 
     def check_rights(self, workload, box):
         """More than the level `restricted` asks for."""
@@ -136,10 +139,12 @@ class Checker:
                 self.complain(workload, f"{program} has no flag {name}")
         tls = "--tls-cert" in values
         if tls == ("--allow-plaintext" in values):
-            self.complain(workload, "either certificates or --allow-plaintext: plaintext must be asked for")
+            self.complain(workload,
+                          "either certificates or --allow-plaintext: plaintext must be asked for")
 
     def check_files(self, workload, box):
-        """Files of flags are on volumes, traces on one that can be written; variables in flags are set."""
+        """Files of flags are on volumes, traces on one that can be written; variables in flags are
+        set."""
         values = flag_values(box)
         mounts = {mount["mountPath"]: mount for mount in box.get("volumeMounts", [])}
         for name in FILES:
@@ -158,14 +163,18 @@ class Checker:
         """Who is given a GPU computes on it, and nobody else can."""
         gpu = "nvidia.com/gpu" in box.get("resources", {}).get("limits", {})
         if gpu != flag(flag_values(box), "--device").startswith("cuda:"):
-            self.complain(workload, f"{box['name']}: a GPU without --device=cuda:N, or the flag without a GPU")
+            self.complain(workload,
+                          f"{box['name']}: a GPU without --device=cuda:N, or the flag without "
+                          "a GPU")
 
     def check_ports(self, workload, box):
         values = flag_values(box)
-        bound = {port_of(flag(values, name)) for name in ("--listen", "--metrics", "--http")} - {None}
+        bound = {port_of(flag(values, name))
+                 for name in ("--listen", "--metrics", "--http")} - {None}
         open_ports = {port["containerPort"] for port in box.get("ports", [])}
         if bound != open_ports:
-            self.complain(workload, f"flags bind the ports {bound}, the container names {open_ports}")
+            self.complain(workload,
+                          f"flags bind the ports {bound}, the container names {open_ports}")
 
     def check_probes(self, workload, box):
         program, values = box["command"][0], flag_values(box)
@@ -181,7 +190,8 @@ class Checker:
                 if "--tls-cert" in values:
                     self.complain(workload, f"{kind}: the kubelet's gRPC probe speaks no TLS")
                 if grpc.get("service", "") not in self.programs.health[program]:
-                    self.complain(workload, f"{kind}: {program} has no service {grpc.get('service')}")
+                    self.complain(workload,
+                                  f"{kind}: {program} has no service {grpc.get('service')}")
             if http := probe.get("httpGet"):
                 if http["port"] not in names or http["path"] != "/metrics":
                     self.complain(workload, f"{kind}: nobody answers there")
@@ -191,12 +201,14 @@ class Checker:
                     - self.programs.flags.get(command, set())
                 if unknown:
                     self.complain(workload, f"{kind}: {command} has no {unknown}")
-                if "--client-tokens" in values and not any(a.startswith("--token-file=") for a in arguments):
+                shows_token = any(a.startswith("--token-file=") for a in arguments)
+                if "--client-tokens" in values and not shows_token:
                     self.complain(workload, f"{kind}: its call has no token")
 
     def check_grace(self, workload, box):
         """The pod may live for preStop and the drain, and some seconds more."""
-        stop = box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", ["sleep", "0"])
+        stop = box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get(
+            "command", ["sleep", "0"])
         drain = float(flag(flag_values(box), "--drain-timeout") or 0)
         grace = workload["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
         if grace < float(stop[1]) + drain + 5:
@@ -257,7 +269,8 @@ class Checker:
                     self.complain(o, f"no metric {metric}")
 
     def workload(self, kind, name):
-        return next((w for w in self.workloads if (w["kind"], w["metadata"]["name"]) == (kind, name)), None)
+        return next((w for w in self.workloads
+                     if (w["kind"], w["metadata"]["name"]) == (kind, name)), None)
 
     # Who dials whom.
 
@@ -317,10 +330,12 @@ class Checker:
                     self.complain(workload, f"the verifier's certificate does not cover {host}")
 
     def check_service_names(self, names):
-        """A client in any namespace may write a service's name in any of the ways that DNS knows."""
+        """A client in any namespace may write a service's name in any of the ways that DNS
+        knows."""
         for service in self.of("Service"):
             for suffix in (".svc", ".svc.cluster.local"):
-                if not any(re.fullmatch(rf"{service['metadata']['name']}\.[\w-]+{re.escape(suffix)}", name)
+                if not any(
+                    re.fullmatch(rf"{service['metadata']['name']}\.[\w-]+{re.escape(suffix)}", name)
                            for name in names):
                     self.complain(service, f"the certificate has no name that ends in {suffix}")
 
@@ -333,7 +348,8 @@ class Checker:
         for policy in self.of("NetworkPolicy"):
             first = policy["spec"]["ingress"][0]
             others = [peer for peer in first["from"]
-                      if not {NAME, "outrider-client"} & peer.get("podSelector", {}).get("matchLabels", {}).keys()]
+                      if not ({NAME, "outrider-client"}
+                               & peer.get("podSelector", {}).get("matchLabels", {}).keys())]
             if any(p["port"] == "http" for p in first["ports"]) and not others:
                 self.complain(o, "the network policy admits no gateway")
 
@@ -351,8 +367,10 @@ class Checker:
     # What watches.
 
     def check_rules(self, o):
-        """An alert about verifiers watches exactly the job that their PodMonitor makes, and likewise drafters'."""
-        rules = {rule["alert"]: rule for group in o["spec"]["groups"] for rule in group["rules"] if "alert" in rule}
+        """An alert about verifiers watches exactly the job that their PodMonitor makes, and
+        likewise drafters'."""
+        rules = {rule["alert"]: rule for group in o["spec"]["groups"]
+                 for rule in group["rules"] if "alert" in rule}
         for alert, component, severity in (("OutriderDown", "verifier", "critical"),
                                            ("OutriderDrafterDown", "drafter", "warning")):
             (jobs,) = re.findall(r'job=~"(.*)"', rules[alert]["expr"])
@@ -361,12 +379,14 @@ class Checker:
             for monitor in self.of("PodMonitor"):
                 namespace = monitor["metadata"].get("namespace", "llm")
                 job = f"{namespace}/{monitor['metadata']['name']}"
-                its_own = monitor["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] == component
+                labels = monitor["spec"]["selector"]["matchLabels"]
+                its_own = labels["app.kubernetes.io/component"] == component
                 if bool(re.fullmatch(jobs, job)) != its_own:
                     self.complain(o, f"{alert} and the job {job}")
 
 
 def dashboard_of(objects):
     """The dashboard that Grafana's sidecar finds among the objects; None without one."""
-    found = [o for o in objects if o["kind"] == "ConfigMap" and "grafana_dashboard" in o["metadata"].get("labels", {})]
+    found = [o for o in objects if o["kind"] == "ConfigMap"
+             and "grafana_dashboard" in o["metadata"].get("labels", {})]
     return json.loads(found[0]["data"]["outrider.json"]) if found else None

@@ -40,7 +40,8 @@ def decode_typed(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump_all(workloads, file)
         file.flush()
-        subprocess.run(["kubectl", "set", "image", "--local", "-f", file.name, "*=image", "-o", "name"],
+        subprocess.run(["kubectl", "set", "image", "--local", "-f", file.name, "*=image", "-o",
+                        "name"],
                        check=True, stdout=subprocess.DEVNULL)
 
 
@@ -80,42 +81,56 @@ MISTAKES = [
      .update(port="http"), "no port"),
     (lambda o: find(o, "NetworkPolicy", "outrider-drafter")["spec"]["egress"][0]["ports"][0]
      .update(port=7301), "may not dial"),
-    (lambda o: find(o, "Service", "outrider-verifiers")["spec"]["ports"][0].update(targetPort="web"),
-     "no port"),
+    (lambda o: find(o, "Service", "outrider-verifiers")["spec"]["ports"][0]
+     .update(targetPort="web"), "no port"),
     (lambda o: set_arg(verifier(o), "--metrics=0.0.0.0:7301", "--metrics=0.0.0.0:7302"), "ports"),
     (lambda o: set_arg(verifier(o), "--vllm-metrics", "--vlm-metrics"), "no flag"),
     (lambda o: set_arg(verifier(o), "--allow-plaintext", "--log-json"), "plaintext"),
     (lambda o: set_arg(drafter(o), "--name=$(POD_NAME)", "--policy=fixed"), "no flag"),
-    (lambda o: set_arg(drafter(o), "dns:///outrider-verifiers", "outrider-verifier-0.outrider-verifiers"),
+    (lambda o: set_arg(drafter(o), "dns:///outrider-verifiers",
+                       "outrider-verifier-0.outrider-verifiers"),
      "dials"),
-    (lambda o: find(o, "Service", "outrider-verifiers")["spec"].update(publishNotReadyAddresses=True),
+    (lambda o: find(o, "Service", "outrider-verifiers")["spec"].update(
+        publishNotReadyAddresses=True),
      "not ready"),
     (lambda o: verifier(o)["readinessProbe"]["grpc"].update(port=7301), "Probe"),
-    (lambda o: verifier(o)["readinessProbe"]["grpc"].update(service="outrider.v1.Drafting"), "Probe"),
+    (lambda o: verifier(o)["readinessProbe"]["grpc"].update(service="outrider.v1.Drafting"),
+     "Probe"),
     (lambda o: pod(o)["spec"].update(terminationGracePeriodSeconds=60), "grace"),
     (lambda o: verifier(o).pop("resources"), "resources"),
     (lambda o: drafter(o)["resources"]["limits"].update({"nvidia.com/gpu": "1"}), "GPU"),
     (lambda o: verifier(o)["args"].append("--device=cuda:0"), "GPU"),
     (lambda o: verifier(o)["args"].append("--http=0.0.0.0:8000"), "ports"),
     (lambda o: drafter(o)["securityContext"].update(readOnlyRootFilesystem=False), "root"),
-    (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"), "restricted: verifier: runAsNonRoot"),
-    (lambda o: pod(o)["spec"]["securityContext"].pop("seccompProfile"), "restricted: model: seccompProfile"),
-    (lambda o: drafter(o)["securityContext"].pop("capabilities"), "restricted: drafter: capabilities"),
-    (lambda o: drafter(o)["securityContext"].pop("allowPrivilegeEscalation"), "restricted: drafter: allow"),
-    (lambda o: pod(o)["spec"]["volumes"].append({"name": "host", "hostPath": {"path": "/"}}), "restricted: volume host"),
+    (lambda o: pod(o)["spec"]["securityContext"].pop("runAsNonRoot"),
+     "restricted: verifier: runAsNonRoot"),
+    (lambda o: pod(o)["spec"]["securityContext"].pop("seccompProfile"),
+     "restricted: model: seccompProfile"),
+    (lambda o: drafter(o)["securityContext"].pop("capabilities"),
+     "restricted: drafter: capabilities"),
+    (lambda o: drafter(o)["securityContext"].pop("allowPrivilegeEscalation"),
+     "restricted: drafter: allow"),
+    (lambda o: pod(o)["spec"]["volumes"].append({"name": "host", "hostPath": {"path": "/"}}),
+     "restricted: volume host"),
     (lambda o: verifier(o)["args"].append("--trace-file=/models/spans.jsonl"), "cannot be written"),
-    (lambda o: verifier(o)["args"].append("--client-tokens=/tokens/clients/tokens"), "no mounted volume"),
-    (lambda o: verifier(o).pop("env") and verifier(o)["args"].append("--http-model=$(POD_NAME)"), "no variable"),
+    (lambda o: verifier(o)["args"].append("--client-tokens=/tokens/clients/tokens"),
+     "no mounted volume"),
+    (lambda o: verifier(o).pop("env") and verifier(o)["args"].append("--http-model=$(POD_NAME)"),
+     "no variable"),
     (lambda o: drafter(o)["volumeMounts"][0].update(name="model"), "volume"),
 ]
 
 
 # The same in overlays/example.
 EXAMPLE_MISTAKES = [
-    (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["from"].pop(), "no gateway"),
-    (lambda o: find(o, "HTTPRoute", "outrider")["spec"]["rules"][0]["backendRefs"][0].update(port=80), "no service"),
-    (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"), "OutriderDown"),
-    (lambda o: find(o, "PodMonitor", "outrider-drafter")["metadata"].update(name="outrider-a-verifier"),
+    (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["from"].pop(),
+     "no gateway"),
+    (lambda o: find(o, "HTTPRoute", "outrider")["spec"]["rules"][0]["backendRefs"][0].update(
+        port=80), "no service"),
+    (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"),
+     "OutriderDown"),
+    (lambda o: find(o, "PodMonitor", "outrider-drafter")["metadata"].update(
+        name="outrider-a-verifier"),
      "OutriderDown and the job"),
     (lambda o: find(o, "Certificate", "outrider-verifier")["spec"]["dnsNames"]
      .remove("outrider.outrider.svc.cluster.local"), "cluster.local"),
@@ -137,8 +152,10 @@ def check_copies(source):
     objects = list(yaml.safe_load_all(render(source / "deploy/kustomize/overlays/example")))
     rules = yaml.safe_load((source / "deploy/prometheus/rules.yml").read_text())
     assert find(objects, "PrometheusRule", "outrider")["spec"] == rules, \
-        "components/monitoring/rules.yaml is not deploy/prometheus/rules.yml; its first lines say how to copy it"
-    assert dashboard_of(objects) == json.loads((source / "deploy/grafana/outrider.json").read_text())
+        ("components/monitoring/rules.yaml is not deploy/prometheus/rules.yml; its first lines say "
+         "how to copy it")
+    dashboard = json.loads((source / "deploy/grafana/outrider.json").read_text())
+    assert dashboard_of(objects) == dashboard
 
 
 def check_health(source, binaries):
@@ -148,12 +165,13 @@ def check_health(source, binaries):
     assert 'CMD ["outrider-healthcheck"]' in dockerfile
     assert f"COPY {script.relative_to(source)} /usr/local/bin/outrider-healthcheck" in dockerfile
     for program, port in (("outrider-verifier", "7301"), ("outrider-drafter", "7302")):
-        usage = subprocess.run([binaries / program, "--help"], check=True, capture_output=True, text=True).stdout
+        usage = subprocess.run([binaries / program,
+                                "--help"], check=True, capture_output=True, text=True).stdout
         assert f"127.0.0.1:{port}" in usage and port in script.read_text(), (program, port)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         running = processes.start("verifier", [
-            binaries / "outrider-verifier", "--model", small_pair(binaries) / "target", "--listen", "127.0.0.1:0",
-            "--metrics", "127.0.0.1:0"], await_line=" serving ")
+            binaries / "outrider-verifier", "--model", small_pair(binaries) / "target", "--listen",
+            "127.0.0.1:0", "--metrics", "127.0.0.1:0"], await_line=" serving ")
         port = re.search(r"metrics_port=(\d+)", running.line).group(1)
         assert subprocess.run([script, port], check=False).returncode == 0
         assert subprocess.run([script, "1", port], check=False).returncode == 0
@@ -168,15 +186,16 @@ def with_dependencies(packages):
     known, new = set(), set(packages)
     while new:
         known |= new
-        depends = subprocess.run(["dpkg-query", "-W", "-f", "${Depends},", *sorted(new)], capture_output=True, text=True,
-                                 check=False).stdout
+        depends = subprocess.run(["dpkg-query", "-W", "-f", "${Depends},", *sorted(new)],
+                                 capture_output=True, text=True, check=False).stdout
         names = {re.split(r"[ :(|]", part.strip())[0] for part in depends.split(",")}
         new = {name for name in names if name} - known
     return known
 
 
 def check_image(source, binaries):
-    """Every library that a program needs comes from a package that the image names, or that one of these needs."""
+    """Every library that a program needs comes from a package that the image names, or that one of
+    these needs."""
     dockerfile = (source / "deploy/docker/Dockerfile").read_text()
     runtime = dockerfile.split(" AS runtime")[1].split("FROM ")[0]
     base = {"libc6", "libgcc-s1"}  # of Debian's slim image
@@ -187,7 +206,8 @@ def check_image(source, binaries):
             if match := re.search(r"=> (/\S+)", line):
                 linked.add(pathlib.Path(match.group(1)).resolve())
     # One call for all; libraries of somebody's own build have no owner.
-    owned = subprocess.run(["dpkg", "-S", *sorted(linked)], capture_output=True, text=True, check=False)
+    owned = subprocess.run(["dpkg", "-S", *sorted(linked)], capture_output=True, text=True,
+                           check=False)
     owners = {line.split(":")[0] for line in owned.stdout.splitlines()}
     assert len(owners) > 5, owned.stderr
     listed = set(re.findall(r"^ +((?:lib\S+ ?)+)", runtime, re.MULTILINE))
@@ -197,7 +217,8 @@ def check_image(source, binaries):
     check_cuda_image(dockerfile, binaries)
     # What setup.sh installs for building, less what is for tests and benchmarks alone.
     tests_only = {"libbenchmark-dev", "libglpk-dev", "libgmock-dev", "libgtest-dev"}
-    packages = set(re.findall(r"\b[a-z0-9+-]+-dev\b", (source / "scripts/setup.sh").read_text().split("case")[0]))
+    packages = set(re.findall(r"\b[a-z0-9+-]+-dev\b",
+                              (source / "scripts/setup.sh").read_text().split("case")[0]))
     packages = {name for name in packages if not name.startswith("golang-")} - tests_only
     missing = packages - set(dockerfile.split(" AS runtime")[0].split())
     assert len(packages) > 8 and not missing, f"the build stage lacks {missing}"
@@ -206,13 +227,16 @@ def check_image(source, binaries):
     for path in copied:
         assert (source / path).exists(), path
         assert f"!{path}" in taken, f"{path} is not in Dockerfile.dockerignore"
-    folders = re.findall(r"^add_subdirectory\((\w+)\)", (source / "CMakeLists.txt").read_text(), re.MULTILINE)
-    assert len(folders) > 4 and set(folders) <= set(copied), f"not in the image's build: {set(folders) - set(copied)}"
+    folders = re.findall(r"^add_subdirectory\((\w+)\)", (source / "CMakeLists.txt").read_text(),
+                         re.MULTILINE)
+    left_out = set(folders) - set(copied)
+    assert len(folders) > 4 and not left_out, f"not in the image's build: {left_out}"
 
 
 def check_cuda_image(dockerfile, binaries):
     """The backend lies where the programs look for it, with the cuBLAS it was linked with."""
-    built, copied = dockerfile.split(" AS build-cuda")[1].split("FROM ")[0], dockerfile.split(" AS cuda")[1]
+    built = dockerfile.split(" AS build-cuda")[1].split("FROM ")[0]
+    copied = dockerfile.split(" AS cuda")[1]
     module = "outrider_cuda_backend.so"
     assert f"/{module} /build/bin/{module}" in built and " /out-cuda/ /usr/local/lib/" in copied
     if not (binaries / module).exists():
@@ -234,11 +258,13 @@ def main():
         found = problems(list(yaml.safe_load_all(text)), programs)
         assert not found, f"{overlay}:\n" + "\n".join(found)
     check_mistakes_are_seen(render(source / "deploy/kustomize/base"), MISTAKES, programs)
-    check_mistakes_are_seen(render(source / "deploy/kustomize/overlays/example"), EXAMPLE_MISTAKES, programs)
+    check_mistakes_are_seen(render(source / "deploy/kustomize/overlays/example"), EXAMPLE_MISTAKES,
+                            programs)
     check_copies(source)
     check_image(source, binaries)
     check_health(source, binaries)
-    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES) + len(EXAMPLE_MISTAKES)} mistakes are seen")
+    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES) + len(EXAMPLE_MISTAKES)} mistakes "
+          "are seen")
 
 
 if __name__ == "__main__":

@@ -126,8 +126,8 @@ def start_prometheus(processes, rules, folder, targets):
     port = free_port()
     processes.start(
         "prometheus",
-        ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
-         f"--web.listen-address=127.0.0.1:{port}"],
+        ["prometheus", f"--config.file={folder}/prometheus.yml",
+         f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"],
     )
     await_true(lambda: "Prometheus is ready", lambda: answers(port))
     return Prometheus(port)
@@ -146,10 +146,12 @@ def main():
         drafter = metrics_port((pathlib.Path(folder) / "drafter.log").read_text())
         prometheus = start_prometheus(
             processes, rules, pathlib.Path(folder),
-            {"127.0.0.1:7301": f"127.0.0.1:{pair.metrics}", "127.0.0.1:7302": f"127.0.0.1:{drafter}"},
+            {"127.0.0.1:7301": f"127.0.0.1:{pair.metrics}",
+             "127.0.0.1:7302": f"127.0.0.1:{drafter}"},
         )
-        bench = [binaries / "outrider", "bench", "--verifier", f"127.0.0.1:{pair.port}", "--prompts",
-                 source / "tests/bench/prompts.jsonl", "--max-tokens", "64", "--requests", "16"]
+        bench = [binaries / "outrider", "bench", "--verifier", f"127.0.0.1:{pair.port}",
+                 "--prompts", source / "tests/bench/prompts.jsonl", "--max-tokens", "64",
+                 "--requests", "16"]
         # A rate takes two scrapes, and load between them.
         await_true(lambda: "both services were scraped",
                    lambda: prometheus.has_numbers("sum(up) == 2"))

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What the pages and the files in deploy/ name exists: flags, metrics, recorded series, files, headings.
+"""What the pages and the files in deploy/ name exists: flags, metrics, recorded series, files,
+headings.
 
   names_test.py SOURCE_DIR BINARY_DIR
 """
@@ -10,13 +11,14 @@ import subprocess
 import sys
 
 # Of other people's programs: kubectl, helm, docker, cmake, prometheus.
-OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-namespace", "--from-file",
-                "--gpus", "--image", "--install", "--labels", "--network", "--output-on-failure",
-                "--override-type", "--overrides", "--prefix", "--preset", "--read-only", "--restart",
-                "--rm", "--scale", "--set", "--strict", "--strip", "--target", "--test-dir", "--time"}
+OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-namespace",
+                "--from-file", "--gpus", "--image", "--install", "--labels", "--network",
+                "--output-on-failure", "--override-type", "--overrides", "--prefix", "--preset",
+                "--read-only", "--restart", "--rm", "--scale", "--set", "--strict", "--strip",
+                "--target", "--test-dir", "--time"}
 # What a path in backticks may begin with.
-FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "examples", "models", "proto", "scripts", "simulate",
-           "tests", "tools", "verifier")
+FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "examples", "models", "proto",
+           "scripts", "simulate", "tests", "tools", "verifier")
 
 mistakes = []
 
@@ -44,13 +46,15 @@ def flags_of_programs(binaries):
 
 def flags_of_tools(source):
     """Scripts and test tools have no --help to ask without running them."""
-    files = [p for folder in ("examples", "scripts", "tools", "tests") for p in (source / folder).rglob("*")
+    files = [p for folder in ("examples", "scripts", "tools", "tests")
+             for p in (source / folder).rglob("*")
              if p.suffix in {".sh", ".py", ".cc"} and p.name != pathlib.Path(__file__).name]
     return {flag for p in files for flag in re.findall(r"(--[a-z][a-z0-9-]+)", p.read_text())}
 
 
 def registered_metrics(source):
-    files = [p for folder in ("common", "drafter", "verifier") for p in (source / folder).rglob("*.cc")]
+    files = [p for folder in ("common", "drafter", "verifier")
+             for p in (source / folder).rglob("*.cc")]
     return {name for p in files for name in re.findall(r'"(outrider_[a-z0-9_]+)"', p.read_text())
             if not name.startswith("outrider_cuda_module")}  # symbols of a shared library
 
@@ -78,14 +82,16 @@ def check_links(source, page, text):
 
 
 def check_pages(source, flags, metrics, recorded):
-    libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt") if "build" not in p.parts)
+    libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt")
+                          if "build" not in p.parts)
     pages = [source / name for name in ("client/python/README.md", "examples/README.md")]
     for page in [*pages, *sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md"))]:
         text = page.read_text()
         for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
             expect(flag in flags, page, f"names {flag}: no program has such a flag")
         for name in sorted(set(re.findall(r"\boutrider_[a-z0-9_]*[a-z0-9]\b(?!_)", text))):
-            expect(is_metric(name, metrics) or name in libraries, page, f"names {name}: no such metric")
+            expect(is_metric(name, metrics) or name in libraries, page,
+                   f"names {name}: no such metric")
         for name in sorted(set(re.findall(r"\boutrider:\w+:\w+", text))):
             expect(name in recorded, page, f"names {name}: no rule records it")
         check_links(source, page, text)
@@ -109,13 +115,16 @@ def main():
     source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     flags = flags_of_programs(binaries) | flags_of_tools(source) | OTHERS_FLAGS
     metrics = registered_metrics(source)
-    recorded = set(re.findall(r"record: (\S+)", (source / "deploy/prometheus/rules.yml").read_text()))
-    assert len(flags) > 100 and len(metrics) > 60 and len(recorded) > 15, (len(flags), len(metrics), len(recorded))
+    recorded = set(re.findall(r"record: (\S+)",
+                              (source / "deploy/prometheus/rules.yml").read_text()))
+    assert len(flags) > 100 and len(metrics) > 60 and len(recorded) > 15, (
+        len(flags), len(metrics), len(recorded))
     check_pages(source, flags, metrics, recorded)
     check_deploy(source, metrics, recorded)
     if mistakes:
         raise SystemExit("\n".join(mistakes))
-    print(f"{len(flags)} flags, {len(metrics)} metrics and {len(recorded)} recorded series: what is named exists")
+    print(f"{len(flags)} flags, {len(metrics)} metrics and {len(recorded)} recorded series: what "
+          "is named exists")
 
 
 if __name__ == "__main__":

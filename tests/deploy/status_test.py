@@ -49,14 +49,16 @@ def check_headers(port):
     code, headers, page = fetch(port, "/status")
     assert code == 200 and headers["Content-Type"] == "text/html; charset=utf-8", headers
     policy = headers["Content-Security-Policy"]
-    for part in ("default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self'",
-                 "frame-ancestors 'none'", "require-trusted-types-for 'script'"):
+    for part in ("default-src 'none'", "script-src 'sha256-", "style-src 'sha256-",
+                 "connect-src 'self'", "frame-ancestors 'none'",
+                 "require-trusted-types-for 'script'"):
         assert part in policy, (part, policy)
     assert "unsafe" not in policy, policy
     assert headers["X-Content-Type-Options"] == "nosniff", headers
     assert headers["Cache-Control"] == "no-store", headers
     # Nothing from elsewhere: the only address in the file is that of SVG's names.
-    assert re.findall(r"(?:https?:)?//[a-z][^\s\"']*", page) == ["http://www.w3.org/2000/svg"], "outside assets"
+    links = re.findall(r"(?:https?:)?//[a-z][^\s\"']*", page)
+    assert links == ["http://www.w3.org/2000/svg"], "outside assets"
     for path in ("/status/", "/status/x", "/status.jsonx", "/statu"):
         assert fetch(port, path)[0] == 404, path
 
@@ -73,7 +75,8 @@ def check_without_drafters(folder, port, grpc):
     assert "No drafter is attached" in page.text["drafters"], page.text["drafters"]
     assert f"--verifier 127.0.0.1:{grpc}" in page.text["drafters"], page.text["drafters"]
     assert "start" not in page.hidden, "nothing says what to do first"
-    assert f"outrider generate --verifier 127.0.0.1:{grpc}" in page.text["start"], page.text["start"]
+    start = page.text["start"]
+    assert f"outrider generate --verifier 127.0.0.1:{grpc}" in start, start
     assert page.text["sessions"] == "0 running", page.text["sessions"]
     for target in ("metrics", "status.json"):
         assert target in page.links, page.links
@@ -101,13 +104,16 @@ def check_under_load(folder, port):
     assert numbers_in(text["batch"])[0] > 0, text["batch"]
     assert "plain" in text["arms"] or "draft-" in text["arms"], text["arms"]
     assert re.fullmatch(r"× \d+\.\d\d|about 1", text["gain"]), (text["gain"], text["gain-note"])
-    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d over plain decoding", text["gain-note"]), text["gain-note"]
+    assert re.fullmatch(r"\d+\.\d\d ± \d+\.\d\d over plain decoding",
+                        text["gain-note"]), text["gain-note"]
     assert "decode" in text["oldest"], text["oldest"]
     assert "start" in page.hidden, "requests have come"
     assert re.fullmatch(r"[\d.,]+ ms", text["first"]), text["first"]
     assert "ms between tokens" in text["first-note"], text["first-note"]
-    assert re.search(r"\d failed or cancelled · \d+ refused · \d+ finished", text["failed-note"]), text["failed-note"]
-    for plot in ("speed-plot", "position-plot", "arm-plot", "session-plot", "first-plot", "next-plot", "request-plot"):
+    assert re.search(r"\d failed or cancelled · \d+ refused · \d+ finished",
+                     text["failed-note"]), text["failed-note"]
+    for plot in ("speed-plot", "position-plot", "arm-plot", "session-plot", "first-plot",
+                 "next-plot", "request-plot"):
         assert text[plot], f"{plot} is empty"
 
 
@@ -118,13 +124,15 @@ def check_that_nothing_private_is_there(port, prompts):
 
 
 class StandIn(http.server.BaseHTTPRequestHandler):
-    """Has the verifier's page, with a script of the test's after it, and numbers that do not change, or none."""
+    """Has the verifier's page, with a script of the test's after it, and numbers that do not
+    change, or none."""
 
     page, script, status = "", "", None
 
     def do_GET(self):
         if self.path == "/status":
-            body, kind = self.page.replace("</body>", f"<script>{self.script}</script></body>"), "text/html"
+            body, kind = self.page.replace("</body>",
+                                           f"<script>{self.script}</script></body>"), "text/html"
         elif self.status is not None:
             body, kind = json.dumps(self.status), "application/json"
         else:
@@ -144,7 +152,8 @@ def show(folder, page, *flags, status=None, script=""):
     handler = type("Handler", (StandIn,), {"page": page, "script": script, "status": status})
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        shown, console = browser.dump(folder, f"http://127.0.0.1:{server.server_address[1]}/status", *flags)
+        shown, console = browser.dump(folder, f"http://127.0.0.1:{server.server_address[1]}/status",
+                                      *flags)
         server.shutdown()
     return shown, console
 
@@ -156,14 +165,22 @@ def check_unreachable(folder, page):
     assert "stale" in shown.classes["board"], shown.classes["board"]
 
 
-# Once the page is drawn: points at the middle of the chart of speed, shows the last hour, and measures.
+# Once the page is drawn: points at the middle of the chart of speed, shows the last hour, and
+# measures.
 MEASURE = """
 setTimeout(() => {
-  const note = (id, text) => { const p = document.createElement("p"); p.id = id; p.textContent = text; document.body.append(p); };
+  const note = (id, text) => {
+    const p = document.createElement("p");
+    p.id = id;
+    p.textContent = text;
+    document.body.append(p);
+  };
   const point = (id, share) => {
     const plot = document.getElementById(id), box = plot.getBoundingClientRect();
-    plot.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + share * box.width, clientY: box.top + 9, bubbles: true}));
-    return document.getElementById("tip").hidden ? "hidden" : document.getElementById("tip").textContent;
+    plot.dispatchEvent(new PointerEvent("pointermove", {
+      clientX: box.left + share * box.width, clientY: box.top + 9, bubbles: true}));
+    const tip = document.getElementById("tip");
+    return tip.hidden ? "hidden" : tip.textContent;
   };
   note("tip-speed", point("speed-plot", 0.99));
   note("tip-position", point("position-plot", 0.2));
@@ -172,13 +189,16 @@ setTimeout(() => {
   document.getElementById("span-hour").click();
   note("hour", document.getElementById("speed-plot").textContent);
   note("tip-hour", point("speed-plot", 0.99));
-  const names = [...document.querySelectorAll("td.name, h1 span")].filter((node) => node.textContent);
+  const names = [...document.querySelectorAll("td.name, h1 span")]
+    .filter((node) => node.textContent);
   note("lines", names.map((node) => {
     const range = document.createRange();
     range.selectNodeContents(node);
     return new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size;
   }).join(" "));
-  note("titles", [...document.querySelectorAll("td.name")].every((node) => node.title === node.textContent) ? "whole" : "cut");
+  const whole = [...document.querySelectorAll("td.name")]
+    .every((node) => node.title === node.textContent);
+  note("titles", whole ? "whole" : "cut");
   note("width", `${document.documentElement.scrollWidth} of ${innerWidth}`);
 }, 2000);
 """
@@ -190,7 +210,8 @@ def check_details(folder, page, status):
     long = "meta-llama/Llama-3.3-70B-Instruct-" + "x" * 60
     status["model"] = long
     status["drafters"] = [{**status["drafters"][0], "name": long, "model": long}]
-    last = {**status["history"][-1], "tokens_per_second": 123, "plain_tokens_per_second": 61.5, "seconds": 1}
+    last = {**status["history"][-1], "tokens_per_second": 123, "plain_tokens_per_second": 61.5,
+            "seconds": 1}
     status["history"] = [*status["history"][:-1], last]
     status["hour"] = [{**last, "seconds": 30, "tokens_per_second": 321}] * 120
     status["accepted_by_position"] = [0.75, 0.5, 0.25, 0.125]
@@ -221,8 +242,8 @@ def main():
         tokens["bob"].write_text("secret-b\n")
         verifier = processes.start(
             "verifier",
-            [binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0",
-             "--metrics", "127.0.0.1:0", "--client-tokens", tokens["clients"]],
+            [binaries / "outrider-verifier", "--model", models / "target", "--listen",
+             "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--client-tokens", tokens["clients"]],
             await_line=" serving ",
         )
         port = int(re.search(r"metrics_port=(\d+)", verifier.line).group(1))
@@ -231,15 +252,18 @@ def main():
         await_status(port, "two looks", lambda s: len(s["history"]) >= 1)
         check_without_drafters(folder, port, int(address.rsplit(":", 1)[1]))
 
-        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
-                                    address, "--metrics", "", "--name", NAME], await_line=" attached ")
-        bench = [binaries / "outrider", "bench", "--verifier", address, "--prompts", prompts, "--max-tokens", "200",
-                 "--requests", "100000", "--concurrency", "2", "--ignore-eos"]
+        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter",
+                                    "--verifier", address, "--metrics", "", "--name", NAME],
+                        await_line=" attached ")
+        bench = [binaries / "outrider", "bench", "--verifier", address, "--prompts", prompts,
+                 "--max-tokens", "200", "--requests", "100000", "--concurrency", "2",
+                 "--ignore-eos"]
         # As the controller chooses, and with drafts all the time.
         processes.start("load-a", [*bench, "--token-file", tokens["alice"]])
         processes.start("load-b", [*bench, "--token-file", tokens["bob"], "--draft-length", "4"])
         await_status(port, "load with drafts and a speedup", lambda s: (
-            s["sessions"]["running"] > 1 and s["sessions"]["clients"] == 2 and s["window"]["drafted_rounds"] > 50
+            s["sessions"]["running"] > 1 and s["sessions"]["clients"] == 2
+            and s["window"]["drafted_rounds"] > 50
             and s["window"]["speedup"] > 0 and s["accepted_by_position"]))
         check_under_load(folder, port)
         check_that_nothing_private_is_there(

@@ -24,8 +24,9 @@ PROMPT = "One day"
 
 
 def command_line_text(binaries, address):
-    done = subprocess.run([binaries / "outrider", "generate", "--verifier", address, "--prompt", PROMPT, "--max-tokens",
-                           "64", "--temperature", "0", "--json"], capture_output=True, check=True)
+    done = subprocess.run([binaries / "outrider", "generate", "--verifier", address, "--prompt",
+                           PROMPT, "--max-tokens", "64", "--temperature", "0", "--json"],
+                          capture_output=True, check=True)
     return json.loads(done.stdout)["text"]
 
 
@@ -45,7 +46,8 @@ def main():
         address = ServedPair(processes, binaries, small_pair(binaries)).grpc
         expected = command_line_text(binaries, address)
         for text, note in [
-            run(source, "generate.py", "--verifier", address, "--prompt", PROMPT, "--temperature", "0"),
+            run(source, "generate.py", "--verifier", address, "--prompt", PROMPT, "--temperature",
+                "0"),
             run_program(binaries / "example_generate", address, PROMPT),
         ]:
             assert text.rstrip("\n") == expected.rstrip("\n"), (text, expected)
@@ -53,10 +55,12 @@ def main():
         text, _ = run(source, "many_at_once.py", "--verifier", address)
         assert text.strip(), text
         pet, answer = run(source, "structured_output.py", "--verifier", address)[0].splitlines()
-        assert json.loads(pet)["kind"] in ("cat", "dog", "owl") and answer in ("yes", "no"), (pet, answer)
+        assert json.loads(pet)["kind"] in ("cat", "dog", "owl") and answer in (
+            "yes", "no"), (pet, answer)
         run_readme(source, address)
-        refused = subprocess.run([sys.executable, "-B", source / "examples/generate.py", "--verifier", address,
-                                  "--temperature", "-1"], capture_output=True, text=True, check=False)
+        refused = subprocess.run([sys.executable, "-B", source / "examples/generate.py",
+                                  "--verifier", address, "--temperature", "-1"],
+                                 capture_output=True, text=True, check=False)
         assert refused.returncode == 1 and "INVALID_ARGUMENT" in refused.stderr, refused
     print("generate.py, generate.cc, many_at_once.py, structured_output.py and the package's page")
 

@@ -19,7 +19,8 @@ def main():
     source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as name, Processes(name) as processes:
         build = pathlib.Path(name) / "build"
-        run_program("cmake", "-S", source / "examples/cpp", "-B", build, "-D", "CMAKE_BUILD_TYPE=Debug")
+        run_program("cmake", "-S", source / "examples/cpp", "-B", build, "-D",
+                    "CMAKE_BUILD_TYPE=Debug")
         run_program("cmake", "--build", build)
         address = ServedPair(processes, binaries, small_pair(binaries)).grpc
         text, note = run_program(build / "example_generate", address)

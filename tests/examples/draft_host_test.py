@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/draft_host.py: Outrider's drafter and the n-gram drafter draft for a target that is not Outrider's. The text
-is replayed whole in fewer steps than it has tokens, and a drafter may vanish.
+"""examples/draft_host.py: Outrider's drafter and the n-gram drafter draft for a target that is not
+Outrider's. The text is replayed whole in fewer steps than it has tokens, and a drafter may vanish.
 
   draft_host_test.py SOURCE_DIR BINARY_DIR
 """
@@ -38,7 +38,8 @@ class SessionTest(unittest.TestCase):
         self.session = draft_host.Session(7, None, [1, 2], length=3)
 
     def take(self, tokens, round_=1, **more):
-        return self.session.take(pb.Draft(session=7, round=round_, token_ids=tokens, **more), vocab_limit=100)
+        return self.session.take(pb.Draft(session=7, round=round_, token_ids=tokens, **more),
+                                 vocab_limit=100)
 
     def test_takes_parts_of_its_round(self):
         self.assertTrue(self.take([3], more=True))
@@ -57,7 +58,8 @@ class SessionTest(unittest.TestCase):
     def test_verdicts_count_what_was_accepted(self):
         self.take([3, 4, 5])
         verdict = self.session.decide([1, 2, 3, 4, 9], length=3)
-        self.assertEqual((verdict.session, verdict.round, verdict.node, list(verdict.next)), (7, 1, 2, [9]))
+        self.assertEqual((verdict.session, verdict.round, verdict.node, list(verdict.next)),
+                         (7, 1, 2, [9]))
         self.assertEqual((verdict.plan.round, verdict.plan.length, self.session.draft), (2, 3, []))
         # The last token is the target's, also if it is the draft's next one.
         self.take([6, 7], round_=2)
@@ -98,7 +100,8 @@ class HostTest(unittest.TestCase):
 
     def await_drafters(self, count):
         with self.host.changed:
-            self.assertTrue(self.host.changed.wait_for(lambda: len(self.host.drafters) == count, TIMEOUT))
+            self.assertTrue(self.host.changed.wait_for(lambda: len(self.host.drafters) == count,
+                                                       TIMEOUT))
 
     def start(self, processes, name, *command):
         return processes.start(name, [*command, "--verifier", self.address], await_line="attached")
@@ -106,16 +109,19 @@ class HostTest(unittest.TestCase):
     def test_goes_on_without_a_drafter(self):
         self.assertEqual(self.host.propose({"a": [1, 2]}, 4, timeout=0), {})
         with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
-            drafter = self.start(processes, "ours", BINARIES / "outrider-drafter", "--model", MODELS / "drafter",
-                                 "--metrics", "")
+            drafter = self.start(processes, "ours", BINARIES / "outrider-drafter", "--model",
+                                 MODELS / "drafter", "--metrics", "")
             self.await_drafters(1)
-            self.assertEqual(len(self.host.propose({"a": [1, 2, 3], "b": [4, 5]}, 4, TIMEOUT)["a"]), 4)
+            self.assertEqual(len(self.host.propose({"a": [1, 2, 3],
+                                                    "b": [4, 5]}, 4, TIMEOUT)["a"]), 4)
             drafter.kill()
             self.await_drafters(0)
             self.assertEqual(self.host.propose({"a": [1, 2, 3, 4]}, 4, timeout=0), {})
-            ngram = self.start(processes, "ngram", sys.executable, "-B", SOURCE / "examples/ngram_drafter.py")
+            ngram = self.start(processes, "ngram", sys.executable, "-B",
+                               SOURCE / "examples/ngram_drafter.py")
             self.await_drafters(1)
-            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, TIMEOUT), {"a": [3, 1, 2, 3]})
+            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, TIMEOUT),
+                             {"a": [3, 1, 2, 3]})
             self.assertEqual(self.host.propose({}, 4, TIMEOUT), {}, "closes the session")
             ngram.terminate()
             self.assertEqual(ngram.wait(timeout=TIMEOUT), 0, "it leaves after its last session")
@@ -139,15 +145,15 @@ class ReplayTest(unittest.TestCase):
     def test_our_drafter_drafts_for_another_target(self):
         with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
             line = processes.start("verifier", [
-                BINARIES / "outrider-verifier", "--model", MODELS / "target", "--listen", "127.0.0.1:0", "--metrics",
-                ""], await_line=" port=").line
+                BINARIES / "outrider-verifier", "--model", MODELS / "target", "--listen",
+                "127.0.0.1:0", "--metrics", ""], await_line=" port=").line
             verifier = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
             host = processes.start("host", [
-                sys.executable, "-B", SOURCE / "examples/draft_host.py", "--verifier", verifier, "--model",
-                MODELS / "target", "--listen", "127.0.0.1:0"], await_line="port=")
+                sys.executable, "-B", SOURCE / "examples/draft_host.py", "--verifier", verifier,
+                "--model", MODELS / "target", "--listen", "127.0.0.1:0"], await_line="port=")
             processes.start("drafter", [
-                BINARIES / "outrider-drafter", "--model", MODELS / "drafter", "--metrics", "", "--verifier",
-                "127.0.0.1:" + host.line.split("=")[1]], await_line=" attached ")
+                BINARIES / "outrider-drafter", "--model", MODELS / "drafter", "--metrics", "",
+                "--verifier", "127.0.0.1:" + host.line.split("=")[1]], await_line=" attached ")
             self.assertEqual(host.wait(timeout=2 * TIMEOUT), 0)
             run = json.loads((processes.folder / "host.log").read_text().splitlines()[-1])
             self.assertLess(run["steps"], run["tokens"] / len(draft_host.PROMPTS), run)

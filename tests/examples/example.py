@@ -10,6 +10,7 @@ def run(source, name, *arguments):
 
 
 def run_program(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          check=False)
     assert done.returncode == 0, (command, done)
     return done.stdout, done.stderr

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""examples/ngram_drafter.py: what it answers to each message; then attached to a real verifier, alone and beside our
-drafter. The verifier accepts some of its tokens, and no greedy or seed-stable text changes.
+"""examples/ngram_drafter.py: what it answers to each message; then attached to a real verifier,
+alone and beside our drafter. The verifier accepts some of its tokens, and no greedy or seed-stable
+text changes.
 
   ngram_drafter_test.py SOURCE_DIR BINARY_DIR
 """
@@ -32,7 +33,8 @@ import ngram_drafter  # noqa: E402
 
 TIMEOUT = 30  # seconds
 LIMIT = 1000  # of ids, where no verifier tells it
-REPETITIVE = "the red fox and the blue cat and the red fox and the blue cat and the red fox and the blue"
+REPETITIVE = ("the red fox and the blue cat and the red fox and the blue cat and the red fox and "
+              "the blue")
 
 
 def opening(session=1, tokens=(1, 2, 3, 1, 2), kind=pb.DRAFT_KIND_ARGMAX, **plan):
@@ -66,8 +68,10 @@ class AnswersTest(unittest.TestCase):
     def test_follows_the_longest_match_and_the_plan(self):
         [draft] = self.drafts(opening())
         self.assertEqual((draft.session, draft.round, list(draft.token_ids)), (1, 1, [3, 1, 2, 3]))
-        self.assertEqual((list(draft.parents), len(draft.rows), draft.more), ([0, 1, 2, 3], 0, False))
-        # Two accepted, then 9; the table knows nothing after it: one token, because a draft is not empty.
+        self.assertEqual((list(draft.parents), len(draft.rows), draft.more),
+                         ([0, 1, 2, 3], 0, False))
+        # Two accepted, then 9; the table knows nothing after it: one token, because a draft is not
+        # empty.
         [draft] = self.drafts(verdict(2, [9]))
         self.assertEqual((draft.round, list(draft.token_ids)), (2, [9]))
         self.assertEqual(self.drafter.sessions[1].tokens, [1, 2, 3, 1, 2, 3, 1, 9])
@@ -84,11 +88,13 @@ class AnswersTest(unittest.TestCase):
                          [([token], [65536]) for token in (3, 1, 2)])
 
     def test_never_drafts_beyond_the_vocabulary(self):
-        self.assertEqual(self.drafts(opening(tokens=[LIMIT + 5, LIMIT + 5], length=1))[0].token_ids, [LIMIT - 1])
+        self.assertEqual(self.drafts(opening(tokens=[LIMIT + 5, LIMIT + 5], length=1))[0].token_ids,
+                         [LIMIT - 1])
 
     def test_takes_the_verifiers_vocabulary(self):
         self.assertTrue(self.hello.translates)
-        self.drafter.take(pb.FromVerifier(vocabulary=pb.Vocabulary(entries=[0, 5, 6, 7, 4 * 3 + 1])))
+        self.drafter.take(
+            pb.FromVerifier(vocabulary=pb.Vocabulary(entries=[0, 5, 6, 7, 4 * 3 + 1])))
         [message] = self.sent()
         self.assertEqual((message.match.shared, message.match.tokens), (4, 4))
 
@@ -96,7 +102,8 @@ class AnswersTest(unittest.TestCase):
         for session in range(ngram_drafter.MAX_SESSIONS):
             self.assertTrue(self.drafts(opening(session))[0].token_ids)
         [draft] = self.drafts(opening(ngram_drafter.MAX_SESSIONS))
-        self.assertEqual((draft.session, draft.round, list(draft.token_ids)), (ngram_drafter.MAX_SESSIONS, 1, []))
+        self.assertEqual((draft.session, draft.round, list(draft.token_ids)),
+                         (ngram_drafter.MAX_SESSIONS, 1, []))
         self.assertTrue(self.drafts(opening(0))[0].token_ids, "one that it has may be opened again")
         self.assertEqual(self.drafts(verdict(0, [1], session=ngram_drafter.MAX_SESSIONS)), [])
         self.drafter.take(pb.FromVerifier(close=pb.Close(session=0)))
@@ -124,18 +131,21 @@ class PairTest(unittest.TestCase):
     def setUp(self):
         self.stack = contextlib.ExitStack()
         self.addCleanup(self.stack.close)
-        self.processes = self.stack.enter_context(Processes(self.stack.enter_context(tempfile.TemporaryDirectory())))
+        self.processes = self.stack.enter_context(
+            Processes(self.stack.enter_context(tempfile.TemporaryDirectory())))
         self.models = small_pair(BINARIES)
         line = self.processes.start("verifier", [
-            BINARIES / "outrider-verifier", "--model", self.models / "target", "--listen", "127.0.0.1:0", "--metrics",
-            "", "--policy", "fixed", "--min-draft-wait", "30"], await_line=" port=").line
+            BINARIES / "outrider-verifier", "--model", self.models / "target", "--listen",
+            "127.0.0.1:0", "--metrics", "", "--policy", "fixed", "--min-draft-wait", "30"],
+                                    await_line=" port=").line
         self.address = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
         self.client = self.stack.enter_context(Client(self.address, timeout=120))
         self.ngram = self.start_ngram()
 
     def start_ngram(self):
-        return self.processes.start("ngram", [sys.executable, "-B", SOURCE / "examples/ngram_drafter.py", "--verifier",
-                                              self.address], await_line="attached")
+        return self.processes.start("ngram",
+                                    [sys.executable, "-B", SOURCE / "examples/ngram_drafter.py",
+                                     "--verifier", self.address], await_line="attached")
 
     def drafters(self):
         return {drafter.name: drafter for drafter in self.client.status().drafters}
@@ -168,7 +178,8 @@ class PairTest(unittest.TestCase):
 
     def test_every_rule_takes_its_drafts(self):
         """The verifier closes the stream of a drafter whose drafts do not fit their plans."""
-        for drafted in [Speculation(rule=Rule.TOKEN, draft_length=4), Speculation(rule=Rule.BLOCK, draft_length=3),
+        for drafted in [Speculation(rule=Rule.TOKEN, draft_length=4),
+                        Speculation(rule=Rule.BLOCK, draft_length=3),
                         Speculation(rule=Rule.MULTIPATH_BLOCK, draft_length=3, paths=3),
                         Speculation(rule=Rule.MULTIROUND, draft_length=2, paths=2),
                         Speculation(rule=Rule.SPECTR, tree=[3, 2, 1])]:
@@ -179,16 +190,21 @@ class PairTest(unittest.TestCase):
         self.assertNotIn("detached", (self.processes.folder / "ngram.log").read_text())
 
     def test_drafts_beside_ours(self):
-        self.processes.start("drafter", [BINARIES / "outrider-drafter", "--model", self.models / "drafter", "--verifier",
-                                         self.address, "--metrics", "", "--name", "ours"], await_line=" attached ")
+        self.processes.start("drafter",
+                             [BINARIES / "outrider-drafter", "--model", self.models / "drafter",
+                              "--verifier", self.address, "--metrics", "", "--name", "ours"],
+                             await_line=" attached ")
         self.await_true("both drafters", lambda: len(self.drafters()) == 2)
-        prompts = [f"{REPETITIVE} {word}" for word in ("cat", "fox", "dog", "owl", "and", "the", "sun", "hen")]
-        plain = [self.client.generate(prompt, self.params(0, 1, Speculation(Mode.OFF))).token_ids for prompt in prompts]
+        prompts = [f"{REPETITIVE} {word}" for word in ("cat", "fox", "dog", "owl", "and", "the",
+                                                       "sun", "hen")]
+        plain = [self.client.generate(prompt, self.params(0, 1, Speculation(Mode.OFF))).token_ids
+                 for prompt in prompts]
 
         async def at_once():
             drafted = self.params(0, 1, Speculation(draft_length=4))
             async with AsyncClient(self.address, timeout=120) as client:
-                texts = await asyncio.gather(*(client.generate(prompt, drafted) for prompt in prompts))
+                texts = await asyncio.gather(*(client.generate(prompt, drafted)
+                                               for prompt in prompts))
             self.assertEqual([text.token_ids for text in texts], plain)
 
         def both_have_accepted():
@@ -210,7 +226,8 @@ class PairTest(unittest.TestCase):
         self.processes.running[0].terminate()
         self.processes.running[0].wait()
         self.processes.start("again", [
-            BINARIES / "outrider-verifier", "--model", self.models / "target", "--listen", self.address, "--metrics", ""],
+            BINARIES / "outrider-verifier", "--model", self.models / "target", "--listen",
+            self.address, "--metrics", ""],
             await_line=" port=")
         self.await_true("its return", lambda: set(self.drafters()) == {"ngram"})
 

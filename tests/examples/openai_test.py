@@ -20,7 +20,8 @@ def main():
     source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         address = ServedPair(processes, binaries, small_pair(binaries)).http
-        text, _ = run(source, "openai_chat.py", "--url", f"http://{address}/v1", "--question", "Tell me a story.")
+        text, _ = run(source, "openai_chat.py", "--url", f"http://{address}/v1", "--question",
+                      "Tell me a story.")
         assert len(text.splitlines()[0]) > 0 and "tokens]" in text.splitlines()[-1], text
     print(f"{version('openai')}: openai_chat.py")
 

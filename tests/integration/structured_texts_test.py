@@ -31,7 +31,8 @@ SHARE_THAT_ENDS = 0.8
 def await_drafter(binaries, port):
     until = time.monotonic() + TIMEOUT
     while True:
-        asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}", "--json"],
+        asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}",
+                                "--json"],
                                capture_output=True, check=True)
         if json.loads(asked.stdout).get("drafters"):
             return
@@ -47,14 +48,16 @@ def check(http_port):
         run_texts(plain, http_port, way, False, asked, CONCURRENCY)
         run_texts(drafted, http_port, way, True, asked, CONCURRENCY)
         for name, tally in (("without drafts", plain), ("with drafts", drafted)):
-            assert not tally.wrong, f"{way}, {name}: {len(tally.wrong)} texts are not valid: {tally.wrong[0]}"
+            assert not tally.wrong, (f"{way}, {name}: {len(tally.wrong)} texts are not valid: "
+                                     f"{tally.wrong[0]}")
             judged += tally.texts
             ended += tally.texts - tally.cut
-        assert drafted.accepted > 0 and drafted.forced > 0, f"{way}: {drafted.accepted}, {drafted.forced}"
+        counts = f"{way}: {drafted.accepted}, {drafted.forced}"
+        assert drafted.accepted > 0 and drafted.forced > 0, counts
         if way in SEED_STABLE:
             for number in differing(plain, drafted):
-                sys.exit(f"{way}: {asked[number][1].fields}: {plain.contents[number]!r} without drafts, "
-                         f"{drafted.contents[number]!r} with them")
+                sys.exit(f"{way}: {asked[number][1].fields}: {plain.contents[number]!r} without "
+                         f"drafts, {drafted.contents[number]!r} with them")
     assert ended >= SHARE_THAT_ENDS * judged, f"only {ended} of {judged} texts ended"
     print(f"{len(asked)} sources, {judged} texts: all {ended} that ended are valid")
 
@@ -64,11 +67,13 @@ def main():
     models = small_pair(binaries)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         line = processes.start("verifier", [
-            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--metrics", "",
-            "--http", "127.0.0.1:0", "--policy", "fixed", "--min-draft-wait", "30"], await_line="http_port=").line
+            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0",
+            "--metrics", "", "--http", "127.0.0.1:0", "--policy", "fixed", "--min-draft-wait",
+            "30"], await_line="http_port=").line
         port = re.search(r" port=(\d+)", line).group(1)
-        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier",
-                                    f"127.0.0.1:{port}", "--listen", "", "--metrics", ""])
+        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter",
+                                    "--verifier", f"127.0.0.1:{port}", "--listen", "", "--metrics",
+                                    ""])
         await_drafter(binaries, port)
         check(int(re.search(r"http_port=(\d+)", line).group(1)))
 

@@ -1,8 +1,8 @@
 """The scripts' last line is a true verdict, also when they are interrupted.
 
-Each case runs a copy of scripts/ in which the commands that build and test are stand-ins: `cmake --build`
-starts a process of its own and waits for it, so that the test can interrupt the script in the middle and
-see that nothing it started lives on.
+Each case runs a copy of scripts/ in which the commands that build and test are stand-ins: `cmake
+--build` starts a process of its own and waits for it, so that the test can interrupt the script in
+the middle and see that nothing it started lives on.
 """
 
 import os
@@ -56,7 +56,8 @@ class Verdict(unittest.TestCase):
     def test_says_passed_and_failed(self):
         for environment, status, word in (({}, 0, "PASSED"), ({"BUILD_STATUS": "3"}, 3, "FAILED"),
                                           ({"TESTS_STATUS": "8"}, 1, "FAILED"),
-                                          # The status of a child that a signal ended is no interruption.
+                                          # The status of a child that a signal ended is no
+                                          # interruption.
                                           ({"BUILD_STATUS": "143"}, 143, "FAILED")):
             with self.subTest(**environment):
                 returned, line = self.finish(self.start("test.sh", **environment))

@@ -11,7 +11,8 @@ INTERPRETER = "OUTRIDER_TEST_PYTHON"  # of a virtual environment with tests/requ
 
 
 def need_packages(*names):
-    """Goes on under $OUTRIDER_TEST_PYTHON if a package is missing; without that, skips and says why."""
+    """Goes on under $OUTRIDER_TEST_PYTHON if a package is missing; without that, skips and says
+    why."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if not missing:
         return

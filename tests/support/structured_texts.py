@@ -46,7 +46,8 @@ def is_json(schema: dict) -> Callable[[str], str]:
 
     def judge(text: str) -> str:
         try:
-            error = next(schema_validator.iter_errors(json.loads(text, parse_constant=refuse)), None)
+            error = next(schema_validator.iter_errors(json.loads(text, parse_constant=refuse)),
+                         None)
         except ValueError as wrong:
             return str(wrong)
         return error.message if error else ""
@@ -68,7 +69,8 @@ def of_regex(regex: str) -> Source:
 def sources() -> list[Source]:
     return [*map(of_schema, BOUNDED), *map(of_regex, REGEXES),
             Source({"response_format": {"type": "json_object"}}, is_json({"type": "object"})),
-            Source({"structured_outputs": {"choice": CHOICES}}, lambda text: "" if text in CHOICES else "not a choice")]
+            Source({"structured_outputs": {"choice": CHOICES}},
+                   lambda text: "" if text in CHOICES else "not a choice")]
 
 
 @dataclass
@@ -109,14 +111,17 @@ class Tally:
 
 def ask(port: int, source: Source | None, way: str, drafts: bool, seed: int) -> dict:
     rule, temperature = WAYS[way]
-    speculation = {"rule": rule, "draft_length": 4, "paths": 2 if way in ("multipath-block", "gumbel") else 1}
-    body = {"messages": [{"role": "user", "content": f"Write record {seed} as JSON."}], "seed": seed,
-            "temperature": temperature, "frequency_penalty": FREQUENCY_PENALTY, "max_tokens": MAX_TOKENS,
+    speculation = {"rule": rule, "draft_length": 4,
+                   "paths": 2 if way in ("multipath-block", "gumbel") else 1}
+    body = {"messages": [{"role": "user", "content": f"Write record {seed} as JSON."}],
+            "seed": seed, "temperature": temperature, "frequency_penalty": FREQUENCY_PENALTY,
+            "max_tokens": MAX_TOKENS,
             "speculation": speculation if drafts else {"mode": "off", "rule": rule}}
     if source is not None:
         body.update(source.fields)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+    connection.request("POST", "/v1/chat/completions", json.dumps(body),
+                       {"Content-Type": "application/json"})
     response = connection.getresponse()
     answer = json.loads(response.read())
     connection.close()
@@ -125,8 +130,8 @@ def ask(port: int, source: Source | None, way: str, drafts: bool, seed: int) -> 
     return answer
 
 
-def run_texts(tally: Tally, port: int, way: str, drafts: bool, asked: list[tuple[int, Source | None]],
-              concurrency: int) -> None:
+def run_texts(tally: Tally, port: int, way: str, drafts: bool,
+              asked: list[tuple[int, Source | None]], concurrency: int) -> None:
     """Requests one text per source, several at a time. A text's number is its seed and part of its
     prompt."""
     begin = time.monotonic()

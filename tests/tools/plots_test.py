@@ -31,14 +31,16 @@ class Plots(unittest.TestCase):
         self.assertAlmostEqual(plots.break_even_round_trip(0.5, 0, 0, longest=1), 0.5)
         # The example for `outrider plan` in docs/scaling.md: 6 draft tokens, steps of 25 ms, 61.5
         # ms.
-        self.assertAlmostEqual(25 * plots.break_even_round_trip(0.8, 2 / 25, 0.05 / 25, longest=6), 61.5, delta=0.05)
+        self.assertAlmostEqual(25 * plots.break_even_round_trip(0.8, 2 / 25, 0.05 / 25, longest=6),
+                               61.5, delta=0.05)
 
 
 class Data(unittest.TestCase):
     def test_rows_are_as_wide_as_their_header(self):
         self.assertGreater(len(TABLES), 20)
         for path in TABLES:
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+            lines = [line for line in path.read_text(encoding="utf-8").splitlines()
+                     if not line.startswith("#")]
             header, *rows = csv.reader(lines)
             self.assertTrue(rows, path)
             for row in rows:

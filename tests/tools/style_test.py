@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the names of tests to six words.
+"""Holds the names of tests to six words, and lines of Python to 100 columns.
 
 A word of a C++ test's name begins with a capital letter; words of a Python test's name are divided
 by underscores.
@@ -16,6 +16,11 @@ CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,\s*(\w+)\s*\)", 
 PYTHON_TEST = re.compile(r"^\s*(?:async )?def test_(\w+)\(", re.MULTILINE)
 WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z][a-z0-9]*|[a-z0-9]+")
 
+MOST_COLUMNS = 100
+FOLDERS = ("client", "deploy", "examples", "scripts", "tests", "tools")
+# Data that other line breaks would change.
+WIDE = {"tests/common/text/jinja/snippets.py", "tools/training/synthesis/story_words.py"}
+
 
 def test_names(root):
     """The place, the name and the words of every test."""
@@ -28,6 +33,16 @@ def test_names(root):
                 yield path, f"test_{name}", name.split("_")
 
 
+def python_lines(root):
+    """The place and the text of every line of Python."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            place = str(path.relative_to(root))
+            if place not in WIDE:
+                for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+                    yield f"{place}:{number}", line
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     names = list(test_names(root))
@@ -36,7 +51,12 @@ def main():
     for path, name in long:
         print(f"{path.relative_to(root)}: {name} has more than {MOST_WORDS} words; say what is "
               "specific about the case")
-    return 1 if long else 0
+    lines = list(python_lines(root))
+    assert len(lines) > 10000, f"only {len(lines)} lines of Python were found"
+    wide = [(place, len(line)) for place, line in lines if len(line) > MOST_COLUMNS]
+    for place, columns in wide:
+        print(f"{place}: {columns} columns, at most {MOST_COLUMNS}")
+    return 1 if long or wide else 0
 
 
 if __name__ == "__main__":

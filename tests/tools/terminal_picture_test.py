@@ -20,7 +20,8 @@ class TerminalPicture(unittest.TestCase):
         self.assertEqual(drawn, picture.draw(capture), "run tools/terminal_picture.py")
 
     def test_colour_holds_until_the_next_sequence(self):
-        self.assertEqual(picture.spans("a\x1b[32mb\x1b[0mc"), [("a", picture.INK), ("b", GREEN), ("c", picture.INK)])
+        self.assertEqual(picture.spans("a\x1b[32mb\x1b[0mc"),
+                         [("a", picture.INK), ("b", GREEN), ("c", picture.INK)])
 
     def test_breaks_lines_at_the_last_column(self):
         self.assertEqual(picture.lines("ab\x1b[32mcde\nf\n", columns=3),

@@ -34,7 +34,8 @@ def sources(root):
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
             parts = path.relative_to(root).parts
-            if path.suffix not in SUFFIXES or "synthesis" in parts or path == pathlib.Path(__file__):
+            if (path.suffix not in SUFFIXES or "synthesis" in parts
+                    or path == pathlib.Path(__file__)):
                 continue
             yield path
 

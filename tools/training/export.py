@@ -84,7 +84,8 @@ def read_safetensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def quantize(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """The layers' matrices in the layout of compressed-tensors: int8, symmetric, `weight_scale` [out, 1] for each output row. Embedding and norms stay in bfloat16."""
+    """The layers' matrices in the layout of compressed-tensors: int8, symmetric, `weight_scale`
+    [out, 1] for each output row. Embedding and norms stay in bfloat16."""
     out: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         if tensor.dim() == 1 or "embed_tokens" in name:

@@ -19,7 +19,8 @@ def product_type(device: str) -> torch.dtype:
     if not device.startswith("cpu"):
         return torch.bfloat16
     cpu = Path("/proc/cpuinfo")
-    flags = set(cpu.read_text(encoding="ascii", errors="replace").split()) if cpu.exists() else set()
+    text = cpu.read_text(encoding="ascii", errors="replace") if cpu.exists() else ""
+    flags = set(text.split())
     return torch.bfloat16 if flags & FAST else torch.float32
 
 

@@ -1,10 +1,9 @@
 """Trains a target on generated text and the corpus, for as long as it is left to.
 
-The rate warms up and then stays (warm-up, stable, decay): training can go on at any
-time, and `--decay STEPS` turns a checkpoint of the stable phase into a model to ship
-by letting the rate fall to zero, in a checkpoint of its own. Matrix products run in
-bfloat16 where that is fast, weights and the rest in float32. Started again, the script goes on from its
-checkpoint in the work folder.
+The rate warms up and then stays (warm-up, stable, decay): training can go on at any time, and
+`--decay STEPS` turns a checkpoint of the stable phase into a model to ship by letting the rate fall
+to zero, in a checkpoint of its own. Matrix products run in bfloat16 where that is fast, weights and
+the rest in float32. Started again, the script goes on from its checkpoint in the work folder.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ def chunk(text, ids, accepted=0, drafted=0):
 
 def finished(completion_tokens=2, **more):
     return pb.GenerateResponse(finished=pb.Finished(
-        reason=pb.Finished.REASON_LENGTH, prompt_tokens=3, completion_tokens=completion_tokens, **more))
+        reason=pb.Finished.REASON_LENGTH, prompt_tokens=3, completion_tokens=completion_tokens,
+        **more))
 
 
 class FakeVerifier(generation_pb2_grpc.GenerationServicer):

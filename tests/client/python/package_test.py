@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The package as others get it: a wheel of the source tree, a source distribution that needs no protoc, and the same
-wheel of it; installed by pip, it can be imported.
+"""The package as others get it: a wheel of the source tree, a source distribution that needs no
+protoc, and the same wheel of it; installed by pip, it can be imported.
 
   package_test.py SOURCE_DIR BINARY_DIR
 """
@@ -42,8 +42,8 @@ def build(kind, project, out, path=None):
     out.mkdir(exist_ok=True)
     code = f"import setuptools.build_meta as b, sys; print(b.build_{kind}(sys.argv[1]))"
     environment = dict(os.environ) if path is None else {**os.environ, "PATH": path}
-    done = subprocess.run([sys.executable, "-c", code, str(out)], cwd=project, env=environment, capture_output=True,
-                          text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", code, str(out)], cwd=project, env=environment,
+                          capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return out / done.stdout.splitlines()[-1]
 
@@ -58,16 +58,19 @@ def copy_sources(source, folder):
 def check_version(source, built):
     header = (source / "common/base/version.h").read_text()
     [version] = re.findall(r'kVersion\[\] = "(.+)"', header)
-    assert built.name.startswith(f"outrider-{version}-"), f"{built.name}, but version.h says {version}"
+    assert built.name.startswith(
+        f"outrider-{version}-"), f"{built.name}, but version.h says {version}"
 
 
 def files_of(wheel_file):
     with zipfile.ZipFile(wheel_file) as archive:
-        return {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+        return {name: archive.read(name) for name in archive.namelist()
+                if ".dist-info/" not in name}
 
 
 def check_contents(files, staged, metadata):
-    expected = {str(path.relative_to(staged)) for path in staged.rglob("*") if path.suffix in {".py", ".pyi", ".typed"}}
+    expected = {str(path.relative_to(staged))
+                for path in staged.rglob("*") if path.suffix in {".py", ".pyi", ".typed"}}
     assert set(files) == expected, set(files) ^ expected
     assert "outrider/py.typed" in files and "outrider/v1/drafting_pb2.pyi" in files
     assert "Requires-Dist: grpcio" in metadata and "Requires-Dist: protobuf" in metadata, metadata
@@ -77,8 +80,10 @@ def check_install(wheel_file, folder):
     """grpcio is the system's."""
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", folder], check=True)
     python = folder / "bin/python"
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel_file], check=True)
-    used = subprocess.run([python, "-c", USE], cwd=folder, env={"PATH": ""}, capture_output=True, text=True, check=False)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+                    wheel_file], check=True)
+    used = subprocess.run([python, "-c", USE], cwd=folder, env={"PATH": ""}, capture_output=True,
+                          text=True, check=False)
     assert used.returncode == 0 and used.stdout.startswith(str(folder)), used
 
 
@@ -90,7 +95,8 @@ def main():
         built = build("wheel", project, folder / "wheel")
         check_version(source, built)
         with zipfile.ZipFile(built) as archive:
-            [metadata] = [archive.read(n).decode() for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
+            [metadata] = [archive.read(n).decode()
+                          for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         check_contents(files_of(built), binaries.parent / "python", metadata)
         with tarfile.open(build("sdist", project, folder / "sdist")) as archive:
             archive.extractall(folder / "unpacked")
@@ -98,7 +104,8 @@ def main():
         again = build("wheel", unpacked, folder / "again", path="")
         assert files_of(again) == files_of(built), "the source distribution builds another wheel"
         check_install(built, folder / "installed")
-    print(f"setuptools {setuptools.__version__}: {built.name}, from the tree and from {unpacked.name}.tar.gz")
+    print(f"setuptools {setuptools.__version__}: {built.name}, from the tree and from "
+          f"{unpacked.name}.tar.gz")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ except ImportError:
     print("skipped: python3-grpcio is not installed")
     sys.exit(SKIPPED)
 
-from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode, Rule, Speculation, StructuredOutput,
-                      errors)
+from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode, Rule, Speculation,
+                      StructuredOutput, errors)
 
 PROMPT = "Once upon a time"
 TIMEOUT = 20  # seconds
@@ -51,7 +51,8 @@ def check_model(client):
     model = client.model()
     assert model.name == "target" and model.vocab_size > 1000 and model.eos_token_ids, model
     ids = client.tokenize(PROMPT)
-    assert client.detokenize(ids) == PROMPT and len(client.tokenize(PROMPT, add_prefix=True)) >= len(ids)
+    assert client.detokenize(ids) == PROMPT
+    assert len(client.tokenize(PROMPT, add_prefix=True)) >= len(ids)
     by_ids = client.generate(client.tokenize(PROMPT, add_prefix=True), GREEDY)
     assert by_ids.text == client.generate(PROMPT, GREEDY).text, by_ids
 
@@ -60,45 +61,57 @@ def check_texts(client):
     whole = client.generate(PROMPT, GREEDY)
     stream = client.stream(PROMPT, GREEDY)
     assert "".join(chunk.text for chunk in stream) == whole.text
-    assert stream.finished.completion_tokens == whole.finished.completion_tokens == len(whole.token_ids)
-    plain = client.generate(PROMPT, GenerationParams(max_tokens=24, temperature=0, speculation=PLAIN))
+    assert (stream.finished.completion_tokens == whole.finished.completion_tokens
+            == len(whole.token_ids))
+    plain = client.generate(PROMPT,
+                            GenerationParams(max_tokens=24, temperature=0, speculation=PLAIN))
     assert plain.text == whole.text and plain.finished.speculation.drafted_tokens == 0, plain
     chunks = []
 
     def has_drafts():
         stream = client.stream(PROMPT, DRAFTED)
         chunks[:] = stream
-        assert stream.finished.seed == 3 and stream.finished.reason == FinishReason.LENGTH, stream.finished
+        finished = stream.finished
+        assert finished.seed == 3 and finished.reason == FinishReason.LENGTH, finished
         return stream.finished.speculation.accepted_tokens > 0
 
     # A new drafter's first drafts are not waited for.
     await_true("accepted drafts", has_drafts)
-    assert sum(chunk.accepted for chunk in chunks) > 0 and all(c.accepted <= c.drafted for c in chunks), chunks
+    assert sum(chunk.accepted for chunk in chunks) > 0, chunks
+    assert all(c.accepted <= c.drafted for c in chunks), chunks
 
 
 def check_params(client):
     text = client.generate(PROMPT, GREEDY).text
-    stopped = client.generate(PROMPT, GenerationParams(max_tokens=24, temperature=0, stop=["~~~", text[3:6]]))
+    stopped = client.generate(PROMPT,
+                              GenerationParams(max_tokens=24, temperature=0,
+                                               stop=["~~~", text[3:6]]))
     assert stopped.text == text[:3] and stopped.finished.reason == FinishReason.STOP, stopped
     allowed = client.tokenize("abcdefg")[:3]
-    only = client.generate(PROMPT, GenerationParams(max_tokens=12, allowed_token_ids=allowed, ignore_eos=True))
+    only = client.generate(PROMPT,
+                           GenerationParams(max_tokens=12, allowed_token_ids=allowed,
+                                            ignore_eos=True))
     assert set(only.token_ids) <= set(allowed), only
-    told = client.generate(PROMPT, GenerationParams(max_tokens=4, temperature=0, logprobs=2, prompt_logprobs=1))
+    told = client.generate(PROMPT,
+                           GenerationParams(max_tokens=4, temperature=0, logprobs=2,
+                                            prompt_logprobs=1))
     assert all(entry.rank == 1 and entry.top[0][0] == token
                for token, entry in zip(told.token_ids, told.logprobs)), told
     assert len(told.prompt_logprobs) == told.finished.prompt_tokens - 1, told
-    schema = {"type": "object", "required": ["kind"], "properties": {"kind": {"enum": ["cat", "dog"]}},
-              "additionalProperties": False}
+    schema = {"type": "object", "required": ["kind"],
+              "properties": {"kind": {"enum": ["cat", "dog"]}}, "additionalProperties": False}
     structured = client.generate(PROMPT, GenerationParams(
         max_tokens=100, structured_output=StructuredOutput(json_schema=schema)))
     assert json.loads(structured.text)["kind"] in ("cat", "dog"), structured
 
 
 def check_errors(client, address):
-    expect_error(errors.InvalidArgument, "top_p", lambda: client.generate(PROMPT, GenerationParams(top_p=3)))
+    expect_error(errors.InvalidArgument, "top_p",
+                 lambda: client.generate(PROMPT, GenerationParams(top_p=3)))
     expect_error(errors.OutOfRange, "context", lambda: client.generate("x " * 5000))
     endless = GenerationParams(ignore_eos=True)
-    expect_error(errors.DeadlineExceeded, "", lambda: client.generate(PROMPT, endless, timeout=0.001))
+    expect_error(errors.DeadlineExceeded, "",
+                 lambda: client.generate(PROMPT, endless, timeout=0.001))
     with Client(address, token="wrong") as other:
         expect_error(errors.Unauthenticated, "", other.status)
 
@@ -165,7 +178,8 @@ def main():
             processes.running[0].terminate()
             processes.running[0].wait()
             expect_error(errors.Unavailable, "", client.model)
-    print(f"grpcio {grpc.__version__}: texts, parameters, errors, cancellation and load, blocking and asyncio")
+    print(f"grpcio {grpc.__version__}: texts, parameters, errors, cancellation and load, blocking "
+          "and asyncio")
 
 
 if __name__ == "__main__":

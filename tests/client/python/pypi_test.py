@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The unit and pair tests again, with the grpcio and protobuf of tests/requirements.txt instead of Debian's.
+"""The unit and pair tests again, with the grpcio and protobuf of tests/requirements.txt instead of
+Debian's.
 
   pypi_test.py SOURCE_DIR BINARY_DIR
 """
@@ -15,11 +16,15 @@ from processes import SKIPPED
 
 def main():
     python = os.environ.get(INTERPRETER, "")
-    if not python or subprocess.run([python, "-c", "import grpc"], capture_output=True, check=False).returncode != 0:
-        print(f"skipped: ${INTERPRETER} names no interpreter with grpcio; see tests/requirements.txt")
+    if not python or subprocess.run([python, "-c",
+                                     "import grpc"], capture_output=True,
+                                    check=False).returncode != 0:
+        print(f"skipped: ${INTERPRETER} names no interpreter with grpcio; see "
+              "tests/requirements.txt")
         sys.exit(SKIPPED)
     for script in ("unit_test.py", "pair_test.py"):
-        subprocess.run([python, "-B", pathlib.Path(__file__).parent / script, *sys.argv[1:]], check=True)
+        subprocess.run([python, "-B", pathlib.Path(__file__).parent / script, *sys.argv[1:]],
+                       check=True)
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ async def use(client: outrider.Client, twin: outrider.AsyncClient) -> None:
 
 def mypy(*argv, package):
     environment = {**os.environ, "MYPYPATH": str(package)}
-    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *argv], env=environment, text=True,
-                          capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, *argv],
+                          env=environment, text=True, capture_output=True, check=False)
     return done.stdout + done.stderr
 
 
@@ -45,10 +45,12 @@ def main():
         program = pathlib.Path(folder) / "program.py"
         program.write_text(PROGRAM)
         said = mypy("--strict", program, package=package)
-    expected = [i for i, line in enumerate(PROGRAM.splitlines(), start=1) if line.endswith("# wrong")]
+    expected = [i for i, line in enumerate(PROGRAM.splitlines(), start=1)
+                if line.endswith("# wrong")]
     found = sorted({int(line) for line in re.findall(r"program\.py:(\d+): error", said)})
     assert found == expected, (expected, said)
-    print(f"{version('mypy')}: nothing in the package, {len(expected)} mistakes in a program that uses it")
+    print(f"{version('mypy')}: nothing in the package, {len(expected)} mistakes in a program that "
+          "uses it")
 
 
 if __name__ == "__main__":

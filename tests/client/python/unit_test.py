@@ -37,11 +37,14 @@ from outrider.v1 import generation_pb2 as pb
 TIMEOUT = 20  # seconds
 
 EVERYTHING = GenerationParams(
-    max_tokens=5, temperature=0.5, top_k=3, top_p=0.5, min_p=0.25, repetition_penalty=1.5, presence_penalty=0.5,
-    frequency_penalty=0.25, logit_bias={7: -1.5}, allowed_token_ids=[1, 2], bad_words=[[1, 2], [3]],
-    structured_output=StructuredOutput(gbnf='root ::= x', schemas=[SchemaRule("x", {"type": "null"}, ["a", "b"])]),
-    stop=["end", "\n"], stop_token_ids=[9], ignore_eos=True, min_tokens=2, include_stop=True, seed=11, logprobs=2,
-    prompt_logprobs=1, parse_special=True, add_prefix=False, skip_special=False,
+    max_tokens=5, temperature=0.5, top_k=3, top_p=0.5, min_p=0.25, repetition_penalty=1.5,
+    presence_penalty=0.5, frequency_penalty=0.25, logit_bias={7: -1.5}, allowed_token_ids=[1, 2],
+    bad_words=[[1, 2], [3]],
+    structured_output=StructuredOutput(gbnf='root ::= x',
+                                       schemas=[SchemaRule("x", {"type": "null"}, ["a", "b"])]),
+    stop=["end", "\n"], stop_token_ids=[9], ignore_eos=True, min_tokens=2, include_stop=True,
+    seed=11, logprobs=2, prompt_logprobs=1, parse_special=True, add_prefix=False,
+    skip_special=False,
     speculation=Speculation(Mode.OFF, Rule.BLOCK, draft_length=4, paths=2, tree=[2, 1],
                             stop=StopRule(StopRule.Kind.ENTROPY, 1.5)))
 
@@ -64,8 +67,10 @@ def unset_fields(message, path=""):
     for field in message.DESCRIPTOR.fields:
         name = f"{path}{field.name}"
         value = getattr(message, field.name)
-        is_list = field.label == FieldDescriptor.LABEL_REPEATED if hasattr(field, "label") else field.is_repeated
-        is_set = len(value) > 0 if is_list else bool(value) or (field.has_presence and message.HasField(field.name))
+        is_list = (field.label == FieldDescriptor.LABEL_REPEATED if hasattr(field, "label")
+                   else field.is_repeated)
+        is_set = len(value) > 0 if is_list else bool(value) or (
+            field.has_presence and message.HasField(field.name))
         if field.containing_oneof is not None and not field.containing_oneof.name.startswith("_"):
             # One of several: it is enough that one is set.
             is_set = is_set or message.WhichOneof(field.containing_oneof.name) is not None
@@ -100,10 +105,12 @@ class ParamsTest(unittest.TestCase):
         for ours, theirs, prefix in [(Mode, pb.SpeculationOptions.Mode, "MODE_"),
                                      (Rule, pb.SpeculationOptions.Rule, "RULE_"),
                                      (StopRule.Kind, pb.StopRule.Kind, "KIND_")]:
-            self.assertEqual({prefix + value.name: value.value for value in ours}, dict(theirs.items()))
+            self.assertEqual({prefix + value.name: value.value for value in ours},
+                             dict(theirs.items()))
 
     def test_structured_output_has_one_format(self):
-        for fields, expected in [({"json_object": True}, "json_object"), ({"json_schema": {}}, "json_schema"),
+        for fields, expected in [({"json_object": True}, "json_object"),
+                                 ({"json_schema": {}}, "json_schema"),
                                  ({"regex": "a"}, "regex"), ({"choice": ["a", "b"]}, "choice"),
                                  ({"gbnf": "root ::= x"}, "gbnf")]:
             self.assertEqual(StructuredOutput(**fields).to_proto().WhichOneof("format"), expected)
@@ -118,10 +125,12 @@ class ParamsTest(unittest.TestCase):
 
 class ConnectionTest(unittest.TestCase):
     def test_knows_loopback_addresses(self):
-        for address in ("127.0.0.1:7300", "localhost:1", "[::1]:2", "unix:/tmp/x", "dns:///localhost:3",
-                        "ipv4:127.0.0.1:1,127.0.0.2:1", "[::ffff:127.0.0.1]:1"):
+        for address in ("127.0.0.1:7300", "localhost:1", "[::1]:2", "unix:/tmp/x",
+                        "dns:///localhost:3", "ipv4:127.0.0.1:1,127.0.0.2:1",
+                        "[::ffff:127.0.0.1]:1"):
             self.assertTrue(is_loopback(address), address)
-        for address in ("10.0.0.1:7300", "verifier:7300", "dns:///verifier:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "[::2]:1"):
+        for address in ("10.0.0.1:7300", "verifier:7300", "dns:///verifier:1",
+                        "ipv4:127.0.0.1:1,10.0.0.1:1", "[::2]:1"):
             self.assertFalse(is_loopback(address), address)
 
     def test_plaintext_stays_on_this_machine(self):
@@ -160,7 +169,8 @@ class ConnectionTest(unittest.TestCase):
                 client.tokenize("a")
             with Client(verifier.address) as client:
                 client.tokenize("a")
-            self.assertEqual(verifier.tokens, ["Bearer first", "Bearer third", "Bearer fourth", None])
+            self.assertEqual(verifier.tokens,
+                             ["Bearer first", "Bearer third", "Bearer fourth", None])
 
 
 def make_certificates(folder):
@@ -168,12 +178,13 @@ def make_certificates(folder):
     def openssl(*argv):
         subprocess.run(["openssl", *argv], cwd=folder, check=True, capture_output=True)
 
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
-            "-subj", "/CN=authority")
-    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "request.pem", "-subj", "/CN=pair")
+    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem",
+            "-days", "2", "-subj", "/CN=authority")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "request.pem",
+            "-subj", "/CN=pair")
     (folder / "names").write_text("subjectAltName=DNS:pair\n")
-    openssl("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out",
-            "cert.pem", "-days", "2", "-extfile", "names")
+    openssl("x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca.key",
+            "-CAcreateserial", "-out", "cert.pem", "-days", "2", "-extfile", "names")
 
 
 class TlsTest(unittest.TestCase):
@@ -182,7 +193,8 @@ class TlsTest(unittest.TestCase):
             folder = pathlib.Path(name)
             make_certificates(folder)
             ca, cert, key = (folder / file for file in ("ca.pem", "cert.pem", "key.pem"))
-            credentials = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())], ca.read_bytes(), True)
+            credentials = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())],
+                                                      ca.read_bytes(), True)
             with FakeVerifier(two_chunks, credentials) as verifier:
                 tls = Tls(ca, cert, key, server_name="pair")
                 with Client(verifier.address, tls=tls) as client:
@@ -194,14 +206,16 @@ class TlsTest(unittest.TestCase):
 
                 self.assertEqual(asyncio.run(over_asyncio()), "Hello")
                 for wrong in (Tls(ca, server_name="pair"), Tls(ca, cert, key, server_name="other")):
-                    with Client(verifier.address, tls=wrong) as client, self.assertRaises(errors.Unavailable):
+                    with (Client(verifier.address, tls=wrong) as client,
+                          self.assertRaises(errors.Unavailable)):
                         client.generate("x")
 
 
 class AnswersTest(unittest.TestCase):
     def check(self, chunks, whole):
         self.assertEqual([part.text for part in chunks], ["Hel", "lo"])
-        self.assertEqual((chunks[1].token_ids, chunks[1].accepted, chunks[1].drafted), ((2, 3), 1, 4))
+        self.assertEqual((chunks[1].token_ids, chunks[1].accepted, chunks[1].drafted),
+                         ((2, 3), 1, 4))
         self.assertEqual((whole.text, whole.token_ids), ("Hello", (1, 2, 3)))
         self.assertEqual(whole.finished.reason, FinishReason.LENGTH)
         self.assertEqual((whole.finished.prompt_tokens, whole.finished.completion_tokens), (3, 3))
@@ -213,7 +227,8 @@ class AnswersTest(unittest.TestCase):
                 self.check(list(stream), client.generate("x", EVERYTHING))
                 self.assertEqual(stream.finished.completion_tokens, 3)
                 self.assertEqual(client.tokenize("four", add_prefix=True), [4, 1])
-            self.assertEqual(verifier.requests, [GenerationParams().to_proto("x"), EVERYTHING.to_proto("x")])
+            self.assertEqual(verifier.requests,
+                             [GenerationParams().to_proto("x"), EVERYTHING.to_proto("x")])
 
     def test_streams_and_joins_over_asyncio(self):
         async def run(address):
@@ -228,20 +243,27 @@ class AnswersTest(unittest.TestCase):
             asyncio.run(run(verifier.address))
 
     def test_every_statistic_is_read(self):
-        told = finished(5, seed=7, cached_tokens=2, timing={"queue_seconds": 1, "prefill_seconds": 2, "decode_seconds": 3},
-                        speculation={"rounds": 1, "drafted_rounds": 2, "drafted_tokens": 3, "accepted_tokens": 4,
-                                     "accepted_per_position": [5], "arms": [{"arm": "a", "rounds": 6}],
-                                     "arm_switches": 7, "forced_tokens": 8})
+        told = finished(5, seed=7, cached_tokens=2,
+                        timing={"queue_seconds": 1, "prefill_seconds": 2, "decode_seconds": 3},
+                        speculation={"rounds": 1, "drafted_rounds": 2, "drafted_tokens": 3,
+                                     "accepted_tokens": 4, "accepted_per_position": [5],
+                                     "arms": [{"arm": "a", "rounds": 6}], "arm_switches": 7,
+                                     "forced_tokens": 8})
         entry = pb.TokenLogprobs(logprob=-1, top_token_ids=[4], top_logprobs=[-0.5], rank=2)
-        first = pb.GenerateResponse(chunk=pb.TokenChunk(token_ids=[1], logprobs=[entry], prompt_logprobs=[entry, entry]))
+        first = pb.GenerateResponse(
+            chunk=pb.TokenChunk(token_ids=[1], logprobs=[entry], prompt_logprobs=[entry, entry]))
         self.assertEqual(unset_fields(told.finished), [])
-        with FakeVerifier(lambda *_: iter([first, told])) as verifier, Client(verifier.address) as client:
+        with (FakeVerifier(lambda *_: iter([first, told])) as verifier,
+              Client(verifier.address) as client):
             result = client.generate("x")
         end, spec = result.finished, result.finished.speculation
         self.assertEqual((end.seed, end.cached_tokens), (7, 2))
-        self.assertEqual((end.timing.queue_seconds, end.timing.prefill_seconds, end.timing.decode_seconds), (1, 2, 3))
-        self.assertEqual((spec.rounds, spec.drafted_rounds, spec.drafted_tokens, spec.accepted_tokens), (1, 2, 3, 4))
-        self.assertEqual((spec.accepted_per_position, spec.arm_switches, spec.forced_tokens), ((5,), 7, 8))
+        self.assertEqual((end.timing.queue_seconds, end.timing.prefill_seconds,
+                          end.timing.decode_seconds), (1, 2, 3))
+        self.assertEqual((spec.rounds, spec.drafted_rounds, spec.drafted_tokens,
+                          spec.accepted_tokens), (1, 2, 3, 4))
+        self.assertEqual((spec.accepted_per_position, spec.arm_switches, spec.forced_tokens),
+                         ((5,), 7, 8))
         self.assertEqual([(arm.name, arm.rounds) for arm in spec.arms], [("a", 6)])
         self.assertEqual((result.logprobs[0].rank, result.logprobs[0].top), (2, ((4, -0.5),)))
         self.assertEqual(len(result.prompt_logprobs), 2)
@@ -262,7 +284,8 @@ class ErrorsTest(unittest.TestCase):
             with FakeVerifier(fail) as verifier, Client(verifier.address) as client:
                 with self.assertRaises(kind) as caught:
                     client.generate("x")
-                self.assertEqual((caught.exception.code, caught.exception.message), (code, "because"))
+                self.assertEqual((caught.exception.code, caught.exception.message),
+                                 (code, "because"))
                 self.assertIn(code.name, str(caught.exception))
                 self.assertIs(type(caught.exception), kind)
 
@@ -272,7 +295,8 @@ class ErrorsTest(unittest.TestCase):
                 await client.model()
 
         with FakeVerifier(two_chunks) as verifier:
-            with Client(verifier.address) as client, self.assertRaisesRegex(errors.Unauthenticated, "no token"):
+            with Client(verifier.address) as client, self.assertRaisesRegex(
+                errors.Unauthenticated, "no token"):
                 client.model()
             with self.assertRaisesRegex(errors.Unauthenticated, "no token"):
                 asyncio.run(ask(verifier.address))
@@ -289,7 +313,8 @@ class ErrorsTest(unittest.TestCase):
                 await client.generate("x")
 
         with FakeVerifier(lambda *_: iter([chunk("x", [1])])) as verifier:
-            with Client(verifier.address) as client, self.assertRaisesRegex(errors.Internal, "last message"):
+            with Client(verifier.address) as client, self.assertRaisesRegex(
+                errors.Internal, "last message"):
                 client.generate("x")
             with self.assertRaisesRegex(errors.Internal, "last message"):
                 asyncio.run(over_asyncio(verifier.address))
@@ -300,7 +325,8 @@ class ErrorsTest(unittest.TestCase):
                 await client.generate("x")
 
         with FakeVerifier(endless) as verifier:
-            with Client(verifier.address, timeout=0.2) as client, self.assertRaises(errors.DeadlineExceeded):
+            with Client(verifier.address, timeout=0.2) as client, self.assertRaises(
+                errors.DeadlineExceeded):
                 client.generate("x")
             with Client(verifier.address) as client, self.assertRaises(errors.DeadlineExceeded):
                 client.generate("x", timeout=0.2)
@@ -414,7 +440,8 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((record.ttft, record.itl), (2, [1, 1, 1]))
         record.on_error(16, errors.Unavailable("gone"))
         summary = summarise([record], 4)
-        self.assertEqual((summary.failed, summary.errors, summary.ttft_ms.mean), (1, {"UNAVAILABLE": 1}, 0))
+        self.assertEqual((summary.failed, summary.errors, summary.ttft_ms.mean),
+                         (1, {"UNAVAILABLE": 1}, 0))
 
     def script(self, request, context):
         if request.text == "bad":
@@ -424,7 +451,8 @@ class BenchTest(unittest.TestCase):
         yield finished(3, speculation={"rounds": 2, "drafted_tokens": 2, "accepted_tokens": 1})
 
     def check(self, verifier, summary):
-        self.assertEqual((summary.requests, summary.failed, summary.errors), (12, 4, {"INVALID_ARGUMENT": 4}))
+        self.assertEqual((summary.requests, summary.failed, summary.errors),
+                         (12, 4, {"INVALID_ARGUMENT": 4}))
         self.assertEqual((summary.completion_tokens, summary.rounds), (24, 16))
         self.assertEqual((summary.drafted_tokens, summary.accepted_tokens), (16, 8))
         self.assertGreater(summary.tokens_per_second, 0)
@@ -437,12 +465,14 @@ class BenchTest(unittest.TestCase):
 
     def test_takes_prompts_in_turn(self):
         with FakeVerifier(self.script) as verifier, Client(verifier.address) as client:
-            self.check(verifier, client.bench(["a", "b", "bad"], GenerationParams(seed=5), concurrency=3, requests=12))
+            self.check(verifier, client.bench(["a", "b", "bad"], GenerationParams(seed=5),
+                                              concurrency=3, requests=12))
 
     def test_takes_prompts_in_turn_over_asyncio(self):
         async def run(address):
             async with AsyncClient(address) as client:
-                return await client.bench(["a", "b", "bad"], GenerationParams(seed=5), concurrency=3, requests=12)
+                return await client.bench(["a", "b", "bad"], GenerationParams(seed=5),
+                                          concurrency=3, requests=12)
 
         with FakeVerifier(self.script) as verifier:
             self.check(verifier, asyncio.run(run(verifier.address)))
@@ -485,7 +515,8 @@ class BenchTest(unittest.TestCase):
     def test_refuses_what_is_no_load(self):
         with Client() as client:
             for arguments in ({"prompts": []}, {"prompts": ["a"], "concurrency": 0},
-                              {"prompts": ["a"], "concurrency": 1025}, {"prompts": ["a"], "requests": 0}):
+                              {"prompts": ["a"], "concurrency": 1025},
+                              {"prompts": ["a"], "requests": 0}):
                 with self.assertRaises(ValueError):
                     client.bench(**arguments)
 

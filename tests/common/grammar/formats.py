@@ -14,8 +14,10 @@ DATE_OF_DURATION = r"(\d+D|\d+M(\d+D)?|\d+Y(\d+M(\d+D)?)?)"
 # RFC 3986, appendix A: URIs with an authority whose host is a name.
 PCHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
 NAME = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*"
-URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{NAME}(:[0-9]*)?(/{PCHAR}*)*(\?({PCHAR}|[/?])*)?(#({PCHAR}|[/?])*)?")
-DURATION = re.compile(rf"P({DATE_OF_DURATION}({TIME_OF_DURATION})?|{TIME_OF_DURATION}|\d+W)", re.ASCII)
+URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*://{NAME}(:[0-9]*)?(/{PCHAR}*)*"
+                 rf"(\?({PCHAR}|[/?])*)?(#({PCHAR}|[/?])*)?")
+DURATION = re.compile(rf"P({DATE_OF_DURATION}({TIME_OF_DURATION})?|{TIME_OF_DURATION}|\d+W)",
+                      re.ASCII)
 
 
 def is_date_time(value):
@@ -59,5 +61,6 @@ def validator(schema):
     for name, check in {"date-time": is_date_time, "time": is_time, "hostname": matches(HOST),
                         "duration": matches(DURATION), "uri": matches(URI)}.items():
         formats.checks(name)(check)
-    extended = jsonschema.validators.extend(jsonschema.Draft202012Validator, {"multipleOf": multiple_of})
+    extended = jsonschema.validators.extend(jsonschema.Draft202012Validator,
+                                            {"multipleOf": multiple_of})
     return extended(schema, format_checker=formats)

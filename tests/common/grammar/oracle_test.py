@@ -48,7 +48,8 @@ def random_regex(rng, depth):
     if kind in (3, 4):
         return "".join(random_regex(rng, depth - 1) for _ in range(rng.randrange(1, 4)))
     if kind in (5, 6):
-        return "(" + "|".join(random_regex(rng, depth - 1) for _ in range(rng.randrange(1, 4))) + ")"
+        return "(" + "|".join(random_regex(rng, depth - 1)
+                              for _ in range(rng.randrange(1, 4))) + ")"
     quantifier = rng.choice(["*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "*?", "{3}"])
     return "(?:" + random_regex(rng, depth - 1) + ")" + quantifier
 
@@ -78,7 +79,8 @@ def check_regexes(program):
     regexes += ["(a|a)*", "(a*)*b", "(a|ab)(c|bc)", "a{3,5}b{0,2}", "[ab]{4,6}c", "(ab?){0,300}"]
     # Short texts, since Python's re backtracks through every parse.
     texts = list(words("abc", 5)) + ["é", "aéb", "\n", "bbbbbbc"]
-    answers = ask(program, [request("regex", regex, texts, walks=5, pieces=["ab", "bc", "cab", "aéb"])
+    answers = ask(program, [request("regex", regex, texts, walks=5,
+                                    pieces=["ab", "bc", "cab", "aéb"])
                             for regex in regexes])
     for regex, answer in zip(regexes, answers):
         if "error" in answer and "no text matches" in answer["error"]:
@@ -101,10 +103,11 @@ def balanced(text):
 def check_gbnf(program):
     cases = [
         ('root ::= "(" root ")" root | ""', "()", 9, balanced),
-        ('root ::= "a" root "b" | ""', "ab", 9, lambda t: t == "a" * (len(t) // 2) + "b" * (len(t) // 2)),
+        ('root ::= "a" root "b" | ""', "ab", 9,
+         lambda t: t == "a" * (len(t) // 2) + "b" * (len(t) // 2)),
         ('root ::= "a" root "a" | "b" root "b" | [ab]?', "ab", 9, lambda t: t == t[::-1]),
-        ('root ::= x | y\nx ::= "a"* m\ny ::= n "c"*\nm ::= "b" m "c" | ""\nn ::= "a" n "b" | ""', "abc", 7,
-         lambda t: re.fullmatch("a*b*c*", t) is not None
+        ('root ::= x | y\nx ::= "a"* m\ny ::= n "c"*\nm ::= "b" m "c" | ""\nn ::= "a" n "b" | ""',
+         "abc", 7, lambda t: re.fullmatch("a*b*c*", t) is not None
          and (t.count("b") == t.count("c") or t.count("a") == t.count("b"))),
         ('root ::= s s\ns ::= "a" s | ""', "a", 8, lambda t: True),
         ('root ::= e\ne ::= t ("+" t)*\nt ::= "a" | "(" e ")"', "a+()", 6, None),
@@ -120,7 +123,8 @@ def check_gbnf(program):
         return text == "R"
 
     texts = [list(words(alphabet, longest)) for _, alphabet, longest, _ in cases]
-    answers = ask(program, [request("gbnf", case[0], each, walks=10, pieces=["ab", "((", "))", "aab"])
+    answers = ask(program, [request("gbnf", case[0], each, walks=10,
+                                    pieces=["ab", "((", "))", "aab"])
                             for case, each in zip(cases, texts)])
     for (grammar, _, longest, is_in), answer, each in zip(cases, answers, texts):
         if is_in is not None and longest < 9:
@@ -132,15 +136,16 @@ def check_gbnf(program):
 def check_choice(program):
     choices = ["yes", "no", "yes, but", "", "né"]
     texts = choices + ["y", "yes,", "nO", "x"]
-    answer = ask(program, [request("choice", "", texts, walks=30, choices=choices, pieces=["es", ", b"])])[0]
+    answer = ask(program, [request("choice", "", texts, walks=30, choices=choices,
+                                   pieces=["es", ", b"])])[0]
     compare("choice", answer, texts, lambda text: text in choices)
 
 
 def pieces_of(schema):
     """Tokens that are likely to occur in texts that follow the schema."""
     texts = [json.dumps(schema), json.dumps(schema, separators=(",", ":"), ensure_ascii=False)]
-    out = {'"', '",', '":', '{"', '"}', '"]', '", "', '": "', "}}", "},{", "],[", "true", "false", "null", "é", "12",
-           "0.5", "-3", "2024", "-02-", "T12:", ":00Z", "ab", "xyz "}
+    out = {'"', '",', '":', '{"', '"}', '"]', '", "', '": "', "}}", "},{", "],[", "true", "false",
+           "null", "é", "12", "0.5", "-3", "2024", "-02-", "T12:", ":00Z", "ab", "xyz "}
     for text in texts:
         out.update(re.findall(r"[A-Za-z0-9_]+|[\":,{}\[\] ]+", text))
     return sorted(out)
@@ -159,13 +164,15 @@ def check_schemas(program):
     try:
         import jsonschema  # noqa: F401
     except ImportError:
-        print("skipped: schemas are not compared, since python3-jsonschema is not installed (scripts/setup.sh --tests)")
+        print("skipped: schemas are not compared, since python3-jsonschema is not installed "
+              "(scripts/setup.sh --tests)")
         sys.exit(SKIPPED)
     schemas = SCHEMAS + INTERSECTED
     requests = []
     for schema in schemas:
         texts = [json.dumps(each, separators=(",", ":"), ensure_ascii=False) for each in INSTANCES]
-        requests.append(request("schema", json.dumps(schema), texts, WALKS, pieces=pieces_of(schema)))
+        requests.append(request("schema", json.dumps(schema), texts, WALKS,
+                                pieces=pieces_of(schema)))
     answers = ask(program, requests)
     made = accepted = 0
     for schema, answer in zip(schemas, answers):
@@ -182,9 +189,10 @@ def check_schemas(program):
             accepted += accepts == "1"
             if accepts == "1" and not judge.is_valid(instance):
                 sys.exit(f"{json.dumps(schema)}: accepts {instance!r}, which is not valid")
-    print(f"{len(schemas)} schemas: {made} texts made, all valid; of {len(schemas) * len(INSTANCES)} "
-          f"instances {accepted} are accepted, all of them valid")
-    answer = ask(program, [request("object", walks=WALKS, pieces=pieces_of({"a": [1, {"b": None}]}))])[0]
+    print(f"{len(schemas)} schemas: {made} texts made, all valid; of "
+          f"{len(schemas) * len(INSTANCES)} instances {accepted} are accepted, all of them valid")
+    answer = ask(program, [request("object", walks=WALKS,
+                                   pieces=pieces_of({"a": [1, {"b": None}]}))])[0]
     for walk in answer["walks"]:
         if not isinstance(is_strict_json(walk), dict):
             sys.exit(f"no object: {walk!r}")
@@ -192,7 +200,8 @@ def check_schemas(program):
 
 def check_accepted(program):
     """Valid values must be accepted by the grammar."""
-    texts = [[json.dumps(value, ensure_ascii=False) for value in values] for _, values in MUST_ACCEPT]
+    texts = [[json.dumps(value, ensure_ascii=False) for value in values]
+             for _, values in MUST_ACCEPT]
     answers = ask(program, [request("schema", json.dumps(schema), each)
                             for (schema, _), each in zip(MUST_ACCEPT, texts)])
     for (schema, values), answer in zip(MUST_ACCEPT, answers):

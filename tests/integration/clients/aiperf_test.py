@@ -30,18 +30,22 @@ def profile(folder, address, model):
     """AIPerf's output, including warnings, and the summary that it exports."""
     out = folder / "out"
     command = [
-        sys.executable, "-m", "aiperf", "profile", "--model", "target", "--url", f"http://{address}", "--endpoint-type",
-        "chat", "--streaming", "--tokenizer", model, "--request-count", REQUESTS, "--concurrency", "2",
-        "--synthetic-input-tokens-mean", "60", "--synthetic-input-tokens-stddev", "0", "--output-tokens-mean", TOKENS,
-        "--extra-inputs", json.dumps({"ignore_eos": True, **DRAFTED}),
+        sys.executable, "-m", "aiperf", "profile", "--model", "target", "--url",
+        f"http://{address}", "--endpoint-type",
+        "chat", "--streaming", "--tokenizer", model, "--request-count", REQUESTS, "--concurrency",
+        "2", "--synthetic-input-tokens-mean", "60", "--synthetic-input-tokens-stddev", "0",
+        "--output-tokens-mean", TOKENS, "--extra-inputs",
+        json.dumps({"ignore_eos": True, **DRAFTED}),
         # A client cannot count special tokens and tokens that are parts of characters from the
         # text.
-        "--use-server-token-count", "--no-gpu-telemetry", "--random-seed", "1", "--ui", "simple", "--artifact-dir", out]
+        "--use-server-token-count", "--no-gpu-telemetry", "--random-seed", "1", "--ui", "simple",
+        "--artifact-dir", out]
     # Without the check for late event loops, which depends on the load of the machine.
-    environment = {**os.environ, "HOME": str(folder), "HF_HOME": str(folder / "cache"), "COLUMNS": "1000",
-                   "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false", "TRANSFORMERS_VERBOSITY": "error"}
-    done = subprocess.run(list(map(str, command)), env=environment, cwd=folder, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, text=True)
+    environment = {**os.environ, "HOME": str(folder), "HF_HOME": str(folder / "cache"),
+                   "COLUMNS": "1000", "AIPERF_SERVICE_EVENT_LOOP_HEALTH_ENABLED": "false",
+                   "TRANSFORMERS_VERBOSITY": "error"}
+    done = subprocess.run(list(map(str, command)), env=environment, cwd=folder,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout
     return done.stdout, json.loads((out / "profile_export_aiperf.json").read_text())
 
@@ -50,8 +54,10 @@ def check(said, summary):
     complaints = [line for line in re.findall(r".*(?:WARNING|ERROR|CRITICAL|Warning\b).*", said)
                   if not re.search(ABOUT_THE_MACHINE, line)]
     assert not complaints, "\n".join(complaints)
-    assert summary["request_count"]["avg"] == REQUESTS and "error_request_count" not in summary, summary
-    for metric in ("time_to_first_token", "inter_token_latency", "request_latency", "output_token_throughput"):
+    assert summary["request_count"]["avg"] == REQUESTS, summary
+    assert "error_request_count" not in summary, summary
+    for metric in ("time_to_first_token", "inter_token_latency", "request_latency",
+                   "output_token_throughput"):
         assert summary[metric]["avg"] > 0, (metric, summary)
     assert summary["output_sequence_length"]["avg"] == TOKENS, summary["output_sequence_length"]
     accepted = summary["total_usage_accepted_prediction_tokens"]["avg"]
@@ -59,7 +65,8 @@ def check(said, summary):
     assert accepted > 0, "no draft token was accepted"
     rate = summary["spec_decode_overall_draft_acceptance_rate"]["avg"]
     assert abs(rate - 100 * accepted / (accepted + rejected)) < 0.01, (rate, accepted, rejected)
-    assert summary["spec_decode_acceptance_length"]["min"] >= 1, summary["spec_decode_acceptance_length"]
+    lengths = summary["spec_decode_acceptance_length"]
+    assert lengths["min"] >= 1, lengths
 
 
 def main():

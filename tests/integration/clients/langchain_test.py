@@ -27,8 +27,8 @@ class Weather(pydantic.BaseModel):
 
 
 def chat(address, max_tokens):
-    return ChatOpenAI(base_url=f"http://{address}/v1", api_key="any", model="target", temperature=0, max_retries=0,
-                      max_tokens=max_tokens, stream_usage=True)
+    return ChatOpenAI(base_url=f"http://{address}/v1", api_key="any", model="target", temperature=0,
+                      max_retries=0, max_tokens=max_tokens, stream_usage=True)
 
 
 def main():
@@ -43,9 +43,11 @@ def main():
         for part in model.stream(messages):
             streamed = part if streamed is None else streamed + part
         assert streamed.content == whole.content, (streamed, whole)
-        assert streamed.usage_metadata["output_tokens"] == whole.usage_metadata["output_tokens"], streamed
+        tokens = whole.usage_metadata["output_tokens"]
+        assert streamed.usage_metadata["output_tokens"] == tokens, streamed
         assert [answer.content for answer in model.batch([messages] * 3)] == [whole.content] * 3
-        structured = chat(address, max_tokens=100).with_structured_output(Weather, method="json_schema")
+        structured = chat(address, max_tokens=100).with_structured_output(
+            Weather, method="json_schema")
         assert isinstance(structured.invoke(messages), Weather)
     print(f"{version('langchain-openai')}: chats, streams and structured answers")
 

@@ -57,13 +57,15 @@ def own_likelihood(address, text, target):
     target is greedy."""
     ids, start = tokens_of(address, text + target), len(tokens_of(address, text))
     told = post(address, "/v1/completions", {"prompt": ids, "max_tokens": 1, "prompt_logprobs": 1})
-    entries = [told["choices"][0]["prompt_logprobs"][i][str(ids[i])] for i in range(start, len(ids))]
+    entries = [told["choices"][0]["prompt_logprobs"][i][str(ids[i])]
+               for i in range(start, len(ids))]
     return sum(entry["logprob"] for entry in entries), all(entry["rank"] == 1 for entry in entries)
 
 
 def own_text(address, text):
     """The greedy completion of a string, as the client sends it, without drafts."""
-    body = {"prompt": text, "max_tokens": 12, "temperature": 0, "stop": ["\n"], "speculation": {"mode": "off"}}
+    body = {"prompt": text, "max_tokens": 12, "temperature": 0, "stop": ["\n"],
+            "speculation": {"mode": "off"}}
     return post(address, "/v1/completions", body)["choices"][0]["text"]
 
 
@@ -71,8 +73,10 @@ def write_tasks(folder):
     folder.mkdir()
     rows = [json.dumps({"text": text, "target": target}) for text, target in ROWS]
     (folder / "rows.jsonl").write_text("\n".join(rows))
-    for name, kind, more in (("likelihood", "loglikelihood", LIKELIHOOD), ("generation", "generate_until", GENERATION)):
-        (folder / f"{name}.yaml").write_text(TASK.format(name=name, kind=kind, folder=folder) + more)
+    for name, kind, more in (("likelihood", "loglikelihood", LIKELIHOOD),
+                             ("generation", "generate_until", GENERATION)):
+        (folder / f"{name}.yaml").write_text(TASK.format(name=name, kind=kind, folder=folder)
+                                             + more)
 
 
 def evaluate(folder, address, model, batch_size=1, **arguments):
@@ -82,10 +86,11 @@ def evaluate(folder, address, model, batch_size=1, **arguments):
     import lm_eval  # reads the environment when imported
     from lm_eval.tasks import TaskManager
     results = lm_eval.simple_evaluate(
-        model="local-completions", tasks=["likelihood", "generation"], batch_size=batch_size, bootstrap_iters=0,
-        task_manager=TaskManager(include_path=str(folder / "tasks"), include_defaults=False), log_samples=True,
-        model_args={"model": "target", "base_url": f"http://{address}/v1/completions", "tokenizer": str(model),
-                    "max_length": 1024, "max_retries": 1, **arguments})
+        model="local-completions", tasks=["likelihood", "generation"], batch_size=batch_size,
+        bootstrap_iters=0, task_manager=TaskManager(include_path=str(folder / "tasks"),
+                                                    include_defaults=False), log_samples=True,
+        model_args={"model": "target", "base_url": f"http://{address}/v1/completions",
+                    "tokenizer": str(model), "max_length": 1024, "max_retries": 1, **arguments})
 
     def answers(task):
         rows = sorted(results["samples"][task], key=lambda sample: sample["doc_id"])
@@ -121,15 +126,18 @@ def main():
         write_tasks(folder / "tasks")
         models = small_pair(binaries)
         address = ServedPair(processes, binaries, models).http
-        for name, arguments in (("ids", {}), ("batches of ids", {"batch_size": 3, "num_concurrent": 2})):
+        for name, arguments in (("ids", {}),
+                                ("batches of ids", {"batch_size": 3, "num_concurrent": 2})):
             texts = check(evaluate(folder, address, models / "target", **arguments), address, name)
             ids = [post(address, "/v1/completions", {
-                "prompt": tokens_of(address, text), "max_tokens": 12, "temperature": 0, "stop": ["\n"],
+                "prompt": tokens_of(address, text), "max_tokens": 12, "temperature": 0,
+                "stop": ["\n"],
                 "speculation": {"mode": "off"}})["choices"][0]["text"] for text, _ in ROWS]
             assert texts == ids, (name, texts, ids)
         models = without_bos(models, folder / "without_bos")
         address = ServedPair(processes, binaries, models).http
-        texts = check(evaluate(folder, address, models / "target", tokenized_requests=False), address, "strings")
+        texts = check(evaluate(folder, address, models / "target", tokenized_requests=False),
+                      address, "strings")
         assert texts == [own_text(address, text) for text, _ in ROWS], texts
     print(f"{version('lm-eval')}: log likelihoods and texts of ids, batches of ids and strings")
 

@@ -38,27 +38,36 @@ def check_completions(client):
     whole = client.completions.create(**asked)
     choice = whole.choices[0]
     assert choice.finish_reason in ("stop", "length") and whole.usage.completion_tokens <= 24, whole
-    streamed = list(client.completions.create(**asked, stream=True, stream_options={"include_usage": True}))
+    streamed = list(client.completions.create(**asked, stream=True,
+                                              stream_options={"include_usage": True}))
     assert "".join(event.choices[0].text for event in streamed if event.choices) == choice.text
-    assert streamed[-1].usage.completion_tokens == whole.usage.completion_tokens, (streamed[-1], whole.usage)
-    many = client.completions.create(model="target", prompt=[PROMPT, "The sum of"], n=2, max_tokens=8, seed=3,
-                                     temperature=1, logprobs=3, logit_bias={"5": -100}, presence_penalty=0.5)
+    assert streamed[-1].usage.completion_tokens == whole.usage.completion_tokens, (
+        streamed[-1], whole.usage)
+    many = client.completions.create(model="target", prompt=[PROMPT, "The sum of"], n=2,
+                                     max_tokens=8, seed=3, temperature=1, logprobs=3,
+                                     logit_bias={"5": -100}, presence_penalty=0.5)
     assert [c.index for c in many.choices] == [0, 1, 2, 3], many
     assert all(len(c.logprobs.tokens) == len(c.logprobs.top_logprobs) for c in many.choices), many
     stopped = client.completions.create(**{**asked, "stop": choice.text[3:6]})
-    assert stopped.choices[0].text == choice.text[:3] and stopped.choices[0].finish_reason == "stop", stopped
-    drafted = client.completions.create(**{**asked, "max_tokens": 64}, extra_body={"speculation": {"draft_length": 4}})
-    plain = client.completions.create(**{**asked, "max_tokens": 64}, extra_body={"speculation": {"mode": "off"}})
+    assert stopped.choices[0].text == choice.text[:3], stopped
+    assert stopped.choices[0].finish_reason == "stop", stopped
+    drafted = client.completions.create(**{**asked, "max_tokens": 64},
+                                        extra_body={"speculation": {"draft_length": 4}})
+    plain = client.completions.create(**{**asked, "max_tokens": 64},
+                                      extra_body={"speculation": {"mode": "off"}})
     assert plain.choices[0].text == drafted.choices[0].text, "no draft changes a greedy text"
-    seeded = client.completions.create(model="target", prompt=PROMPT, max_tokens=64, extra_body=DRAFTED)
+    seeded = client.completions.create(model="target", prompt=PROMPT, max_tokens=64,
+                                       extra_body=DRAFTED)
     assert seeded.usage.completion_tokens_details.accepted_prediction_tokens > 0, seeded.usage
-    raw = client.completions.with_raw_response.create(**asked, extra_headers={"x-request-id": "a-1"})
-    assert raw.headers["x-request-id"] == "a-1" and raw.parse().choices[0].text == choice.text, raw.headers
+    raw = client.completions.with_raw_response.create(**asked,
+                                                      extra_headers={"x-request-id": "a-1"})
+    assert raw.headers["x-request-id"] == "a-1", raw.headers
+    assert raw.parse().choices[0].text == choice.text, raw.headers
 
 
 def check_echo(client):
-    echoed = client.completions.create(model="target", prompt=PROMPT, max_tokens=2, temperature=0, logprobs=1,
-                                       echo=True)
+    echoed = client.completions.create(model="target", prompt=PROMPT, max_tokens=2, temperature=0,
+                                       logprobs=1, echo=True)
     told = echoed.choices[0].logprobs
     assert echoed.choices[0].text.startswith(PROMPT) and told.token_logprobs[0] is None, echoed
     assert len(told.tokens) == echoed.usage.total_tokens, echoed
@@ -66,25 +75,29 @@ def check_echo(client):
 
 
 def check_chats(client):
-    asked = {"model": "target", "messages": [{"role": "user", "content": PROMPT}], "max_completion_tokens": 16,
-             "temperature": 0, "logprobs": True, "top_logprobs": 2}
+    asked = {"model": "target", "messages": [{"role": "user", "content": PROMPT}],
+             "max_completion_tokens": 16, "temperature": 0, "logprobs": True, "top_logprobs": 2}
     whole = client.chat.completions.create(**asked)
     message = whole.choices[0].message
     assert message.role == "assistant" and message.content, whole
     told = whole.choices[0].logprobs.content
     assert len(told) == whole.usage.completion_tokens, whole
-    assert all(entry.top_logprobs[0].token == entry.token for entry in told), "greedy is the most likely"
-    streamed = [event.choices[0] for event in client.chat.completions.create(**asked, stream=True) if event.choices]
+    assert all(entry.top_logprobs[0].token == entry.token
+               for entry in told), "greedy is the most likely"
+    streamed = [event.choices[0] for event in client.chat.completions.create(**asked, stream=True)
+                if event.choices]
     assert streamed[0].delta.role == "assistant", streamed[0]
     assert "".join(choice.delta.content or "" for choice in streamed) == message.content, streamed
-    streamed_logprobs = [entry for choice in streamed if choice.logprobs for entry in choice.logprobs.content]
+    streamed_logprobs = [entry for choice in streamed if choice.logprobs
+                         for entry in choice.logprobs.content]
     assert [e.token for e in streamed_logprobs] == [e.token for e in told], streamed_logprobs
     many = client.chat.completions.create(**{**asked, "temperature": 1}, n=3, seed=5)
     assert [choice.index for choice in many.choices] == [0, 1, 2], many
 
 
 async def check_async_client(address):
-    async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key="secret", max_retries=0) as client:
+    async with openai.AsyncOpenAI(base_url=f"http://{address}/v1", api_key="secret",
+                                  max_retries=0) as client:
         asked = {"model": "target", "prompt": PROMPT, "max_tokens": 16, "temperature": 0}
         wholes = await asyncio.gather(*(client.completions.create(**asked) for _ in range(8)))
         texts = {whole.choices[0].text for whole in wholes}
@@ -151,13 +164,17 @@ def check_errors(client, address):
     other = openai.OpenAI(base_url=f"http://{address}/v1", api_key="wrong", max_retries=0)
     chat = {"model": "target", "messages": [{"role": "user", "content": "x"}]}
     for call, kind, field in [
-        (lambda: client.completions.create(model="other", prompt="x"), openai.NotFoundError, "model"),
+        (lambda: client.completions.create(model="other", prompt="x"), openai.NotFoundError,
+         "model"),
         (lambda: client.models.retrieve("other"), openai.NotFoundError, "model"),
-        (lambda: client.completions.create(model="target", prompt="x", temperature=-1), openai.BadRequestError,
-         "temperature"),
-        (lambda: client.completions.create(model="target", prompt="x " * 5000), openai.BadRequestError, "prompt"),
-        (lambda: client.chat.completions.create(**chat, modalities=["audio"]), openai.BadRequestError, "modalities"),
-        (lambda: client.completions.create(model="target", prompt="x", stream=True, extra_body={"nonsense": 1}),
+        (lambda: client.completions.create(model="target", prompt="x", temperature=-1),
+         openai.BadRequestError, "temperature"),
+        (lambda: client.completions.create(model="target", prompt="x " * 5000),
+         openai.BadRequestError, "prompt"),
+        (lambda: client.chat.completions.create(**chat, modalities=["audio"]),
+         openai.BadRequestError, "modalities"),
+        (lambda: client.completions.create(model="target", prompt="x", stream=True,
+                                           extra_body={"nonsense": 1}),
          openai.BadRequestError, "nonsense"),
         (lambda: client.embeddings.create(model="target", input="x"), openai.NotFoundError, None),
         (other.models.list, openai.AuthenticationError, None),
@@ -172,8 +189,8 @@ def check_errors(client, address):
 
 def check_cancels(client, status):
     """Requests so many choices that they cannot all have finished before the client disconnects."""
-    stream = client.completions.create(model="target", prompt=PROMPT, n=64, max_tokens=900, stream=True,
-                                       extra_body={"ignore_eos": True})
+    stream = client.completions.create(model="target", prompt=PROMPT, n=64, max_tokens=900,
+                                       stream=True, extra_body={"ignore_eos": True})
     next(iter(stream))
     assert status()["sessions_running"] > 0, status()
     stream.close()
@@ -213,7 +230,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         check_pair(processes, binaries, pathlib.Path(folder))
         check_copying_model(processes, binaries, pathlib.Path(folder))
-    print(f"{version('openai')}: completions, chats, parsed answers, tools, errors and cancellation")
+    print(
+        f"{version('openai')}: completions, chats, parsed answers, tools, errors and cancellation")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ CALLS = [("/v1/chat/completions", {"messages": MESSAGES, **TOOL_CHAT}, 200)]
 def ask(address, path, body):
     """The status code and the JSON body of an answer."""
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"http://{address}{path}", data, {"Content-Type": "application/json"})
+    request = urllib.request.Request(f"http://{address}{path}", data,
+                                     {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, json.load(answer)
@@ -72,7 +73,8 @@ def schema_of(document, path, body, code):
     template = "/v1/models/{model}" if path.startswith("/v1/models/") else path
     responses = document["paths"][template]["get" if body is None else "post"]["responses"]
     response = responses.get(str(code), responses["default"])
-    return {**closed(response["content"]["application/json"]["schema"]), "components": closed(document["components"])}
+    return {**closed(response["content"]["application/json"]["schema"]),
+            "components": closed(document["components"])}
 
 
 def check(address, requests):
@@ -82,7 +84,8 @@ def check(address, requests):
         assert code == expected, (path, body, code, answer)
         jsonschema.Draft202012Validator(schema_of(document, path, body, code)).validate(answer)
         if body is not None and code == 200:
-            asked = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            body = document["paths"][path]["post"]["requestBody"]
+            asked = body["content"]["application/json"]["schema"]
             jsonschema.Draft202012Validator(asked).validate(body)
 
 

@@ -35,10 +35,12 @@ def message_class(pool, name):
 
 def reflection_pool():
     """Descriptors of the few fields of the reflection protocol that are used here."""
-    file = descriptor_pb2.FileDescriptorProto(name="reflection.proto", package=REFLECTION, syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(name="reflection.proto", package=REFLECTION,
+                                              syntax="proto3")
     field = descriptor_pb2.FieldDescriptorProto
     shapes = {
-        "ServerReflectionRequest": [("file_containing_symbol", 4, None), ("list_services", 7, None)],
+        "ServerReflectionRequest": [("file_containing_symbol", 4, None),
+                                    ("list_services", 7, None)],
         "ServerReflectionResponse": [("file_descriptor_response", 4, "FileDescriptorResponse"),
                                      ("list_services_response", 6, "ListServiceResponse"),
                                      ("error_response", 7, "ErrorResponse")],
@@ -72,7 +74,8 @@ class Server:
         self.ask = channel.stream_stream(
             f"/{REFLECTION}.ServerReflection/ServerReflectionInfo",
             request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=message_class(pool, f"{REFLECTION}.ServerReflectionResponse").FromString)
+            response_deserializer=message_class(
+                pool, f"{REFLECTION}.ServerReflectionResponse").FromString)
         listed = self.reflect(list_services="all").list_services_response
         self.services = {service.name for service in listed.service}
         self.pool = descriptor_pool.DescriptorPool()
@@ -85,7 +88,8 @@ class Server:
     def service(self, name):
         """The service's methods by name: call(**fields) returns the answer, or an iterator if the
         method streams."""
-        files = self.reflect(file_containing_symbol=name).file_descriptor_response.file_descriptor_proto
+        answer = self.reflect(file_containing_symbol=name)
+        files = answer.file_descriptor_response.file_descriptor_proto
         for text in reversed(files):  # imported files come last
             self.pool.AddSerializedFile(text)
         methods = self.pool.FindServiceByName(name).methods
@@ -97,8 +101,9 @@ class Server:
     def caller(self, service, method, streams):
         question = message_class(self.pool, method.input_type.full_name)
         make = self.channel.unary_stream if streams else self.channel.unary_unary
+        answer = message_class(self.pool, method.output_type.full_name)
         call = make(f"/{service}/{method.name}", request_serializer=question.SerializeToString,
-                    response_deserializer=message_class(self.pool, method.output_type.full_name).FromString)
+                    response_deserializer=answer.FromString)
         return lambda **fields: call(json_format.ParseDict(fields, question()), timeout=TIMEOUT)
 
 
@@ -128,9 +133,11 @@ def check_generates(methods):
     asked = []
 
     def has_drafts():
-        asked[:] = methods["Generate"](text="Once upon a time", stop={"maxTokens": 24, "ignoreEos": True},
+        asked[:] = methods["Generate"](text="Once upon a time",
+                                       stop={"maxTokens": 24, "ignoreEos": True},
                                        sampling={"temperature": 0}, speculation={"draftLength": 3})
-        assert "".join(answer.chunk.text for answer in asked[:-1]) == text, "drafts change no greedy text"
+        drafted = "".join(answer.chunk.text for answer in asked[:-1])
+        assert drafted == text, "drafts change no greedy text"
         return asked[-1].finished.speculation.drafted_tokens > 0
 
     # On a busy machine all drafts can be late for a while.
@@ -146,7 +153,8 @@ def check_errors(methods):
     try:
         list(methods["Generate"](text="x", sampling={"topP": 3}))
     except grpc.RpcError as error:
-        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT and "top_p" in error.details(), error
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, error
+        assert "top_p" in error.details(), error
     else:
         raise AssertionError("top_p of 3 was taken")
 
@@ -179,15 +187,16 @@ def main():
     binaries = pathlib.Path(sys.argv[2])
     models = small_pair(binaries)
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
-        line = processes.start("verifier", [binaries / "outrider-verifier", "--model", models / "target", "--listen",
-                                            "127.0.0.1:0"], await_line=" port=").line
+        line = processes.start("verifier",
+                               [binaries / "outrider-verifier", "--model", models / "target",
+                                "--listen", "127.0.0.1:0"], await_line=" port=").line
         address = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
-        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter", "--verifier", address,
-                                    "--name", "reflected"])
+        processes.start("drafter", [binaries / "outrider-drafter", "--model", models / "drafter",
+                                    "--verifier", address, "--name", "reflected"])
         with grpc.insecure_channel(address) as channel:
             server = Server(channel)
-            assert {"outrider.v1.Generation", "outrider.v1.Drafting", "grpc.health.v1.Health"} <= server.services, \
-                server.services
+            expected = {"outrider.v1.Generation", "outrider.v1.Drafting", "grpc.health.v1.Health"}
+            assert expected <= server.services, server.services
             methods = server.service("outrider.v1.Generation")
             await_true("the drafter", lambda: methods["GetStatus"]().drafters)
             check_generates(methods)

@@ -28,12 +28,13 @@ def main():
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         address = ServedPair(processes, binaries, small_pair(binaries)).http
         done = subprocess.run(
-            [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()", "run",
-             f"http://{address}/openapi.json", "--generation-deterministic", "-n", str(EXAMPLES), "--exclude-checks",
-             "positive_data_acceptance", "--suppress-health-check", "all", "--request-timeout", "60",
+            [sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()",
+             "run", f"http://{address}/openapi.json", "--generation-deterministic", "-n",
+             str(EXAMPLES), "--exclude-checks", "positive_data_acceptance",
+             "--suppress-health-check", "all", "--request-timeout", "60",
              "--continue-on-failure", "--no-color", "--output-truncate", "false"],
-            cwd=folder, env={**os.environ, "COLUMNS": "160"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True)
+            cwd=folder, env={**os.environ, "COLUMNS": "160"}, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
         assert done.returncode == 0, done.stdout
         tested = [line.strip() for line in done.stdout.splitlines() if "generated" in line]
     print(f"{version('schemathesis')}: {'; '.join(tested)}")

@@ -15,12 +15,14 @@ class ServedPair:
 
     def __init__(self, processes, binaries, models, *flags):
         line = processes.start("verifier", [
-            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0", "--metrics", "",
-            "--policy", "fixed", "--http", "127.0.0.1:0", *flags], await_line="http_port=").line
+            binaries / "outrider-verifier", "--model", models / "target", "--listen", "127.0.0.1:0",
+            "--metrics", "", "--policy", "fixed", "--http", "127.0.0.1:0", *flags],
+                               await_line="http_port=").line
         self.grpc = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
         self.http = "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)
         processes.start("drafter", [
-            binaries / "outrider-drafter", "--model", models / "drafter", "--verifier", self.grpc, "--metrics", ""],
+            binaries / "outrider-drafter", "--model", models / "drafter", "--verifier", self.grpc,
+            "--metrics", ""],
             await_line=" attached ")
 
 
@@ -49,9 +51,10 @@ def copying_model(processes, binaries, folder):
     """Starts a verifier with a model that copies its answer from the prompt; returns the HTTP
     address."""
     copying, template = folder / "copying", folder / "template.jinja"
-    subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"], check=True)
+    subprocess.run([binaries / "make_copying_checkpoint", copying, small_pair(binaries) / "target"],
+                   check=True)
     template.write_text(TOOL_TEMPLATE)
     line = processes.start("copying", [
-        binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics", "", "--http",
-        "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
+        binaries / "outrider-verifier", "--model", copying, "--listen", "127.0.0.1:0", "--metrics",
+        "", "--http", "127.0.0.1:0", "--chat-template", template], await_line="http_port=").line
     return "127.0.0.1:" + re.search(r"http_port=(\d+)", line).group(1)

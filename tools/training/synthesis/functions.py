@@ -18,7 +18,8 @@ from .document import Document, in_split
 WORDS = """apple river stone cloud tiger lamp green happy winter garden paper music window orange
 silver puzzle castle rabbit summer table bridge candle forest planet yellow basket button coffee
 dragon engine flower guitar hammer island jacket kitten lemon monkey needle ocean pencil queen
-rocket school ticket violin wagon zebra level noon radar kayak bread chair dance eagle fruit""".split()
+rocket school ticket violin wagon zebra level noon radar kayak bread chair dance eagle
+fruit""".split()
 KEYS = "a b c d x y z one two red blue apple pear tom ann".split()
 
 

@@ -219,7 +219,8 @@ def changes(p: Problem, steps: int) -> int | None:
         "{p} owns {n} {x}.|{p} collected {n} {x}.]",
         n=value,
     )
-    ask = "[How many {x} does {p} have now?|How many {x} does {p} have [in the end|then|in total]?|How many {x} are there now?]"
+    ask = ("[How many {x} does {p} have now?|"
+           "How many {x} does {p} have [in the end|then|in total]?|How many {x} are there now?]")
     for step in range(steps):
         last = step == steps - 1
         op = p.word("++--*/" if last else "++--*")

@@ -20,7 +20,8 @@ librarian singer writer tailor plumber clerk chemist lawyer sailor waiter""".spl
 ADJECTIVES = (
     "Quiet Last Golden Hidden Broken Little Silent Lost Secret Blue Winding Empty Bright".split()
 )
-NOUNS = "River Garden Tower Letter Island Winter Road Mirror Forest Key Harbor Song Clock Window".split()
+NOUNS = ("River Garden Tower Letter Island Winter Road Mirror Forest Key Harbor Song Clock "
+         "Window").split()
 GENRES = ["fantasy", "mystery", "history", "poetry", "adventure", "science", "romance", "travel"]
 SKIES = ["sunny", "cloudy", "rainy", "windy", "foggy", "snowy", "stormy", "clear"]
 STATES = ["new", "used", "open", "closed", "paid", "pending", "shipped", "delivered"]

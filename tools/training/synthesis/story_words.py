@@ -379,8 +379,9 @@ pegboard pendant pepper petal pickle pie pigeon pillow pinecone pinwheel pipe pi
 pocketknife poppy postcard pot potato pouch prune pulley pumpkin purse quill rack radish raft raisin
 rake rattle razor recipe ribbon robe rocket roof rope rosebud ruler sack saddle sail sandal satchel
 saucepan saucer saw scale screw shawl sheet shield shovel sieve signpost skein skillet slate sled
-slipper snail snowball soap sock spade spinning top spool spoon spring sprout stamp statue stem stick
-stocking stool stove strainer straw suitcase sundial sunflower swing table tambourine tapestry tart
+slipper snail snowball soap sock spade spinning top spool spoon spring sprout stamp statue stem
+stick stocking stool stove strainer straw suitcase sundial sunflower swing table tambourine
+tapestry tart
 tassel teacup teapot tent thermos thimble thistle thread ticket tin toffee torch towel tray treasure
 trowel trumpet tub tulip turnip turtle twig vase vest viola violet wagon walnut wand watermelon
 weathervane wheel whisk wick windmill wreath xylophone yarn zipper""".split()
@@ -401,8 +402,8 @@ thick thin tidy tiny torn tough transparent twisted ugly unusual velvet warm wea
 wobbly woolen wooden worn wrinkled""".split()
 )
 
-SMELLS = """fresh bread, wet leaves, pine needles, salt and seaweed, cut grass, warm milk, smoke, ripe
-apples, lavender, soap, rain, old books, roasted nuts, mud, orange peel, vanilla, candle wax,
+SMELLS = """fresh bread, wet leaves, pine needles, salt and seaweed, cut grass, warm milk, smoke,
+ripe apples, lavender, soap, rain, old books, roasted nuts, mud, orange peel, vanilla, candle wax,
 hay, mint, coffee, dry wood, roses, fish, onions, melted butter, chalk, leather, cinnamon,
 snow, garlic""".replace(
     "\n", " "

@@ -37,7 +37,8 @@ SURNAMES = """Smith Jones Brown Taylor Wilson Davies Evans Thomas Roberts Walker
 Wood Clarke Hill Moore Cooper Ward Turner Carter Phillips Mitchell Parker Bell Young Allen King
 Baker Cook Morgan Murphy Price Bennett Gray Foster Hunt Shaw Palmer Mills Stone Fisher Webb Knight
 Lane Marsh Silva Garcia Lopez Patel Singh Khan Chen Wang Kim Sato Tanaka Novak Kowalski Rossi
-Müller Schmidt Larsen Berg Costa Ferrari Haddad Okafor Mensah Petrov Ivanova Dubois Moreau""".split()
+Müller Schmidt Larsen Berg Costa Ferrari Haddad Okafor Mensah Petrov Ivanova Dubois
+Moreau""".split()
 
 COLOURS = """red blue green yellow orange purple pink brown black white gray golden silver
 turquoise crimson violet""".split()

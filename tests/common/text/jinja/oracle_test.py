@@ -54,7 +54,8 @@ class Oracle(unittest.TestCase):
             found = oracle.difference(template, variables, ours)
             if found is not None and not (may_refuse and NOT_COMPARABLE.search(found)):
                 different.append(found)
-        self.assertFalse(different, f"{len(different)} of {len(cases)} differ:\n" + "\n\n".join(different[:5]))
+        self.assertFalse(different,
+                         f"{len(different)} of {len(cases)} differ:\n" + "\n\n".join(different[:5]))
         self.assertLess(refused, len(cases) / 20 + 1)
         return answers, texts
 
@@ -90,7 +91,8 @@ class Oracle(unittest.TestCase):
 
     def test_random_templates(self):
         rng = random.Random(20240726)
-        cases = [(random_templates.template(rng), snippets.VARIABLES) for _ in range(RANDOM_TEMPLATES)]
+        cases = [(random_templates.template(rng), snippets.VARIABLES)
+                 for _ in range(RANDOM_TEMPLATES)]
         _, texts = self.compare(cases, may_refuse=True)
         print(f"{len(cases)} random templates, {texts} of them texts")
         self.assertGreater(texts, len(cases) / 10)

@@ -14,6 +14,7 @@
 #include "common/backend/cpu/flush_denormals.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/packed_panels.h"
+#include "common/backend/cpu/rounded_rows.h"
 #include "common/backend/cpu/thread_pool.h"
 #include "common/backend/host_picks.h"
 #include "common/base/check.h"
@@ -294,11 +295,11 @@ class CpuBackend final : public Backend {
   // row.
   template <class Row>
   void RoundRows(Product& product, const Row& row) {
-    const size_t words = product.weights->words();
+    const size_t stride = RoundedRowStride(product.weights->words());
     const size_t in = product.weights->in_features();
-    auto* x_words = Scratch<uint32_t>(word_scratch_, product.rows * words);
+    auto* x_words = Scratch<uint32_t>(word_scratch_, product.rows * stride);
     pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
-      for (int r = begin; r < end; ++r) row(r, product.x + r * in, x_words + r * words);
+      for (int r = begin; r < end; ++r) row(r, product.x + r * in, x_words + r * stride);
     });
     product.x_words = x_words;
   }

@@ -4,28 +4,16 @@
 // word of x.
 #if defined(__x86_64__)
 
-// g++ 12 warns about the undefined operands inside its own intrinsics.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#if !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
-#include <algorithm>
-
-#include "common/backend/cpu/kernels.h"
-#include "hwy/targets.h"
-
-#define OUTRIDER_AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx512bf16")))
+#include "common/backend/cpu/avx512.h"
+#include "common/backend/cpu/rounded_rows.h"
 
 namespace outrider {
 namespace {
 
-constexpr int kMaxRows = 8;
+// Rows at a time: their sums take 24 of 32 registers.
+constexpr int kMaxRows = 12;
 // As in float_matmul.cc: arithmetic is the bound, and the prefetch goes to the second-level cache.
-constexpr int kPrefetchRows = 5;
+constexpr int kPrefetchRows = 6;
 constexpr size_t kPrefetchBytes = 8192;
 
 // Panels so short that they end before the hardware prefetcher, which follows several streams, is
@@ -35,16 +23,14 @@ constexpr size_t kPrefetchBytes = 8192;
 constexpr size_t ShortPanelBytes(int rows) { return rows == 2 ? 16384 : 32768; }
 
 struct Int8Dot {
-  using Sum = __m512i;
-  OUTRIDER_AVX512 static Sum Zero() { return _mm512_setzero_si512(); }
-  OUTRIDER_AVX512 static Sum Add(Sum sum, __m512i x, __m512i w) {
-    return _mm512_dpbusd_epi32(sum, x, w);
-  }
+  using Sum = Int32Sums;
+  OUTRIDER_AVX512 static Sum Zero() { return Sum{}; }
+  OUTRIDER_AVX512 static Sum Add(Sum sum, __m512i x, __m512i w) { return AddDot(sum, x, w); }
   // The values of 16 outputs. x has an offset of 128 steps.
   OUTRIDER_AVX512 static __m512 Value(const Product& product, int row, int output, Sum sum) {
     const int panel = output / kPanelOutputs, lane = output % kPanelOutputs;
     const __m512i offset = _mm512_load_si512(product.weights->sums(panel) + lane);
-    const __m512i steps = _mm512_sub_epi32(sum, _mm512_slli_epi32(offset, 7));
+    const __m512i steps = _mm512_sub_epi32((__m512i)sum, _mm512_slli_epi32(offset, 7));
     const __m512 scale = _mm512_mul_ps(_mm512_load_ps(product.weights->scales(panel, 0) + lane),
                                        _mm512_set1_ps(product.x_scales[row]));
     return _mm512_mul_ps(_mm512_cvtepi32_ps(steps), scale);
@@ -60,19 +46,6 @@ struct Bf16Dot {
   OUTRIDER_AVX512 static __m512 Value(const Product&, int, int, Sum sum) { return sum; }
 };
 
-// Writes the 16 outputs of one row, as far as they exist.
-OUTRIDER_AVX512 inline void Finish(const Product& product, int row, int output, __m512 value) {
-  const int out = product.weights->out_features();
-  const int count = std::clamp(out - output, 0, 16);
-  const auto mask = static_cast<__mmask16>((1u << count) - 1);
-  float* y = product.y + static_cast<size_t>(row) * out + output;
-  if (product.bias != nullptr) {
-    value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, product.bias + output));
-  }
-  if (product.accumulate) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, y), value);
-  _mm512_mask_storeu_ps(y, mask, value);
-}
-
 // Few rows process several panels at once: one panel's two chains would wait for their own latency.
 template <class Dot, int kRows, int kPanels, bool kPrefetch>
 OUTRIDER_AVX512 void Panels(const Product& product, int row, int panel) {
@@ -83,10 +56,11 @@ OUTRIDER_AVX512 void Panels(const Product& product, int row, int panel) {
 #pragma GCC unroll 4
   for (int p = 0; p < kPanels; ++p) {
     stream[p] = w.panels() + (panel + p) * w.panel_bytes();
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) sum[r][p][0] = sum[r][p][1] = Dot::Zero();
   }
-  const uint32_t* x = product.x_words + row * words;
+  const size_t stride = RoundedRowStride(words);
+  const uint32_t* x = product.x_words + row * stride;
   for (size_t i = 0; i < words; ++i) {
     __m512i weights[kPanels][2];
 #pragma GCC unroll 4
@@ -96,12 +70,12 @@ OUTRIDER_AVX512 void Panels(const Product& product, int row, int panel) {
         _mm_prefetch(at + kPrefetchBytes, _MM_HINT_T1);
         _mm_prefetch(at + kPrefetchBytes + 64, _MM_HINT_T1);
       }
-      weights[p][0] = _mm512_load_si512(at);
-      weights[p][1] = _mm512_load_si512(at + 64);
+      weights[p][0] = LoadOnce(at);
+      weights[p][1] = LoadOnce(at + 64);
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      const __m512i x_i = _mm512_set1_epi32(static_cast<int>(x[r * words + i]));
+      const __m512i x_i = _mm512_set1_epi32(static_cast<int>(x[r * stride + i]));
 #pragma GCC unroll 4
       for (int p = 0; p < kPanels; ++p) {
         sum[r][p][0] = Dot::Add(sum[r][p][0], x_i, weights[p][0]);
@@ -109,21 +83,21 @@ OUTRIDER_AVX512 void Panels(const Product& product, int row, int panel) {
       }
     }
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) {
       const int output = (panel + p) * kPanelOutputs;
-      Finish(product, row + r, output, Dot::Value(product, row + r, output, sum[r][p][0]));
-      Finish(product, row + r, output + 16,
-             Dot::Value(product, row + r, output + 16, sum[r][p][1]));
+      WriteOutputs(product, row + r, output, Dot::Value(product, row + r, output, sum[r][p][0]));
+      WriteOutputs(product, row + r, output + 16,
+                   Dot::Value(product, row + r, output + 16, sum[r][p][1]));
     }
   }
 }
 
 template <class Dot, int kRows>
 void Rows(const Product& product, int row, int begin, int end) {
-  constexpr int kPanels = kRows <= 2 ? 4 : kRows <= 4 ? 2 : 1;
+  constexpr int kPanels = kRows <= 2 ? 4 : kRows < kPrefetchRows ? 2 : 1;
   const bool prefetches = kRows >= kPrefetchRows ||
                           (kRows > 1 && product.weights->panel_bytes() <= ShortPanelBytes(kRows));
   int panel = begin;
@@ -147,17 +121,24 @@ void SomeRows(const Product& product, int row, int count, int begin, int end) {
     case 5: return Rows<Dot, 5>(product, row, begin, end);
     case 6: return Rows<Dot, 6>(product, row, begin, end);
     case 7: return Rows<Dot, 7>(product, row, begin, end);
-    default: return Rows<Dot, 8>(product, row, begin, end);
+    case 8: return Rows<Dot, 8>(product, row, begin, end);
+    case 9: return Rows<Dot, 9>(product, row, begin, end);
+    case 10: return Rows<Dot, 10>(product, row, begin, end);
+    case 11: return Rows<Dot, 11>(product, row, begin, end);
+    default: return Rows<Dot, 12>(product, row, begin, end);
   }
 }
 
 template <class Dot>
 void MatMul(const Product& product, int begin, int end) {
   if (product.rows <= kMaxRows) return SomeRows<Dot>(product, 0, product.rows, begin, end);
-  // All rows use one panel while it is in the cache.
+  // All rows use one panel while it is in the cache, in passes of about as many rows each.
+  const int passes = (product.rows + kMaxRows - 1) / kMaxRows;
   for (int panel = begin; panel < end; ++panel) {
-    for (int row = 0; row < product.rows; row += kMaxRows) {
-      SomeRows<Dot>(product, row, std::min(kMaxRows, product.rows - row), panel, panel + 1);
+    for (int pass = 0, row = 0; pass < passes; ++pass) {
+      const int rows = (product.rows - row + passes - pass - 1) / (passes - pass);
+      SomeRows<Dot>(product, row, rows, panel, panel + 1);
+      row += rows;
     }
   }
 }
@@ -165,8 +146,7 @@ void MatMul(const Product& product, int begin, int end) {
 }  // namespace
 
 void ChooseDotMatMul(CpuKernels& kernels) {
-  // Highway's mask is checked as well, so that a test of narrower machines does not use AVX-512.
-  if ((hwy::SupportedTargets() & HWY_AVX3) == 0) return;
+  if (!HasAvx512()) return;
   if (__builtin_cpu_supports("avx512vnni")) kernels.matmul_w8a8 = &MatMul<Int8Dot>;
   if (__builtin_cpu_supports("avx512bf16")) kernels.matmul_bf16_dot = &MatMul<Bf16Dot>;
 }

@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "common/backend/cpu/kernels.h"
+#include "common/backend/cpu/rounded_rows.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -46,7 +47,7 @@ void Rows(const Product& product, int row, int panel) {
   const auto* w = reinterpret_cast<const int8_t*>(product.weights->panels() +
                                                   panel * product.weights->panel_bytes());
   for (int r = row; r < row + kRows; ++r) {
-    const uint32_t* x = product.x_words + static_cast<size_t>(r) * words;
+    const uint32_t* x = product.x_words + static_cast<size_t>(r) * RoundedRowStride(words);
     int32_t sums[kPanelOutputs] = {};
     for (int i = 0; i < words; ++i) {
       for (int output = 0; output < kPanelOutputs; ++output) {
@@ -74,7 +75,8 @@ void Rows(const Product& product, int row, int panel) {
   const int words = product.weights->words();
   const auto* quads = reinterpret_cast<const int32_t*>(product.weights->panels() +
                                                        panel * product.weights->panel_bytes());
-  const uint32_t* x = product.x_words + static_cast<size_t>(row) * words;
+  const size_t stride = RoundedRowStride(words);
+  const uint32_t* x = product.x_words + static_cast<size_t>(row) * stride;
   const V16 low_byte = hn::Set(d16, 0xff);
   HWY_ALIGN int32_t sums[kRows][kPanelOutputs];
   for (int first = 0; first < kPanelOutputs; first += kVectors * lanes) {
@@ -91,7 +93,7 @@ void Rows(const Product& product, int row, int panel) {
         odd[v] = hn::ShiftRight<8>(w);
       }
       for (int r = 0; r < kRows; ++r) {
-        const auto word = static_cast<int32_t>(x[static_cast<size_t>(r) * words + i]);
+        const auto word = static_cast<int32_t>(x[static_cast<size_t>(r) * stride + i]);
         const V16 steps = hn::BitCast(d16, hn::Set(di, word));
         const V16 even_x = hn::And(steps, low_byte);
         const V16 odd_x = hn::And(hn::ShiftRight<8>(steps), low_byte);

@@ -146,7 +146,14 @@ class CpuBackend final : public Backend {
         if (bf16_activations_) RoundToBf16(product);
         break;
       case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
-      case WeightType::kW4A16: kernel = kernels_.matmul_w4a16; break;
+      case WeightType::kW4A16:
+        kernel = kernels_.matmul_w4a16;
+        if (kernels_.matmul_w4_fixed != nullptr &&
+            product.weights->group_size() <= kMaxFixedGroup) {
+          kernel = kernels_.matmul_w4_fixed;
+          RoundToFixed(product);
+        }
+        break;
       case WeightType::kFp8: kernel = kernels_.matmul_fp8; break;
       case WeightType::kMxfp4: kernel = kernels_.matmul_mxfp4; break;
       case WeightType::kW8A8:
@@ -291,11 +298,12 @@ class CpuBackend final : public Backend {
     }
   }
 
-  // Makes the words of rounded activations that the product's kernel reads, calling `row` for each
-  // row.
+  // Makes the words of rounded activations that the product's kernel reads, `per_word` for each
+  // word of weights, calling `row` for each row.
   template <class Row>
-  void RoundRows(Product& product, const Row& row) {
-    const size_t stride = RoundedRowStride(product.weights->words());
+  void RoundRows(Product& product, int per_word, const Row& row) {
+    const size_t stride =
+        RoundedRowStride(static_cast<size_t>(product.weights->words()) * per_word);
     const size_t in = product.weights->in_features();
     auto* x_words = Scratch<uint32_t>(word_scratch_, product.rows * stride);
     pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
@@ -335,15 +343,26 @@ class CpuBackend final : public Backend {
   void RoundToInt8(Product& product) {
     const int in = product.weights->in_features();
     auto* scales = Scratch<float>(scale_scratch_, product.rows);
-    RoundRows(product, [&](int r, const float* x, uint32_t* words) {
+    RoundRows(product, 1, [&](int r, const float* x, uint32_t* words) {
       scales[r] = kernels_.quantize_row(x, in, reinterpret_cast<uint8_t*>(words));
     });
     product.x_scales = scales;
   }
 
+  void RoundToFixed(Product& product) {
+    const PanelMatrix& weights = *product.weights;
+    auto* const steps =
+        Scratch<float>(scale_scratch_, static_cast<size_t>(product.rows) * weights.groups());
+    RoundRows(product, kFixedWordsPerWord, [&](int r, const float* x, uint32_t* words) {
+      kernels_.fix_row(x, weights.in_features(), weights.group_size(), words,
+                       steps + static_cast<size_t>(r) * weights.groups());
+    });
+    product.x_scales = steps;
+  }
+
   void RoundToBf16(Product& product) {
     const int in = product.weights->in_features();
-    RoundRows(product, [&](int, const float* x, uint32_t* words) {
+    RoundRows(product, 1, [&](int, const float* x, uint32_t* words) {
       auto* bits = reinterpret_cast<uint16_t*>(words);
       for (int i = 0; i < in; ++i) bits[i] = Narrow<uint16_t>(x[i]);
       if (in % 2 != 0) bits[in] = 0;

@@ -13,6 +13,7 @@ CpuKernels ChooseKernels() {
   ChooseFloatMatMul(kernels);
   ChooseInt8MatMul(kernels);
   ChooseDotMatMul(kernels);
+  ChooseFixedMatMul(kernels);
   ChooseRowKernels(kernels);
   ChooseRope(kernels);
   ChooseAttention(kernels);

@@ -98,10 +98,14 @@ std::vector<std::byte> KvValues(size_t count, KvType type) {
   return bytes;
 }
 
+// Reads panels, scales and offsets.
 void ReadAll(const PackedMatrix& matrix) {
-  const auto& panels = static_cast<const PanelMatrix&>(matrix);
+  const auto& packed = static_cast<const PanelMatrix&>(matrix);
+  const size_t bytes = packed.panel_count() * packed.panel_bytes();
+  benchmark::DoNotOptimize(StreamRead(packed.panels(), bytes));
+  if (packed.bytes() == bytes) return;
   benchmark::DoNotOptimize(
-      StreamRead(panels.panels(), panels.panel_count() * panels.panel_bytes()));
+      StreamRead(reinterpret_cast<const char*>(packed.scales(0, 0)), packed.bytes() - bytes));
 }
 
 using Matrices = std::vector<std::unique_ptr<PackedMatrix>>;

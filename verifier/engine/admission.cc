@@ -51,7 +51,7 @@ Session* Admission::NextWaiting() {
 }
 
 Session* Admission::AdmitNext(Time now) {
-  if (running_ >= options_.max_running) return nullptr;
+  if (running_ >= options_.max_running || waiting() == 0) return nullptr;
   Session* const session = NextWaiting();
   if (session == nullptr) return nullptr;
   // The last token is always computed, because its logits are needed.

@@ -58,7 +58,7 @@ CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
   return control;
 }
 
-CLI::App* AddFleet(CLI::App& app, FleetOptions* o) {
+CLI::App* AddFleet(CLI::App& app, FleetOptions* o, std::string* fit_path) {
   CLI::App* const fleet = app.add_subcommand(
       "fleet", "Run verifiers and drafters with given pass times, network, load and failures");
   fleet->add_option("--scenario", o->scenario_path, "JSON file (docs/scaling.md)")->required();
@@ -69,13 +69,25 @@ CLI::App* AddFleet(CLI::App& app, FleetOptions* o) {
       ->capture_default_str();
   fleet->add_option("--seed", o->seed, "Seed of arrivals, lengths and the network")
       ->capture_default_str();
+  auto* const rates = fleet->add_option(
+      "--rates", o->rates_path, "Advance requests by the rates in this file: for large fleets");
+  fleet
+      ->add_option("--fit", *fit_path,
+                   "Measure the rates and write them to this file, instead of running the scenario")
+      ->excludes(rates);
   return fleet;
 }
 
 // Returns the exit code.
-int RunFleetCommand(const FleetOptions& options, bool as_json, std::ostream& out,
-                    std::ostream& err) {
+int RunFleetCommand(const FleetOptions& options, const std::string& fit_path, bool as_json,
+                    std::ostream& out, std::ostream& err) {
   SetLogLevel(LogLevel::kError);  // of the simulated processes
+  if (!fit_path.empty()) {
+    const Status fitted =
+        FitFleet(options, fit_path, [&](const std::string& run) { err << run << std::endl; });
+    if (!fitted.ok()) err << "error: " << fitted.ToString() << std::endl;
+    return fitted.ok() ? 0 : kFailed;
+  }
   const Result<FleetReport> report = RunFleet(options);
   if (!report.ok()) {
     err << "error: " << report.status().ToString() << std::endl;
@@ -119,12 +131,13 @@ int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
   SimulateControlOptions control_options;
   CLI::App* const control = AddControl(app, &control_options);
   FleetOptions fleet_options;
-  CLI::App* const fleet = AddFleet(app, &fleet_options);
+  std::string fit_path;
+  CLI::App* const fleet = AddFleet(app, &fleet_options, &fit_path);
   for (CLI::App* const command : {&app, control, fleet}) {
     command->add_flag("--json", json, "One JSON object");
   }
   if (const auto code = ParseCommandLine(app, argc, argv, out, err)) return *code;
-  if (fleet->parsed()) return RunFleetCommand(fleet_options, json, out, err);
+  if (fleet->parsed()) return RunFleetCommand(fleet_options, fit_path, json, out, err);
   if (!control->parsed() && options.pair_path.empty()) {
     err << "--pair is required" << std::endl;
     return kUsageError;

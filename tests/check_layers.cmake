@@ -95,7 +95,7 @@ if(LEFT)
 endif()
 
 # The sources that may write JSON; it is read by common/json alone.
-set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|fleet/fleet_report|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
+set(JSON_WRITERS "^(client/(bench_report|generate|plan_command|status|train/train_head)|common/(json/json|model/(acceptance_head|architectures/gguf_config)|trace/otlp_json)|simulate/(control|fleet/(fleet_report|rate_table)|simulate)|verifier/(http/(answer_logprobs|answer_schemas|api|api_answer|api_error|chat_message|json_text|open_api|token_requests)|status/(prefix_page|status_history)))\\.cc$")
 
 set(ERRORS)
 macro(complain file text)

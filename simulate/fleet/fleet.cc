@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "common/base/input_file.h"
@@ -9,6 +10,7 @@
 #include "simulate/fleet/fleet_load.h"
 #include "simulate/fleet/fleet_machines.h"
 #include "simulate/fleet/fleet_operations.h"
+#include "simulate/fleet/rate_fit.h"
 
 namespace outrider {
 namespace {
@@ -18,6 +20,7 @@ double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 FleetMachines::Usage Difference(const FleetMachines::Usage& after,
                                 const FleetMachines::Usage& before) {
   return {.verifier_busy = after.verifier_busy - before.verifier_busy,
+          .verifier_pass_squares = after.verifier_pass_squares - before.verifier_pass_squares,
           .drafter_busy = after.drafter_busy - before.drafter_busy,
           .verifier_alive = after.verifier_alive - before.verifier_alive,
           .drafter_alive = after.drafter_alive - before.drafter_alive};
@@ -73,12 +76,38 @@ Result<std::vector<FleetLayout>> LayoutsOf(const std::string& name) {
   return InvalidArgument("layout is \"" + name + "\", must be split, colocated, plain or all");
 }
 
+Result<FleetScenario> ReadScenario(const std::string& path) {
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxTextFileBytes));
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  Result<FleetScenario> scenario = ParseFleetScenario(text, folder.string());
+  if (!scenario.ok()) return scenario.status().Annotate(path);
+  return scenario;
+}
+
+Result<RateTable> ReadRates(const std::string& path, const FleetScenario& scenario,
+                            std::span<const FleetLayout> layouts) {
+  OUTRIDER_ASSIGN(const std::string text, ReadFile(path, kMaxTextFileBytes));
+  Result<RateTable> rates = ParseRates(text);
+  if (!rates.ok()) return rates.status().Annotate(path);
+  if (rates->scenario != scenario.rate_key) {
+    return InvalidArgument(path + ": was measured for a scenario with other models, network, " +
+                           "requests or policy; measure again with --fit");
+  }
+  for (const FleetLayout layout : layouts) {
+    if (!rates->of(layout).columns.empty()) continue;
+    return InvalidArgument(path + ": has no rates of layout " + LayoutName(layout) +
+                           "; measure it with --fit --layout " + LayoutName(layout));
+  }
+  return rates;
+}
+
 }  // namespace
 
-FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, uint64_t seed) {
+FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, uint64_t seed,
+                           const LayoutRates* rates) {
   FleetFigures figures;
   EventQueue queue;
-  auto machines = std::make_unique<FleetMachines>(scenario, layout, seed, &queue);
+  auto machines = std::make_unique<FleetMachines>(scenario, layout, rates, seed, &queue);
   FleetLoad load(scenario, seed, &queue, machines.get(), &figures);
   machines->set_on_verifier_end([&load](FleetVerifier* v) { load.FailRequestsOf(v); });
   FleetOperations operations(scenario, &queue, machines.get());
@@ -90,6 +119,7 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
   const FleetMachines::Usage usage = watcher.SinceWarmUp();
   figures.seconds = scenario.seconds - scenario.warm_up;
   figures.verifier_busy = Ratio(usage.verifier_busy, usage.verifier_alive);
+  figures.pass_wait = Ratio(usage.verifier_pass_squares, 2 * usage.verifier_alive);
   figures.drafter_busy = DrafterBusy(layout, usage);
   figures.verifier_hours = usage.verifier_alive / 3600;
   figures.drafter_hours = usage.drafter_alive / 3600;
@@ -103,15 +133,31 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
 
 Result<FleetReport> RunFleet(const FleetOptions& options) {
   OUTRIDER_ASSIGN(const std::vector<FleetLayout> layouts, LayoutsOf(options.layout));
-  OUTRIDER_ASSIGN(const std::string text, ReadFile(options.scenario_path, kMaxTextFileBytes));
-  const std::filesystem::path folder = std::filesystem::path(options.scenario_path).parent_path();
-  const Result<FleetScenario> scenario = ParseFleetScenario(text, folder.string());
-  if (!scenario.ok()) return scenario.status().Annotate(options.scenario_path);
-  FleetReport report{.interval_seconds = scenario->interval, .layouts = {}};
+  OUTRIDER_ASSIGN(const FleetScenario scenario, ReadScenario(options.scenario_path));
+  const bool by_rates = !options.rates_path.empty();
+  RateTable rates;
+  if (by_rates) {
+    OUTRIDER_ASSIGN(rates, ReadRates(options.rates_path, scenario, layouts));
+  } else {
+    OUTRIDER_TRY(CheckRoundLimits(scenario));
+  }
+  FleetReport report{.interval_seconds = scenario.interval, .by_rates = by_rates, .layouts = {}};
   for (const FleetLayout layout : layouts) {
-    report.layouts.push_back({layout, SimulateFleet(*scenario, layout, options.seed)});
+    const LayoutRates* const of_layout = by_rates ? &rates.of(layout) : nullptr;
+    report.layouts.push_back({layout, SimulateFleet(scenario, layout, options.seed, of_layout)});
   }
   return report;
+}
+
+Status FitFleet(const FleetOptions& options, const std::string& path,
+                const std::function<void(const std::string&)>& on_run) {
+  OUTRIDER_ASSIGN(const std::vector<FleetLayout> layouts, LayoutsOf(options.layout));
+  OUTRIDER_ASSIGN(const FleetScenario scenario, ReadScenario(options.scenario_path));
+  OUTRIDER_ASSIGN(const RateTable rates,
+                  FitRates(scenario, layouts, {.seed = options.seed}, on_run));
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << RatesJson(rates) << "\n" << std::flush;
+  return out.good() ? Status() : Unavailable(path + " cannot be written");
 }
 
 }  // namespace outrider

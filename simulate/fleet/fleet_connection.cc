@@ -95,14 +95,14 @@ void FleetConnection::Break(StreamEnd why) {
   is_open_ = false;
   verifier_->Post([id = id_, verifier = verifier_, why] { verifier->pool().OnStreamEnd(id, why); });
   drafter_->Post([id = id_, drafter = drafter_] {
-    drafter->loop().PushUrgent({.connection = id, .message = DisconnectedEvent{}});
+    drafter->events().PushUrgent({.connection = id, .message = DisconnectedEvent{}});
   });
   std::exchange(ended_, nullptr)();
 }
 
 void FleetConnection::Leave() {
   drafter_->Post([self = shared_from_this()] {
-    self->drafter_->loop().PushUrgent(
+    self->drafter_->events().PushUrgent(
         {.connection = self->id_, .message = WantedEvent{.wanted = false}});
   });
 }
@@ -120,7 +120,7 @@ void FleetConnection::SendToDrafter(LinkMessage message) {
     if (!self->is_open_) return;
     self->drafter_->Post([self, message] {
       const bool has_room =
-          self->drafter_->loop().Push({.connection = self->id_, .message = std::move(*message)});
+          self->drafter_->events().Push({.connection = self->id_, .message = std::move(*message)});
       // As a service's stream ends: its sessions are out of date.
       if (!has_room) self->Break(StreamEnd::kOverload);
     });

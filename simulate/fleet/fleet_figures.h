@@ -41,6 +41,25 @@ struct FleetInterval {
   double verifier_busy = 0;
 };
 
+// What rates are fitted to (rate_fit.h): sums over the finished requests that count.
+struct FleetSums {
+  struct Request {
+    int computed_tokens = 0;  // of the prompt: those that were not cached
+    double first_token_seconds = 0;
+    int first_tokens = 0;    // in the first chunk
+    int further_tokens = 0;  // after it
+    double further_seconds = 0;
+  };
+  void Add(const Request& request);
+
+  double requests = 0;
+  double first_tokens = 0;
+  double further_tokens = 0;
+  double further_seconds = 0;
+  // For a line through (computed_tokens, first_token_seconds).
+  double x = 0, y = 0, xx = 0, xy = 0;
+};
+
 struct FleetFigures {
   double seconds = 0;  // that count
   double tokens = 0;
@@ -50,10 +69,12 @@ struct FleetFigures {
   int64_t failed = 0;           // by the end of a verifier
   LogHistogram first_token;     // seconds from arrival
   LogHistogram between_tokens;  // seconds, each request's mean after the first token
-  LogHistogram longest_pause;   // seconds, each request's longest between two chunks
-  int64_t draft_tokens = 0;
-  int64_t accepted_tokens = 0;
+  LogHistogram longest_pause;   // seconds, each request's longest between two chunks; none by rates
+  double draft_tokens = 0;
+  double accepted_tokens = 0;
+  FleetSums sums;
   double verifier_busy = 0;  // share of the time in passes
+  double pass_wait = 0;      // seconds from a random time to the end of the pass under way, if any
   double drafter_busy = 0;
   double verifier_hours = 0;
   double drafter_hours = 0;

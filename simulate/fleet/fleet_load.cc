@@ -25,21 +25,6 @@ int Length(const Distribution& distribution, SimulatedRandom& random) {
 
 }  // namespace
 
-class FleetLoad::Sink final : public GenerationSink {
- public:
-  Sink(FleetLoad* load, uint64_t id, const Clock* clock) : load_(load), id_(id), clock_(clock) {}
-  void Send(Chunk chunk) override {
-    load_->OnChunk(id_, static_cast<int>(chunk.tokens.size()), clock_->Now());
-  }
-  void Finish(const Summary& summary) override { load_->OnFinished(id_, summary); }
-  void Fail(const Status& /*status*/) override { load_->OnFailed(id_); }
-
- private:
-  FleetLoad* const load_;
-  const uint64_t id_;
-  const Clock* const clock_;
-};
-
 FleetLoad::FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* queue,
                      FleetMachines* machines, FleetFigures* figures)
     : scenario_(scenario),
@@ -96,12 +81,13 @@ void FleetLoad::Arrive(int client) {
   Send(client, static_cast<int>(chosen), prompt, output);
 }
 
-std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, uint64_t id) {
+std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, int shared, uint64_t id) {
   const FleetClass& c = scenario_.classes[static_cast<size_t>(request_class)];
-  const int shared = c.prefixes == 0 ? 0 : std::min(c.prefix_tokens, tokens - 1);
   const uint64_t prefix =
       shared == 0 ? 0 : SplitMix(static_cast<uint64_t>(random_.Below(c.prefixes)) + 1);
-  std::vector<TokenId> prompt = {request_class};  // which tells the models the class
+  std::vector<TokenId> prompt;
+  prompt.reserve(static_cast<size_t>(tokens));
+  prompt.push_back(request_class);  // which tells the models the class
   for (int i = 1; i < tokens; ++i) {
     const uint64_t text = i <= shared ? prefix : SplitMix(~id);
     prompt.push_back(static_cast<TokenId>(SplitMix(text + static_cast<uint64_t>(i)) % kFleetVocab));
@@ -109,25 +95,29 @@ std::vector<TokenId> FleetLoad::MakePrompt(int request_class, int tokens, uint64
   return prompt;
 }
 
-int FleetLoad::ChooseInTurn(int client) {
-  std::vector<int> serving;
-  for (size_t slot = 0; slot < machines_->verifiers().size(); ++slot) {
-    if (machines_->verifiers()[slot].node != nullptr) serving.push_back(static_cast<int>(slot));
-  }
-  if (serving.empty()) return -1;
-  const size_t turn = client >= 0 ? static_cast<size_t>(client) : next_verifier_++;
-  return serving[turn % serving.size()];
-}
-
-int FleetLoad::ChooseVerifier(int client, const std::vector<TokenId>& prompt) {
-  if (scenario_.routing == FleetRouting::kRoundRobin) return ChooseInTurn(client);
+void FleetLoad::FollowMachines() {
+  if (followed_ == machines_->changes()) return;
+  followed_ = machines_->changes();
   const std::vector<FleetMachines::VerifierSlot>& slots = machines_->verifiers();
+  serving_.clear();
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    if (slots[slot].node != nullptr) serving_.push_back(static_cast<int>(slot));
+  }
+  if (scenario_.routing == FleetRouting::kRoundRobin) return;
   for (int slot = router_.verifiers(); slot < static_cast<int>(slots.size()); ++slot) {
     router_.Add(FleetMachines::VerifierName(static_cast<size_t>(slot)));
   }
   for (int slot = 0; slot < router_.verifiers(); ++slot) {
-    const bool serves = slots[static_cast<size_t>(slot)].node != nullptr;
-    if (router_.is_serving(slot) != serves) router_.SetServing(slot, serves);
+    router_.SetServing(slot, slots[static_cast<size_t>(slot)].node != nullptr);
+  }
+}
+
+int FleetLoad::ChooseVerifier(int client, const std::vector<TokenId>& prompt) {
+  FollowMachines();
+  if (scenario_.routing == FleetRouting::kRoundRobin) {
+    if (serving_.empty()) return -1;
+    const size_t turn = client >= 0 ? static_cast<size_t>(client) : next_verifier_++;
+    return serving_[turn % serving_.size()];
   }
   const int slot = router_.Choose(TokenPageHashes(prompt, kRoutedPageTokens, kMaxRoutedPages));
   if (slot >= 0) router_.Begin(slot);
@@ -137,19 +127,25 @@ int FleetLoad::ChooseVerifier(int client, const std::vector<TokenId>& prompt) {
 void FleetLoad::Send(int client, int request_class, int prompt_tokens, int output_tokens) {
   const uint64_t id = next_id_++;
   const Time now = queue_->now();
-  std::vector<TokenId> prompt = MakePrompt(request_class, prompt_tokens, id);
-  const int slot = ChooseVerifier(client, prompt);
+  const FleetClass& c = scenario_.classes[static_cast<size_t>(request_class)];
+  const int shared = c.prefixes == 0 ? 0 : std::min(c.prefix_tokens, prompt_tokens - 1);
+  FleetRequest request{.id = id,
+                       .prompt = MakePrompt(request_class, prompt_tokens, shared, id),
+                       .shared_tokens = shared,
+                       .output_tokens = output_tokens,
+                       .follows = client >= 0};
+  const int slot = ChooseVerifier(client, request.prompt);
   FleetVerifier* const verifier =
       slot < 0 ? nullptr : machines_->verifiers()[static_cast<size_t>(slot)].node;
-  requests_[id] = {.client = client, .verifier = verifier, .slot = slot, .arrived = now};
+  requests_[id] = {.client = client,
+                   .verifier = verifier,
+                   .slot = slot,
+                   .prompt_tokens = prompt_tokens,
+                   .arrived = now};
   ++IntervalOf(now).arrived;
   if (Counts(now)) ++figures_->arrived;
   if (verifier == nullptr) return OnRejected(id);
-  GenerationRequest request{.prompt = std::move(prompt),
-                            .sampling = {.temperature = 0},
-                            .max_tokens = output_tokens,
-                            .ignore_eos = true};
-  verifier->Post([this, id, request = std::move(request)] { Submit(id, request); });
+  verifier->Post([this, request = std::move(request)]() mutable { Submit(std::move(request)); });
 }
 
 FleetLoad::Request FleetLoad::Take(uint64_t id) {
@@ -161,16 +157,11 @@ FleetLoad::Request FleetLoad::Take(uint64_t id) {
   return request;
 }
 
-void FleetLoad::Submit(uint64_t id, GenerationRequest request) {
+void FleetLoad::Submit(FleetRequest request) {
+  const uint64_t id = request.id;
   const auto found = requests_.find(id);
   if (found == requests_.end()) return;
-  FleetVerifier* const verifier = found->second.verifier;
-  // As Intake does before the engine's thread is asked.
-  AdmissionGate& gate = verifier->engine().gate();
-  if (!gate.TryEnter()) return OnRejected(id);
-  gate.Leave();
-  auto sink = std::make_shared<Sink>(this, id, &verifier->clock());
-  if (!verifier->engine().Submit(id, std::move(request), std::move(sink)).ok()) OnRejected(id);
+  if (!found->second.verifier->Submit(std::move(request), this)) OnRejected(id);
 }
 
 FleetInterval& FleetLoad::IntervalOf(Time at) {
@@ -178,15 +169,19 @@ FleetInterval& FleetLoad::IntervalOf(Time at) {
   return figures_->timeline[std::min(static_cast<size_t>(index), figures_->timeline.size() - 1)];
 }
 
+void FleetLoad::OnTokens(double tokens, Time now) {
+  if (IsOver(now)) return;
+  IntervalOf(now).tokens += tokens;
+  if (Counts(now)) figures_->tokens += tokens;
+}
+
 void FleetLoad::OnChunk(uint64_t id, int tokens, Time now) {
   const auto found = requests_.find(id);
-  if (found == requests_.end() || now > start_ + SimulatedSeconds(scenario_.seconds)) return;
+  if (found == requests_.end() || IsOver(now)) return;
   Request& request = found->second;
-  FleetInterval& interval = IntervalOf(now);
-  interval.tokens += tokens;
-  if (Counts(now)) figures_->tokens += tokens;
   if (request.tokens == 0) {
     const double seconds = Seconds(now - request.arrived);
+    FleetInterval& interval = IntervalOf(now);
     interval.first_token_seconds += seconds;
     ++interval.first_tokens;
     if (Counts(request.arrived)) figures_->first_token.Add(seconds);
@@ -199,25 +194,39 @@ void FleetLoad::OnChunk(uint64_t id, int tokens, Time now) {
   request.last_token = now;
 }
 
-void FleetLoad::OnFinished(uint64_t id, const Summary& summary) {
+void FleetLoad::OnRest(uint64_t id, int tokens, Time now) {
+  const auto found = requests_.find(id);
+  if (found == requests_.end() || IsOver(now)) return;
+  found->second.tokens += tokens;
+  found->second.last_token = now;
+}
+
+void FleetLoad::OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) {
   if (!requests_.contains(id)) return;
   const Request request = Take(id);
+  Record(request, drafts, cached_tokens);
+  Continue(request.client, request.last_token);
+}
+
+void FleetLoad::Record(const Request& request, const FleetDrafts& drafts, int cached_tokens) {
   const int further = request.tokens - request.first_tokens;
-  const double between =
-      further > 0 ? Seconds(request.last_token - request.first_token) / further : 0;
+  const double seconds = Seconds(request.last_token - request.first_token);
   if (further > 0) {
     FleetInterval& interval = IntervalOf(request.last_token);
-    interval.between_tokens_seconds += between;
+    interval.between_tokens_seconds += seconds / further;
     ++interval.finished;
   }
-  if (Counts(request.arrived)) {
-    ++figures_->finished;
-    figures_->draft_tokens += summary.drafted_tokens;
-    figures_->accepted_tokens += summary.accepted_tokens;
-    if (further > 0) figures_->between_tokens.Add(between);
-    if (further > 0) figures_->longest_pause.Add(request.longest_pause);
-  }
-  Continue(request.client, request.last_token);
+  if (!Counts(request.arrived)) return;
+  ++figures_->finished;
+  figures_->draft_tokens += drafts.drafted;
+  figures_->accepted_tokens += drafts.accepted;
+  figures_->sums.Add({.computed_tokens = request.prompt_tokens - cached_tokens,
+                      .first_token_seconds = Seconds(request.first_token - request.arrived),
+                      .first_tokens = request.first_tokens,
+                      .further_tokens = further,
+                      .further_seconds = seconds});
+  if (further > 0) figures_->between_tokens.Add(seconds / further);
+  if (request.longest_pause > 0) figures_->longest_pause.Add(request.longest_pause);
 }
 
 void FleetLoad::OnFailed(uint64_t id) {

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "common/routing/prefix_router.h"
@@ -15,7 +14,7 @@
 
 namespace outrider {
 
-class FleetLoad {
+class FleetLoad final : private FleetListener {
  public:
   // All must outlive it.
   FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* queue,
@@ -29,11 +28,11 @@ class FleetLoad {
   void FailRequestsOf(const FleetVerifier* verifier);
 
  private:
-  class Sink;
   struct Request {
     int client = -1;  // of FleetArrivals::clients
     FleetVerifier* verifier = nullptr;
     int slot = -1;  // of FleetMachines::verifiers
+    int prompt_tokens = 0;
     Time arrived;
     Time first_token;
     Time last_token;
@@ -49,18 +48,26 @@ class FleetLoad {
   void Send(int client, int request_class, int prompt_tokens, int output_tokens);
   // The slot of a serving verifier; -1: none serves.
   int ChooseVerifier(int client, const std::vector<TokenId>& prompt);
+  // Learns which slots serve, if that has changed.
+  void FollowMachines();
   int ChooseInTurn(int client);
   // Removes a request that has ended.
   Request Take(uint64_t id);
-  std::vector<TokenId> MakePrompt(int request_class, int tokens, uint64_t id);
-  void Submit(uint64_t id, GenerationRequest request);
-  void OnChunk(uint64_t id, int tokens, Time now);
-  void OnFinished(uint64_t id, const Summary& summary);
-  void OnFailed(uint64_t id);
+  // `shared`: of its tokens, those of one of the class's prefixes.
+  std::vector<TokenId> MakePrompt(int request_class, int tokens, int shared, uint64_t id);
+  void Submit(FleetRequest request);
+  void OnTokens(double tokens, Time now) override;
+  void OnChunk(uint64_t id, int tokens, Time now) override;
+  void OnRest(uint64_t id, int tokens, Time now) override;
+  void OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) override;
+  void OnFailed(uint64_t id) override;
   void OnRejected(uint64_t id);
+  // What a request that has ended adds to the figures, if it counts.
+  void Record(const Request& request, const FleetDrafts& drafts, int cached_tokens);
   // The client sends its next request.
   void Continue(int client, Time at);
   bool Counts(Time at) const { return at >= counts_from_; }
+  bool IsOver(Time at) const { return at > start_ + SimulatedSeconds(scenario_.seconds); }
   FleetInterval& IntervalOf(Time at);
 
   const FleetScenario& scenario_;
@@ -74,6 +81,8 @@ class FleetLoad {
   uint64_t next_id_ = 1;
   size_t next_traced_ = 0;
   size_t next_verifier_ = 0;
+  uint64_t followed_ = 0;     // the machines' changes that are known
+  std::vector<int> serving_;  // slots
   PrefixRouter router_;
   std::map<uint64_t, Request> requests_;
 };

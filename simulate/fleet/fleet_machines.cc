@@ -1,10 +1,14 @@
 #include "simulate/fleet/fleet_machines.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "common/base/mix_bits.h"
+#include "simulate/fleet/engine_nodes.h"
 #include "simulate/fleet/fleet_visit.h"
+#include "simulate/fleet/rate_drafter.h"
+#include "simulate/fleet/rate_verifier.h"
 
 namespace outrider {
 namespace {
@@ -15,21 +19,31 @@ constexpr double kLongestBackoff = 2;
 constexpr Duration kLeastPause = std::chrono::milliseconds(1);
 // As verifier/pool/demand_thread.h.
 constexpr Duration kDemandPeriod = std::chrono::seconds(1);
+constexpr Duration kSharePeriod = std::chrono::milliseconds(500);
+
+constexpr std::string_view kVerifierPrefix = "verifier-";
+
+size_t SlotOf(const std::string& name) { return std::stoul(name.substr(kVerifierPrefix.size())); }
 
 }  // namespace
 
-FleetMachines::FleetMachines(const FleetScenario& scenario, FleetLayout layout, uint64_t seed,
-                             EventQueue* queue)
+FleetMachines::FleetMachines(const FleetScenario& scenario, FleetLayout layout,
+                             const LayoutRates* rates, uint64_t seed, EventQueue* queue)
     : scenario_(scenario),
       layout_(layout),
+      rates_(rates),
       queue_(queue),
       random_(SplitMix(seed)),
       network_(scenario.network, SplitMix(seed + 1)),
-      tokenizer_(MakeFleetTokenizer()) {
+      tokenizer_(MakeFleetTokenizer()),
+      addresses_(std::make_shared<const std::vector<std::string>>()) {
   for (size_t zone = 0; zone < scenario.zones.size(); ++zone) {
     for (int i = 0; i < scenario.zones[zone].verifiers; ++i) {
       StartVerifier(AddVerifierSlot(static_cast<int>(zone)));
     }
+  }
+  if (rates != nullptr && layout != FleetLayout::kPlain) {
+    queue->After(Duration{}, [this] { ShareDrafters(); });
   }
   if (layout != FleetLayout::kSplit) return;
   for (size_t zone = 0; zone < scenario.zones.size(); ++zone) {
@@ -61,14 +75,39 @@ void FleetMachines::DialAgain(size_t slot, const FleetDrafter* drafter, size_t v
 std::string FleetMachines::VerifierName(size_t slot) {
   std::string number = std::to_string(slot);
   // In the order of slots.
-  return "verifier-" + std::string(4 - std::min(number.size(), size_t{4}), '0') + number;
+  const std::string zeros(4 - std::min(number.size(), size_t{4}), '0');
+  return std::string(kVerifierPrefix) + zeros + number;
+}
+
+std::unique_ptr<FleetVerifier> FleetMachines::MakeVerifier(
+    int zone, std::shared_ptr<SimulatedDevice> device) {
+  const bool speculates = layout_ != FleetLayout::kPlain;
+  if (rates_ != nullptr) {
+    return std::make_unique<RateVerifier>(scenario_, rates_, speculates, zone, random_.Bits(),
+                                          *tokenizer_, queue_);
+  }
+  return std::make_unique<EngineVerifier>(scenario_, speculates, zone, random_.Bits(),
+                                          tokenizer_.get(), queue_, std::move(device));
+}
+
+std::unique_ptr<FleetDrafter> FleetMachines::MakeDrafter(int zone, int ahead_tokens,
+                                                         std::shared_ptr<SimulatedDevice> device) {
+  if (rates_ != nullptr) {
+    return std::make_unique<RateDrafter>(scenario_, zone, *tokenizer_, queue_);
+  }
+  return std::make_unique<LoopDrafter>(scenario_, zone, ahead_tokens, *tokenizer_, queue_,
+                                       std::move(device));
 }
 
 size_t FleetMachines::AddVerifierSlot(int zone) {
+  auto addresses = std::make_shared<std::vector<std::string>>(*addresses_);
+  addresses->push_back(VerifierName(verifiers_.size()));
+  addresses_ = std::move(addresses);
   verifiers_.push_back({.zone = zone});
+  ++changes_;
   for (size_t slot = 0; slot < drafters_.size(); ++slot) {
     if (drafters_[slot].subset == nullptr) continue;
-    PublishAddresses(&drafters_[slot]);
+    drafters_[slot].subset->SetAddresses(addresses_);
     AdvanceSubset(slot, drafters_[slot].node);
   }
   return verifiers_.size() - 1;
@@ -82,9 +121,8 @@ size_t FleetMachines::AddDrafterSlot(int zone) {
 FleetVerifier* FleetMachines::StartVerifier(size_t slot) {
   VerifierSlot& place = verifiers_[slot];
   const auto device = std::make_shared<SimulatedDevice>();
-  all_verifiers_.push_back(
-      std::make_unique<FleetVerifier>(scenario_, layout_ != FleetLayout::kPlain, place.zone,
-                                      random_.Bits(), tokenizer_.get(), queue_, device));
+  all_verifiers_.push_back(MakeVerifier(place.zone, device));
+  ++changes_;
   FleetVerifier* const before = std::exchange(place.node, all_verifiers_.back().get());
   if (layout_ == FleetLayout::kColocated) StartInside(place, device);
   for (size_t i = 0; i < drafters_.size(); ++i) {
@@ -108,18 +146,15 @@ void FleetMachines::StartInside(const VerifierSlot& slot, std::shared_ptr<Simula
   // at each depth and always be late; on a GPU, kernels of a small pass get in between those of a
   // large one.
   slot.node->set_yields();
-  all_inside_.push_back(
-      {.verifier = slot.node,
-       .drafter = std::make_unique<FleetDrafter>(scenario_, slot.zone, /*ahead_tokens=*/0,
-                                                 tokenizer_.get(), queue_, std::move(device))});
+  all_inside_.push_back({.verifier = slot.node,
+                         .drafter = MakeDrafter(slot.zone, /*ahead_tokens=*/0, std::move(device))});
   Dial(slot.node, all_inside_.back().drafter.get(), /*is_remote=*/false);
 }
 
 FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
   DrafterSlot& place = drafters_[slot];
-  all_drafters_.push_back(std::make_unique<FleetDrafter>(
-      scenario_, place.zone, scenario_.drafter.ahead_tokens, tokenizer_.get(), queue_,
-      std::make_shared<SimulatedDevice>()));
+  all_drafters_.push_back(
+      MakeDrafter(place.zone, scenario_.drafter.ahead_tokens, std::make_shared<SimulatedDevice>()));
   FleetDrafter* const before = std::exchange(place.node, all_drafters_.back().get());
   if (scenario_.drafter.subset > 0) {
     BeginSubset(slot);
@@ -132,14 +167,9 @@ FleetDrafter* FleetMachines::StartDrafter(size_t slot) {
 }
 
 FleetVerifier* FleetMachines::DetachVerifier(size_t slot) {
+  ++changes_;
   verifiers_[slot].down_since = queue_->now();
   return std::exchange(verifiers_[slot].node, nullptr);
-}
-
-void FleetMachines::PublishAddresses(DrafterSlot* slot) {
-  auto addresses = std::make_shared<std::vector<std::string>>();
-  for (size_t i = 0; i < verifiers_.size(); ++i) addresses->push_back(VerifierName(i));
-  slot->subset->SetAddresses(std::move(addresses));
 }
 
 void FleetMachines::BeginSubset(size_t slot) {
@@ -149,7 +179,7 @@ void FleetMachines::BeginSubset(size_t slot) {
                                                      .size = scenario_.drafter.subset,
                                                      .zone = std::to_string(place.zone)},
                                        queue_->now());
-  PublishAddresses(&place);
+  place.subset->SetAddresses(addresses_);
   AdvanceSubset(slot, place.node);
 }
 
@@ -167,8 +197,7 @@ void FleetMachines::AdvanceSubset(size_t slot, const FleetDrafter* drafter) {
 }
 
 void FleetMachines::Carry(size_t slot, const SubsetChange& change) {
-  size_t verifier_slot = 0;
-  while (VerifierName(verifier_slot) != change.address) ++verifier_slot;
+  const size_t verifier_slot = SlotOf(change.address);
   FleetDrafter* const drafter = drafters_[slot].node;
   switch (change.kind) {
     case SubsetChange::Kind::kAttach:
@@ -225,12 +254,30 @@ void FleetMachines::Visit(size_t slot, size_t verifier_slot) {
 void FleetMachines::TellDemands() {
   for (const VerifierSlot& slot : verifiers_) {
     if (slot.node == nullptr) continue;
-    slot.node->Post([node = slot.node] {
-      node->pool().TellDemand(
-          {.running = node->engine().running(), .waiting = node->engine().waiting()});
-    });
+    slot.node->Post([node = slot.node] { node->pool().TellDemand(node->load()); });
   }
   queue_->After(kDemandPeriod, [this] { TellDemands(); });
+}
+
+void FleetMachines::ShareDrafters() {
+  // One more of each verifier's, so that those without any get their part of what is idle.
+  const auto weight = [](const FleetConnection& c) { return c.verifier()->load().running + 1.0; };
+  std::unordered_map<const FleetDrafter*, double> of_drafter;
+  for (const auto& connection : connections_) {
+    if (connection->is_open()) of_drafter[connection->drafter()] += weight(*connection);
+  }
+  std::unordered_map<FleetVerifier*, double> shares;
+  for (const auto& connection : connections_) {
+    if (!connection->is_open()) continue;
+    const FleetDrafter* const drafter = connection->drafter();
+    shares[connection->verifier()] +=
+        weight(*connection) / of_drafter.at(drafter) / drafter->slowness();
+  }
+  for (const auto& verifier : all_verifiers_) {
+    const auto found = shares.find(verifier.get());
+    if (verifier->alive()) verifier->SetDrafters(found == shares.end() ? 0 : found->second);
+  }
+  queue_->After(kSharePeriod, [this] { ShareDrafters(); });
 }
 
 void FleetMachines::AttachOfSubset(size_t slot, size_t verifier_slot) {
@@ -272,7 +319,7 @@ void FleetMachines::EndVerifier(FleetVerifier* verifier) {
   }
   EndStreams(verifier);
   verifier->Kill();
-  verifier->engine().CancelAll(Unavailable("the verifier has ended"));
+  verifier->FailAll();
 }
 
 void FleetMachines::EndDrafter(FleetDrafter* drafter) {
@@ -330,7 +377,9 @@ FleetMachines::Usage FleetMachines::usage() const {
   Usage usage;
   for (const auto& verifier : all_verifiers_) {
     usage.verifier_busy += verifier->busy_seconds();
+    usage.verifier_pass_squares += verifier->pass_squares();
     usage.verifier_alive += verifier->alive_seconds();
+    usage.drafter_busy += verifier->drafter_seconds();
   }
   for (const auto& drafter : all_drafters_) {
     usage.drafter_busy += drafter->busy_seconds();

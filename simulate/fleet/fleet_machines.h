@@ -15,6 +15,7 @@
 #include "simulate/fleet/fleet_connection.h"
 #include "simulate/fleet/fleet_network.h"
 #include "simulate/fleet/fleet_nodes.h"
+#include "simulate/fleet/rate_table.h"
 
 namespace outrider {
 
@@ -35,14 +36,16 @@ class FleetMachines {
   // What machines have done so far.
   struct Usage {
     double verifier_busy = 0;  // seconds
+    double verifier_pass_squares = 0;
     double drafter_busy = 0;
     double verifier_alive = 0;
     double drafter_alive = 0;  // without those in a verifier's process
   };
 
-  // `scenario` and `queue` must outlive it. Starts the scenario's processes.
-  FleetMachines(const FleetScenario& scenario, FleetLayout layout, uint64_t seed,
-                EventQueue* queue);
+  // All must outlive it. Starts the scenario's processes. `rates`: of requests; nullptr: every
+  // round is simulated.
+  FleetMachines(const FleetScenario& scenario, FleetLayout layout, const LayoutRates* rates,
+                uint64_t seed, EventQueue* queue);
 
   // Called when a verifier's process ends, before its engine is gone.
   void set_on_verifier_end(std::function<void(FleetVerifier*)> f) { on_end_ = std::move(f); }
@@ -52,6 +55,8 @@ class FleetMachines {
   static std::string VerifierName(size_t slot);
   int running_verifiers() const;
   int running_drafters() const;
+  // How often a verifier's slot was added or got or lost its process.
+  uint64_t changes() const { return changes_; }
   FleetNetwork& network() { return network_; }
 
   size_t AddVerifierSlot(int zone);
@@ -78,13 +83,14 @@ class FleetMachines {
     std::unique_ptr<FleetDrafter> drafter;
   };
 
+  std::unique_ptr<FleetVerifier> MakeVerifier(int zone, std::shared_ptr<SimulatedDevice> device);
+  std::unique_ptr<FleetDrafter> MakeDrafter(int zone, int ahead_tokens,
+                                            std::shared_ptr<SimulatedDevice> device);
   std::shared_ptr<FleetConnection> Connect(FleetVerifier* verifier, FleetDrafter* drafter,
                                            bool is_remote);
   void Dial(FleetVerifier* verifier, FleetDrafter* drafter, bool is_remote);
   // If `drafter` is still the slot's and wants the verifier's slot, and somebody runs there.
   void DialAgain(size_t slot, const FleetDrafter* drafter, size_t verifier_slot);
-  // Tells the subsets of the verifiers that there are.
-  void PublishAddresses(DrafterSlot* slot);
   void BeginSubset(size_t slot);
   // Carries out what the slot's subset decides, now and whenever it is due, while `drafter` is the
   // slot's process.
@@ -94,6 +100,9 @@ class FleetMachines {
   void Visit(size_t slot, size_t verifier_slot);
   // Every verifier tells its drafters what it wants, now and each second, as a service does.
   void TellDemands();
+  // Shares out each drafter's time among the verifiers that it is attached to, by their running
+  // requests, now and a few times a second. Only rates need it.
+  void ShareDrafters();
   // The slot's drafter dials a verifier of its subset.
   void AttachOfSubset(size_t slot, size_t verifier_slot);
   void OnStreamOfSubsetEnded(size_t slot, const FleetDrafter* drafter, size_t verifier_slot);
@@ -102,6 +111,7 @@ class FleetMachines {
 
   const FleetScenario& scenario_;
   const FleetLayout layout_;
+  const LayoutRates* const rates_;
   EventQueue* const queue_;
   SimulatedRandom random_;
   FleetNetwork network_;
@@ -110,6 +120,8 @@ class FleetMachines {
   std::vector<VerifierSlot> verifiers_;
   std::vector<DrafterSlot> drafters_;
   std::vector<std::shared_ptr<FleetConnection>> connections_;  // open ones, and some that ended
+  std::shared_ptr<const std::vector<std::string>> addresses_;  // names of all verifiers' slots
+  uint64_t changes_ = 0;
   int64_t expelled_ = 0;
   uint64_t next_connection_ = 1;
   // All processes ever: events of the queue may still name them.

@@ -1,18 +1,21 @@
-// The two kinds of processes of the simulated fleet: production engine and pool with a paced
-// target, production drafting loop with a paced draft model.
+// The processes of a simulated fleet as its machines, load and operations see them. Two resolutions
+// implement them: engine_nodes.h runs every round, rate_verifier.h and rate_drafter.h
+// advance requests by measured rates.
 //
 // Thread: one owner.
 #pragma once
 
+#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
+#include <utility>
+#include <vector>
 
+#include "common/base/types.h"
+#include "common/spec/drafter_hello.h"
 #include "common/text/tokenizer.h"
-#include "drafter/propose/draft_loop.h"
+#include "drafter/propose/verifier_link.h"
 #include "simulate/fleet/fleet_scenario.h"
 #include "simulate/fleet/node.h"
-#include "verifier/engine/engine.h"
 #include "verifier/pool/drafter_pool.h"
 
 namespace outrider {
@@ -21,48 +24,83 @@ namespace outrider {
 inline constexpr int kFleetVocab = 32;
 std::unique_ptr<Tokenizer> MakeFleetTokenizer();
 
-class FleetVerifier final : public SimulatedNode {
- public:
-  // `tokenizer` and `queue` must outlive it. `speculates`: false for plain decoding. `seed`: of the
-  // requests.
-  FleetVerifier(const FleetScenario& scenario, bool speculates, int zone, uint64_t seed,
-                const Tokenizer* tokenizer, EventQueue* queue,
-                std::shared_ptr<SimulatedDevice> device);
+// How the scenario's processes introduce themselves, and their models.
+TargetIdentity TargetIdentityOf(const Tokenizer& tokenizer);
+DrafterHello HelloOf(const FleetScenario& scenario, const Tokenizer& tokenizer);
+PacedModelOptions TargetOptions(const FleetScenario& scenario);
+PacedModelOptions DraftOptions(const FleetScenario& scenario);
 
-  int zone() const { return zone_; }
-  Engine& engine() { return engine_; }
-  DrafterPool& pool() { return pool_; }
-
- protected:
-  bool Step() override { return engine_.Step(); }
-  std::optional<Time> NextDeadline() const override { return engine_.NextDeadline(); }
-
- private:
-  const int zone_;
-  PacedModel model_;
-  DrafterPool pool_;
-  Engine engine_;
+struct FleetRequest {
+  uint64_t id = 0;
+  std::vector<TokenId> prompt;
+  int shared_tokens = 0;  // of the prompt, those that other prompts may begin with, too
+  int output_tokens = 0;
+  // It is sent when its client's last request ends, which is when a pass does.
+  bool follows = false;
 };
 
-class FleetDrafter final : public SimulatedNode {
+// A finished request's drafts.
+struct FleetDrafts {
+  double drafted = 0;  // tokens
+  double accepted = 0;
+};
+
+// Hears how requests fare.
+class FleetListener {
  public:
-  // `ahead_tokens`: of lookahead drafting for a verdict, as DraftLoopOptions.
-  FleetDrafter(const FleetScenario& scenario, int zone, int ahead_tokens,
-               const Tokenizer* tokenizer, EventQueue* queue,
-               std::shared_ptr<SimulatedDevice> device);
+  virtual ~FleetListener() = default;
+  // Requests have produced this many tokens since the last call.
+  virtual void OnTokens(double tokens, Time now) = 0;
+  // A request has a chunk of tokens, its first one at least.
+  virtual void OnChunk(uint64_t id, int tokens, Time now) = 0;
+  // It has its further tokens, in chunks at times unknown.
+  virtual void OnRest(uint64_t id, int tokens, Time now) = 0;
+  // `cached_tokens`: of its prompt.
+  virtual void OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) = 0;
+  virtual void OnFailed(uint64_t id) = 0;
+};
+
+// All calls but Post's are made on the node's thread.
+class FleetVerifier : public SimulatedNode {
+ public:
+  FleetVerifier(int zone, EventQueue* queue, std::shared_ptr<SimulatedDevice> device)
+      : SimulatedNode(queue, std::move(device)), zone_(zone) {}
 
   int zone() const { return zone_; }
-  DraftLoop& loop() { return loop_; }
-  const DrafterHello& hello() const { return hello_; }
-
- protected:
-  bool Step() override { return loop_.Step(); }
+  virtual DrafterPool& pool() = 0;
+  // Returns false if the request is refused. `listener` must outlive it.
+  virtual bool Submit(FleetRequest request, FleetListener* listener) = 0;
+  virtual RequestLoad load() const = 0;
+  // Takes no more requests.
+  virtual void Drain() = 0;
+  // No request waits or runs.
+  virtual bool idle() const = 0;
+  // All requests end.
+  virtual void FailAll() = 0;
+  // The drafters' part of this verifier: the sum of what share of each serves it.
+  virtual void SetDrafters(double /*drafters*/) {}
+  // Passes of drafters for it that no drafter counts.
+  virtual double drafter_seconds() const { return 0; }
 
  private:
   const int zone_;
-  PacedModel model_;
-  DraftLoop loop_;
-  DrafterHello hello_;
+};
+
+class FleetDrafter : public SimulatedNode {
+ public:
+  FleetDrafter(const FleetScenario& scenario, int zone, const Tokenizer& tokenizer,
+               EventQueue* queue, std::shared_ptr<SimulatedDevice> device)
+      : SimulatedNode(queue, std::move(device)),
+        zone_(zone),
+        hello_(HelloOf(scenario, tokenizer)) {}
+
+  int zone() const { return zone_; }
+  const DrafterHello& hello() const { return hello_; }
+  virtual LinkEvents& events() = 0;
+
+ private:
+  const int zone_;
+  const DrafterHello hello_;
 };
 
 }  // namespace outrider

@@ -127,12 +127,12 @@ void FleetOperations::UpdateVerifiers(const FleetEvent& event, size_t first) {
 
 void FleetOperations::DrainAndEnd(FleetVerifier* verifier, Time until) {
   verifier->Post([verifier] {
-    verifier->engine().Drain();
+    verifier->Drain();
     verifier->pool().Drain();
   });
   queue_->After(kDrainPoll, [this, verifier, until] {
     if (!verifier->alive()) return;
-    if (verifier->engine().idle() || queue_->now() >= until) {
+    if (verifier->idle() || queue_->now() >= until) {
       machines_->EndVerifier(verifier);
     } else {
       DrainAndEnd(verifier, until);

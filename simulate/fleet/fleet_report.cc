@@ -9,7 +9,9 @@ namespace {
 
 constexpr double kMs = 1e3;
 
+// null without any.
 nlohmann::json QuantilesMs(const LogHistogram& histogram) {
+  if (histogram.count() == 0) return nullptr;
   return {{"mean", kMs * histogram.Mean()},
           {"p50", kMs * histogram.Quantile(0.5)},
           {"p90", kMs * histogram.Quantile(0.9)},
@@ -46,6 +48,7 @@ nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
 
 std::string FleetJson(const FleetReport& report) {
   nlohmann::json json;
+  json["resolution"] = report.by_rates ? "rates" : "rounds";
   json["layouts"] = nlohmann::json::array();
   for (const auto& [layout, f] : report.layouts) {
     json["layouts"].push_back({{"layout", LayoutName(layout)},

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/base/fnv_hash.h"
 #include "common/base/input_file.h"
 #include "common/json/json.h"
 #include "drafter/subset/verifier_subset.h"
@@ -285,6 +286,21 @@ Status CheckCounts(const JsonValue& json, const FleetScenario& scenario) {
   return Status();
 }
 
+std::string RateKeyOf(const JsonValue& json) {
+  FnvHash hash;
+  for (const char* const name :
+       {"network", "drafter", "policy", "draft_length", "classes", "routing"}) {
+    hash.Add(json[name].absent() ? std::string() : json[name].Dump());
+  }
+  for (const char* const name :
+       {"t_ms", "t_row_ms", "sessions", "waiting", "kv_tokens", "token_budget"}) {
+    const JsonValue value = json["verifier"][name];
+    hash.Add(value.absent() ? std::string() : value.Dump());
+  }
+  hash.Add(uint64_t{json["zones"].size()});
+  return std::to_string(hash.value());
+}
+
 }  // namespace
 
 const char* LayoutName(FleetLayout layout) {
@@ -306,6 +322,22 @@ int FleetScenario::drafters() const {
   int count = 0;
   for (const FleetZone& zone : zones) count += zone.drafters;
   return count;
+}
+
+Status CheckRoundLimits(const FleetScenario& scenario) {
+  int verifiers = scenario.verifiers();
+  int drafters = scenario.drafters();
+  if (scenario.autoscaler.has_value()) {
+    const FleetAutoscaler& scaler = *scenario.autoscaler;
+    verifiers = std::max(verifiers, scaler.verifiers.value_or(FleetScaling{}).most);
+    drafters = std::max(drafters, scaler.drafters.value_or(FleetScaling{}).most);
+  }
+  if (verifiers <= kMaxRoundVerifiers && drafters <= kMaxRoundDrafters) return Status();
+  return InvalidArgument(std::to_string(verifiers) + " verifiers and " + std::to_string(drafters) +
+                         " drafters are too many to simulate every round (at most " +
+                         std::to_string(kMaxRoundVerifiers) + " and " +
+                         std::to_string(kMaxRoundDrafters) +
+                         "); measure rates with --fit FILE, then run with --rates FILE");
 }
 
 Result<FleetScenario> ParseFleetScenario(std::string_view text, const std::string& folder) {
@@ -331,6 +363,7 @@ Result<FleetScenario> ParseFleetScenario(std::string_view text, const std::strin
         [&](const JsonValue& event) { return ParseEvent(event, scenario.zones.size()); }));
   }
   OUTRIDER_TRY(ReadAutoscaler(json["autoscaler"], &scenario.autoscaler));
+  scenario.rate_key = RateKeyOf(json);
   return scenario;
 }
 

@@ -112,6 +112,7 @@ enum class FleetRouting {
 };
 
 enum class FleetLayout { kSplit, kColocated, kPlain };
+inline constexpr size_t kFleetLayouts = 3;
 const char* LayoutName(FleetLayout layout);
 
 struct FleetScenario {
@@ -129,14 +130,21 @@ struct FleetScenario {
   FleetRouting routing = FleetRouting::kRoundRobin;
   std::vector<FleetEvent> events;
   std::optional<FleetAutoscaler> autoscaler;
+  // Names what the rates of requests depend on: the same for scenarios that differ only in the
+  // number of machines and requests, in time, prices and events.
+  std::string rate_key;
 
   int verifiers() const;
   int drafters() const;
 };
 
-// Limits of a run in which every round is simulated.
-inline constexpr int kMaxFleetVerifiers = 20;
-inline constexpr int kMaxFleetDrafters = 100;
+// Limits of a run, by rates or with every round.
+inline constexpr int kMaxFleetVerifiers = 2000;
+inline constexpr int kMaxFleetDrafters = 10000;
+inline constexpr int kMaxRoundVerifiers = 20;
+inline constexpr int kMaxRoundDrafters = 100;
+// kInvalidArgument: it is too large for a run in which every round is simulated.
+Status CheckRoundLimits(const FleetScenario& scenario);
 
 // kInvalidArgument names the member that is invalid, missing or unknown. A trace is a path relative
 // to `folder`, with the lines "seconds,prompt_tokens,output_tokens[,class]".

@@ -34,8 +34,10 @@ double SimulatedNode::alive_seconds() const {
 }
 
 void SimulatedNode::Spend(double seconds) {
-  clock_.Advance(SimulatedSeconds(seconds * slowness_));
-  busy_seconds_ += seconds * slowness_;
+  const double spent = seconds * slowness_;
+  clock_.Advance(SimulatedSeconds(spent));
+  busy_seconds_ += spent;
+  pass_squares_ += spent * spent;
 }
 
 void SimulatedNode::Schedule(Time at) {

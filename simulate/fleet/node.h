@@ -48,9 +48,11 @@ class SimulatedNode {
   void set_yields() { yields_ = true; }
   // All of its passes take this many times as long from now on.
   void set_slowness(double factor) { slowness_ = factor; }
+  double slowness() const { return slowness_; }
 
   const NodeClock& clock() const { return clock_; }
   double busy_seconds() const { return busy_seconds_; }  // in forward passes
+  double pass_squares() const { return pass_squares_; }  // sum of the passes' seconds squared
   // From its start to its end, or to now.
   double alive_seconds() const;
 
@@ -61,6 +63,8 @@ class SimulatedNode {
   virtual std::optional<Time> NextDeadline() const { return std::nullopt; }
   // Spends the time of a pass.
   void Spend(double seconds);
+  // The same time passes on its own.
+  void CountBusy(double seconds) { busy_seconds_ += seconds; }
 
   NodeClock clock_;
 
@@ -77,6 +81,7 @@ class SimulatedNode {
   bool yields_ = false;
   double slowness_ = 1;
   double busy_seconds_ = 0;
+  double pass_squares_ = 0;
   Time free_at_{};                // when the step under way ends
   std::optional<Time> next_run_;  // the scheduled run
   uint64_t run_ticket_ = 0;       // only the last scheduled run counts

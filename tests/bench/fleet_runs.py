@@ -2,9 +2,10 @@
 """Fleet simulations behind docs/scaling.md: `outrider simulate fleet` on scenarios that differ in
 one number.
 
-  pool    clients of each verifier: when drafters as services beat drafters in the verifiers'
-  processes zones   the round trip between verifiers and drafters update  tokens per second during
-  rolling updates
+  pool    clients of each verifier: when drafters as services beat those in verifiers' processes
+  zones   the round trip between verifiers and drafters
+  update  tokens per second during rolling updates
+  rates   runs by rates beside runs of every round, for fleets small enough for both
 
 Prints a CSV table, for docs/data.
 """
@@ -33,14 +34,17 @@ def base(drafter: str, verifiers: int, drafters: int) -> dict:
                          "output_tokens": {"lognormal": [200, 0.6]}}]}
 
 
-def simulate(args, scenario: dict, layout: str) -> list:
+def outrider_simulate(args, scenario: dict, layout: str, *flags) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "scenario.json"
         path.write_text(json.dumps(scenario), encoding="utf-8")
-        said = subprocess.run([args.build / "bin" / "outrider-simulate", "fleet", "--scenario",
-                               path, "--layout", layout, "--json"], capture_output=True, text=True,
-                              check=True)
-    return json.loads(said.stdout)["layouts"]
+        return subprocess.run([args.build / "bin" / "outrider-simulate", "fleet", "--scenario",
+                               path, "--layout", layout, "--json", *flags],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def simulate(args, scenario: dict, layout: str, *flags) -> list:
+    return json.loads(outrider_simulate(args, scenario, layout, *flags))["layouts"]
 
 
 def row_of(figures: dict) -> list:
@@ -106,15 +110,41 @@ def run_update(args, out) -> None:
                           part["rejected"], part["failed"], part["verifiers"], part["drafters"]])
 
 
+def run_rates(args, out) -> None:
+    """Each load in both resolutions, with the rates of the smallest fleet's scenario."""
+    out.writerow(["layout", "verifiers", "drafters", "load", "resolution", "tokens_per_s",
+                  "first_token_ms", "between_tokens_ms", "verifier_busy", "drafter_busy"])
+    with tempfile.TemporaryDirectory() as folder:
+        rates = Path(folder) / "rates.json"
+        fitted = base("2 ms", 4, 20) | {"arrivals": {"clients": 1}}
+        outrider_simulate(args, fitted, "all", "--fit", rates)
+        for verifiers, drafters in ((4, 12), (8, 40), (20, 100)):
+            loads = ([{"clients": n * verifiers} for n in (5, 20, 50)]
+                     + [{"rate_per_s": n * verifiers} for n in (2, 6, 9)])
+            for load in loads:
+                scenario = base("2 ms", verifiers, drafters) | {"arrivals": load}
+                for resolution, flags in (("rounds", ()), ("rates", ("--rates", rates))):
+                    for figures in simulate(args, scenario, args.layout, *flags):
+                        out.writerow([figures["layout"], verifiers, drafters,
+                                      *(f"{v} {k}" for k, v in load.items()),
+                                      resolution, f"{figures['tokens_per_second']:.1f}",
+                                      f"{figures['first_token_ms']['mean']:.2f}",
+                                      f"{figures['between_tokens_ms']['mean']:.3f}",
+                                      f"{figures['verifier_busy']:.3f}",
+                                      f"{figures['drafter_busy']:.3f}"])
+                        sys.stdout.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", choices=("pool", "zones", "update"))
+    parser.add_argument("run", choices=("pool", "zones", "update", "rates"))
+    parser.add_argument("--layout", default="all", help="of the rates run")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu")
     args = parser.parse_args()
     print(f"# command: {command_line()}")
-    {"pool": run_pool, "zones": run_zones, "update": run_update}[args.run](
-        args, csv.writer(sys.stdout, lineterminator="\n"))
+    runs = {"pool": run_pool, "zones": run_zones, "update": run_update, "rates": run_rates}
+    runs[args.run](args, csv.writer(sys.stdout, lineterminator="\n"))
 
 
 if __name__ == "__main__":

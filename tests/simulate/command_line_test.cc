@@ -123,6 +123,39 @@ TEST_F(SimulateCommandLine, ControlPlaysAScenario) {
   EXPECT_THAT(missing.err, StartsWith("error: NOT_FOUND: "));
 }
 
+TEST_F(SimulateCommandLine, FleetRunsByRates) {
+  const auto write = [&](const std::string& name, int verifiers, int milliseconds) {
+    std::ofstream(dir_ / name) << R"({"seconds": 20, "network": {"within_ms": 0.1},
+        "verifier": {"sessions": 2, "t_ms": )"
+                               << milliseconds << R"(}, "drafter": {"t_ms": 2},
+        "classes": [{}], "arrivals": {"rate_per_s": 20},
+        "zones": [{"verifiers": )"
+                               << verifiers << R"(, "drafters": 1}]})";
+    return std::string(dir_ / name);
+  };
+  const std::string large = write("large.json", 50, 20);
+  const std::string rates = dir_ / "rates.json";
+  const auto without = RunCommand({"fleet", "--scenario", large, "--layout", "plain"});
+  EXPECT_EQ(without.exit_code, 1);
+  EXPECT_THAT(without.err, HasSubstr("--fit"));
+  const auto fit = RunCommand({"fleet", "--scenario", large, "--layout", "plain", "--fit", rates});
+  EXPECT_EQ(fit.exit_code, 0) << fit.err;
+  EXPECT_THAT(fit.err, HasSubstr("plain: "));
+  const auto run =
+      RunCommand({"fleet", "--scenario", large, "--layout", "plain", "--rates", rates, "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json["resolution"], "rates");
+  EXPECT_GT(json["layouts"][0]["tokens_per_second"], 1000);
+  EXPECT_TRUE(json["layouts"][0]["longest_pause_ms"].is_null());
+  const auto unfit = RunCommand({"fleet", "--scenario", large, "--rates", rates});
+  EXPECT_THAT(unfit.err, HasSubstr("no rates of layout colocated"));
+  const auto other = RunCommand(
+      {"fleet", "--scenario", write("other.json", 2, 30), "--layout", "plain", "--rates", rates});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.err, HasSubstr("measure again"));
+}
+
 TEST_F(SimulateCommandLine, FleetRunsTheLayouts) {
   const std::string scenario = dir_ / "fleet.json";
   std::ofstream(scenario) << R"({"seconds": 5, "zones": [{"verifiers": 1, "drafters": 1}],

@@ -56,8 +56,8 @@ TEST(FleetScenario, NamesTheInvalidMember) {
       {json::json_pointer("/seconds"), 0},
       {json::json_pointer("/seconds"), 1e6},
       {json::json_pointer("/zones"), json::array()},
-      {json::json_pointer("/zones/0/verifiers"), 21},
-      {json::json_pointer("/zones/0/drafters"), 101},
+      {json::json_pointer("/zones/0/verifiers"), 2001},
+      {json::json_pointer("/zones/0/drafters"), 10001},
       {json::json_pointer("/network/loss"), 0.6},
       {json::json_pointer("/network/within_ms"), -1},
       {json::json_pointer("/network/within_ms"), {{"normal", 1}}},
@@ -84,6 +84,28 @@ TEST(FleetScenario, NamesTheInvalidMember) {
     const std::string member = where.to_string().substr(1);
     EXPECT_THAT(ErrorOf(scenario), HasSubstr(member.substr(0, member.find('/'))));
   }
+}
+
+TEST(FleetScenario, LargeFleetNeedsRates) {
+  json scenario = SmallFleet();
+  scenario["zones"][0] = {{"verifiers", 20}, {"drafters", 100}};
+  EXPECT_TRUE(CheckRoundLimits(testing::ParsedFleet(scenario)).ok());
+  scenario["autoscaler"] = {{"drafters", {{"least", 1}, {"most", 101}}}};
+  EXPECT_THAT(CheckRoundLimits(testing::ParsedFleet(scenario)).message(), HasSubstr("--rates"));
+  scenario.erase("autoscaler");
+  scenario["zones"][0]["verifiers"] = 21;
+  EXPECT_THAT(CheckRoundLimits(testing::ParsedFleet(scenario)).message(), HasSubstr("--fit"));
+}
+
+TEST(FleetScenario, RateKeyIgnoresSizeAndPrice) {
+  json scenario = SmallFleet();
+  const std::string key = testing::ParsedFleet(scenario).rate_key;
+  scenario["zones"][0]["verifiers"] = 2;
+  scenario["verifier"]["price"] = 3;
+  scenario["arrivals"] = {{"rate_per_s", 3}};
+  EXPECT_EQ(testing::ParsedFleet(scenario).rate_key, key);
+  scenario["verifier"]["t_ms"] = 21;
+  EXPECT_NE(testing::ParsedFleet(scenario).rate_key, key);
 }
 
 TEST(FleetScenario, ReadsATrace) {

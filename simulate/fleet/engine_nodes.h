@@ -1,0 +1,61 @@
+// The processes of a fleet in which every round is simulated: production engine and pool with a
+// paced target, production drafting loop with a paced draft model.
+//
+// Thread: one owner.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "drafter/propose/draft_loop.h"
+#include "simulate/fleet/fleet_nodes.h"
+#include "simulate/fleet/paced_model.h"
+#include "verifier/engine/engine.h"
+#include "verifier/pool/drafter_pool.h"
+
+namespace outrider {
+
+class EngineVerifier final : public FleetVerifier {
+ public:
+  // `tokenizer` and `queue` must outlive it. `speculates`: false for plain decoding. `seed`: of the
+  // requests.
+  EngineVerifier(const FleetScenario& scenario, bool speculates, int zone, uint64_t seed,
+                 const Tokenizer* tokenizer, EventQueue* queue,
+                 std::shared_ptr<SimulatedDevice> device);
+
+  DrafterPool& pool() override { return pool_; }
+  bool Submit(FleetRequest request, FleetListener* listener) override;
+  RequestLoad load() const override {
+    return {.running = engine_.running(), .waiting = engine_.waiting()};
+  }
+  void Drain() override { engine_.Drain(); }
+  bool idle() const override { return engine_.idle(); }
+  void FailAll() override;
+
+ protected:
+  bool Step() override { return engine_.Step(); }
+  std::optional<Time> NextDeadline() const override { return engine_.NextDeadline(); }
+
+ private:
+  PacedModel model_;
+  DrafterPool pool_;
+  Engine engine_;
+};
+
+class LoopDrafter final : public FleetDrafter {
+ public:
+  // `ahead_tokens`: of lookahead drafting for a verdict, as DraftLoopOptions.
+  LoopDrafter(const FleetScenario& scenario, int zone, int ahead_tokens, const Tokenizer& tokenizer,
+              EventQueue* queue, std::shared_ptr<SimulatedDevice> device);
+
+  LinkEvents& events() override { return loop_; }
+
+ protected:
+  bool Step() override { return loop_.Step(); }
+
+ private:
+  PacedModel model_;
+  DraftLoop loop_;
+};
+
+}  // namespace outrider

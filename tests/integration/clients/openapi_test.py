@@ -84,8 +84,8 @@ def check(address, requests):
         assert code == expected, (path, body, code, answer)
         jsonschema.Draft202012Validator(schema_of(document, path, body, code)).validate(answer)
         if body is not None and code == 200:
-            body = document["paths"][path]["post"]["requestBody"]
-            asked = body["content"]["application/json"]["schema"]
+            content = document["paths"][path]["post"]["requestBody"]["content"]
+            asked = content["application/json"]["schema"]
             jsonschema.Draft202012Validator(asked).validate(body)
 
 

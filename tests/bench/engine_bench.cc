@@ -8,8 +8,6 @@
 //   engine   the same by Engine::Step: scheduling, sampling, detokenizing, chunks to a sink
 // The two alternate; prints one JSON object with the rows per second of every turn, by the clock
 // and by the thread's CPU time (_cpu), which other processes on the machine disturb less.
-#include <time.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -24,6 +22,7 @@
 #include "common/command_line/command_line.h"
 #include "common/service/service_options.h"
 #include "common/text/tokenizer.h"
+#include "tests/bench/bench_support.h"
 #include "verifier/engine/engine.h"
 
 namespace outrider {
@@ -74,12 +73,6 @@ std::vector<TokenId> Prompt(const Options& options, const Model& model, int sequ
     prompt.push_back((sequence * 131 + i * 17) % (model.config().vocab_size - 1));
   }
   return prompt;
-}
-
-double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 struct Rates {

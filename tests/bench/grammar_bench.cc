@@ -12,7 +12,6 @@
 // The vocabulary consists of words, numbers, punctuation and characters in about the proportions of
 // a byte-level BPE. Run on one core: taskset -c 0 grammar_bench
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <memory>
@@ -25,6 +24,7 @@
 #include "common/grammar/grammar.h"
 #include "common/grammar/grammar_masks.h"
 #include "common/text/utf8.h"
+#include "tests/bench/bench_support.h"
 
 namespace outrider::grammar {
 namespace {
@@ -32,12 +32,6 @@ namespace {
 constexpr size_t kVocab = 131'072;
 constexpr int kTexts = 8;
 constexpr int kMaxTokens = 300;  // per text
-
-double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 std::string Word(std::mt19937_64& rng) {
   static constexpr const char* kSyllables[] = {

@@ -8,7 +8,6 @@
 //   x_one_row  time / time of the same product with one row
 // Run on one core: taskset -c 0 kernel_bench
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -23,6 +22,7 @@
 #include "common/backend/cpu/cpu_backend.h"
 #include "common/backend/cpu/packed_panels.h"
 #include "common/math/fp8.h"
+#include "tests/bench/bench_support.h"
 #include "tests/bench/stream_read.h"
 
 namespace outrider {
@@ -30,26 +30,6 @@ namespace {
 
 constexpr size_t kColdBytes = size_t{272} << 20;  // several times any expected last-level cache
 constexpr size_t kTurnBytes = size_t{24} << 20;   // per timed turn: milliseconds, not microseconds
-
-double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-template <class T>
-T Take(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-    std::exit(1);
-  }
-  return std::move(result).value();
-}
 
 Backend& Cpu(bool bf16_activations = false) {
   static const std::unique_ptr<Backend> exact = Take(CreateCpuBackend({}));

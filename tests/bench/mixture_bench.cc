@@ -9,8 +9,6 @@
 //   experts    average number of distinct experts that the rows used
 //   x_one_row  time / time of one row
 // Run on one core: taskset -c 0 mixture_bench
-#include <time.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.h"
+#include "tests/bench/bench_support.h"
 
 namespace outrider {
 namespace {
@@ -42,26 +41,6 @@ constexpr Shape kShapes[] = {
     {"32 experts, 4 of a row (as gpt-oss)", {32, 4}, 1440, 1440},
     {"128 experts, 8 of a row (as Qwen 3)", {128, 8}, 1024, 384},
 };
-
-double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-template <class T>
-T Take(Result<T> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "%s\n", result.status().ToString().c_str());
-    std::exit(1);
-  }
-  return std::move(result).value();
-}
 
 // Values of realistic magnitude: denormal bit patterns would measure something else.
 std::unique_ptr<PackedMatrix> RandomMatrix(Backend& backend, int out, int in, WeightType type) {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/bench_support.h"
 #include "verifier/propose/local_proposer.h"
 
 namespace outrider {
@@ -66,12 +67,6 @@ LocalProposerOptions OptionsFor(LocalSource source) {
   options.lookup.max_tokens = source == LocalSource::kLookup ? 1 << 20 : 0;
   options.suffix_max_tokens = source == LocalSource::kSuffix ? 1 << 20 : 0;
   return options;
-}
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // A session whose text continues with `text`, and which drafts after every kRoundTokens tokens.

@@ -7,7 +7,6 @@
 //     / softmax for gumbel, which uses logits
 // Run on one core: taskset -c 0 rules_bench
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +19,7 @@
 #include "common/math/softmax.h"
 #include "common/rules/host_rounds.h"
 #include "common/spec/race.h"
+#include "tests/bench/bench_support.h"
 #include "tests/support/host_rules.h"
 
 namespace outrider {
@@ -28,12 +28,6 @@ namespace {
 constexpr int kLength = 8;
 constexpr int kEntries = 64;
 constexpr int kTurns = 200;
-
-double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 // Logits of a row: a shuffled Zipf distribution, so that likely tokens may be anywhere.
 std::vector<float> TargetLogits(int vocab, uint64_t seed) {

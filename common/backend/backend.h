@@ -30,8 +30,8 @@
 
 namespace outrider {
 
-// Which ops read the output of an op before it is overwritten.
-enum class Readers : uint8_t {
+// Which ops consume the output of an op before it is overwritten.
+enum class Consumers : uint8_t {
   kAny,
   // Only MatMul, starting at the first row, with matrices of the model's weight type. A backend
   // whose products read rounded rows then need not write the floats.
@@ -50,7 +50,7 @@ class Backend {
   // kUnimplemented for an attention shape that it has no kernel for.
   virtual Status CheckShape(const AttentionShape& shape) const {
     if (shape.head_dim % 8 == 0) return {};
-    return Unimplemented("head_dim " + std::to_string(shape.head_dim) + " is no multiple of 8");
+    return Unimplemented("head_dim " + std::to_string(shape.head_dim) + " is not a multiple of 8");
   }
   // kResourceExhausted when out of memory.
   virtual Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) = 0;
@@ -85,10 +85,10 @@ class Backend {
   // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
   virtual void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
                       bool accumulate, float* out) = 0;
-  // out = x / rms(x) * gain, or out += when `accumulate` (then x is not out, and `readers` is
+  // out = x / rms(x) * gain, or out += when `accumulate` (then x is not out, and `consumers` is
   // kAny), for each row of n. Rows of x and out are `stride` elements apart.
   virtual void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-                       bool accumulate, float* out, Readers readers) = 0;
+                       bool accumulate, float* out, Consumers consumers) = 0;
   // RmsNorm in place of `heads` runs of n consecutive values in each row. Rows are `stride`
   // elements apart.
   virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
@@ -102,7 +102,8 @@ class Backend {
   // out[rows, num_heads * head_dim]: each row attends to its sequence's context, to itself and to
   // its ancestors among the new rows (in a chain, all earlier ones).
   virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,
-                              const float* qkv, const KvLayer& kv, float* out, Readers readers) = 0;
+                              const float* qkv, const KvLayer& kv, float* out,
+                              Consumers consumers) = 0;
   // Like MatMul without `accumulate`, for a router in f32. On every backend a row's bits depend on
   // that row alone, because a different bit may select a different expert.
   virtual void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
@@ -114,20 +115,20 @@ class Backend {
   // makes all weights of its row NaN. REQUIRES: experts <= kMaxExperts, top_k <= kMaxExpertsOfARow.
   virtual void RouteRows(const float* logits, int rows, const RouterShape& shape,
                          const ExpertRouting& routing) = 0;
-  // out[rows * top_k, out_features], indexed by place: x W^T (+ bias) with the matrix and the bias
-  // [experts, out_features] of the place's expert. x has one row per row of the batch if
-  // `x_by_row`, otherwise one per place.
+  // out[rows * top_k, out_features], by sorted index: x W^T (+ bias) with the matrix and the bias
+  // [experts, out_features] of the pair's expert. x has one row per row of the batch if `x_by_row`,
+  // otherwise one per pair, in sorted order.
   virtual void ExpertMatMul(const ExpertMatrices& w, const RouterShape& shape,
                             const ExpertRouting& routing, int rows, const float* x, bool x_by_row,
                             const float* bias, float* out) = 0;
-  // out[rows, n] = the weighted sum over each row's pairs of y[rows * top_k, n], which is indexed
-  // by place, or out += when `accumulate`. Pairs are added in the order of `chosen`.
+  // out[rows, n] = the weighted sum over each row's pairs of y[rows * top_k, n], which is in sorted
+  // order, or out += when `accumulate`. Pairs are added in the order of `chosen`.
   virtual void CombineExperts(const float* y, const RouterShape& shape,
                               const ExpertRouting& routing, int rows, int n, bool accumulate,
                               float* out) = 0;
   // gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
   virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
-                   Readers readers) = 0;
+                   Consumers consumers) = 0;
   // x[rows, n] *= factor.
   virtual void Scale(float* x, int rows, int n, float factor) = 0;
   // Each of x[rows, n] becomes cap * tanh(x / cap).

@@ -1,6 +1,6 @@
 // A mixture of experts as a backend's ops see it: the router, the rows of each expert, and the
 // experts' matrices. A pair is a row and one of its experts. Pairs are sorted by expert and then by
-// row; the index of a pair in that order is its place.
+// row; the sorted index of a pair is its index in that order.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ struct RouterShape {
 struct ExpertRouting {
   int32_t* chosen = nullptr;        // [rows, top_k] experts, in descending order of logits
   float* weights = nullptr;         // [rows, top_k]
-  int32_t* place_of = nullptr;      // [rows, top_k]
-  int32_t* row_of_place = nullptr;  // [rows * top_k]
-  int32_t* expert_begin = nullptr;  // [experts + 1] first place of each expert
+  int32_t* sorted_index = nullptr;  // [rows, top_k] of each pair of each pair
+  int32_t* sorted_rows = nullptr;   // [rows * top_k] the row of each pair, in sorted order
+  int32_t* expert_begin = nullptr;  // [experts + 1] first sorted index of each expert
   int32_t* tiles = nullptr;         // [3 * rows * top_k] the backend's tiling of its products
 
   // Views of a buffer of Bytes() bytes, for batches of up to `rows` rows.
@@ -40,8 +40,8 @@ struct ExpertRouting {
     ExpertRouting routing;
     routing.chosen = first;
     routing.weights = reinterpret_cast<float*>(first + pairs);
-    routing.place_of = first + 2 * pairs;
-    routing.row_of_place = first + 3 * pairs;
+    routing.sorted_index = first + 2 * pairs;
+    routing.sorted_rows = first + 3 * pairs;
     routing.tiles = first + 4 * pairs;
     routing.expert_begin = first + 7 * pairs;
     return routing;

@@ -48,7 +48,7 @@ void FeedForward::Run(int index, const LayerWeights& weights, const float* x, in
   backend_.MatMul(*weights.gate_up, x, rows, FloatsOf(weights.gate_up_bias), /*accumulate=*/false,
                   gate_up_->floats());
   backend_.Glu(described.activation, gate_up_->floats(), rows, config_.intermediate_size,
-               gated_->floats(), Readers::kProducts);
+               gated_->floats(), Consumers::kProducts);
   backend_.MatMul(*weights.down, gated_->floats(), rows, FloatsOf(weights.down_bias), accumulate,
                   out);
 }
@@ -62,7 +62,7 @@ void FeedForward::RunMixture(const MlpDescription& described, const MixtureWeigh
   backend_.ExpertMatMul(*weights.gate_up, shape, routing, rows, x, /*x_by_row=*/true,
                         FloatsOf(weights.gate_up_bias), gate_up_->floats());
   backend_.Glu(described.activation, gate_up_->floats(), rows * shape.top_k,
-               described.mixture->intermediate_size, gated_->floats(), Readers::kAny);
+               described.mixture->intermediate_size, gated_->floats(), Consumers::kAny);
   backend_.ExpertMatMul(*weights.down, shape, routing, rows, gated_->floats(), /*x_by_row=*/false,
                         FloatsOf(weights.down_bias), returned_->floats());
   backend_.CombineExperts(returned_->floats(), shape, routing, rows, config_.hidden_size,

@@ -128,7 +128,7 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
   float* normed = work_.normed->floats();
   float* logits = work_.logits->floats();
   backend_.RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
-                   hidden, config_.rms_norm_eps, /*accumulate=*/false, normed, Readers::kAny);
+                   hidden, config_.rms_norm_eps, /*accumulate=*/false, normed, Consumers::kAny);
   backend_.MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
   if (config_.logit_scale != 1.f) {
     backend_.Scale(logits, rows, config_.vocab_size, config_.logit_scale);
@@ -156,7 +156,7 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
   const bool last = index + 1 == config_.num_layers();
   if (last && logit_rows.empty()) return;
   backend_.PagedAttention(batch, shape, qkv, kv, attention,
-                          last ? Readers::kAny : Readers::kProducts);
+                          last ? Consumers::kAny : Consumers::kProducts);
   if (last) {
     rows = static_cast<int>(logit_rows.size());
     backend_.GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
@@ -172,7 +172,7 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
   });
   const bool mixture = config_.layers[at].mlp.mixture.has_value();
   const float* read =
-      Normed(layer.mlp_norm, residual, rows, mixture ? Readers::kAny : Readers::kProducts);
+      Normed(layer.mlp_norm, residual, rows, mixture ? Consumers::kAny : Consumers::kProducts);
   AddHalf(layer.mlp_norm_after, rows, residual, [&](bool accumulate, float* out) {
     feed_forward_.Run(index, layer, read, rows, accumulate, out);
   });
@@ -184,7 +184,7 @@ void LayerStack::RunQkv(int index, int rows) {
   const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
   float* qkv = work_.qkv->floats();
   const float* read =
-      Normed(layer.attention_norm, work_.residual->floats(), rows, Readers::kProducts);
+      Normed(layer.attention_norm, work_.residual->floats(), rows, Consumers::kProducts);
   backend_.MatMul(*layer.qkv, read, rows, FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
   const auto norm = [&](float* x, Buffer& gain, int heads) {
     const bool apart = described.qk_norm == QkNorm::kHeads;
@@ -199,12 +199,12 @@ void LayerStack::RunQkv(int index, int rows) {
 
 // The input of a half of a layer, from the residual stream. Writes to `normed` if there is a norm.
 const float* LayerStack::Normed(const std::unique_ptr<Buffer>& gain, const float* residual,
-                                int rows, Readers readers) {
+                                int rows, Consumers consumers) {
   if (gain == nullptr) return residual;
   const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
   backend_.RmsNorm(residual, gain->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                   /*accumulate=*/false, normed, readers);
+                   /*accumulate=*/false, normed, consumers);
   return normed;
 }
 
@@ -218,7 +218,7 @@ void LayerStack::AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, fl
   float* result = work_.normed->floats();
   half(/*accumulate=*/false, result);
   backend_.RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
-                   /*accumulate=*/true, residual, Readers::kAny);
+                   /*accumulate=*/true, residual, Consumers::kAny);
 }
 
 }  // namespace outrider

@@ -68,7 +68,7 @@ class LayerStack {
   void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
   void RunQkv(int index, int rows);
   const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows,
-                      Readers readers);
+                      Consumers consumers);
   template <class Half>
   void AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, float* residual,
                const Half& half);

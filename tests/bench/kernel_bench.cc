@@ -224,7 +224,7 @@ class Decoder {
       Normalize(b);
       b.MatMul(*matrices_[4 * i + 2], normed_.data(), rows_, nullptr, false, gate_up_.data());
       b.Glu(Activation::kSilu, gate_up_.data(), rows_, s_.intermediate, gated_.data(),
-            Readers::kProducts);
+            Consumers::kProducts);
       b.MatMul(*matrices_[4 * i + 3], gated_.data(), rows_, nullptr, true, x_.data());
     }
     Normalize(b);
@@ -251,12 +251,12 @@ class Decoder {
 
   void Normalize(Backend& b) {
     b.RmsNorm(x_.data(), gain_.data(), rows_, s_.hidden, s_.hidden, 1e-5f, false, normed_.data(),
-              Readers::kProducts);
+              Consumers::kProducts);
   }
   void Attend(Backend& b, int layer) {
     const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), kv_type_};
     b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
-    b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Readers::kProducts);
+    b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Consumers::kProducts);
   }
 
   Backend& backend_;

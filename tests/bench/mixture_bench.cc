@@ -91,7 +91,7 @@ class Layers {
     backend_.ExpertMatMul(*layer.gate_up, s_.router, routing, rows, x, true, nullptr,
                           gate_up_.data());
     backend_.Glu(Activation::kSilu, gate_up_.data(), rows * s_.router.top_k, s_.intermediate,
-                 gated_.data(), Readers::kAny);
+                 gated_.data(), Consumers::kAny);
     backend_.ExpertMatMul(*layer.down, s_.router, routing, rows, gated_.data(), false, nullptr,
                           returned_.data());
     backend_.CombineExperts(returned_.data(), s_.router, routing, rows, s_.hidden, true,
@@ -108,7 +108,7 @@ class Layers {
     const int width = s_.router.top_k * s_.intermediate;
     backend_.MatMul(*layer.gate_up, NextRows(rows), rows, nullptr, false, gate_up_.data());
     backend_.Glu(Activation::kSilu, gate_up_.data(), rows, width, gated_.data(),
-                 Readers::kProducts);
+                 Consumers::kProducts);
     backend_.MatMul(*layer.down, gated_.data(), rows, nullptr, true, out_.data());
   }
 

@@ -127,7 +127,7 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   const auto ops = [&] {
     backend_->RopeAndWriteKv(layout, shape_, cos_sin_->floats(), device_qkv->floats(), kv_);
     backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats(),
-                             Readers::kAny);
+                             Consumers::kAny);
   };
   if (backend_->device() != nullptr) {
     backend_->device()->RunPass(layout, shape_, kv_.type, ops);

@@ -27,7 +27,7 @@ constexpr MixtureCase kMixtureCases[] = {
 
 // A routing, copied to the host.
 struct HostRouting {
-  std::vector<int32_t> chosen, place_of, row_of_place, expert_begin;
+  std::vector<int32_t> chosen, sorted_index, sorted_rows, expert_begin;
   std::vector<float> weights;
 };
 
@@ -53,8 +53,8 @@ class ExpertsTest : public ConformanceTest {
 
   HostRouting DownloadRouting(const ExpertRouting& routing, int rows, const RouterShape& shape) {
     const int pairs = rows * shape.top_k;
-    return {DownloadOf(routing.chosen, pairs), DownloadOf(routing.place_of, pairs),
-            DownloadOf(routing.row_of_place, pairs),
+    return {DownloadOf(routing.chosen, pairs), DownloadOf(routing.sorted_index, pairs),
+            DownloadOf(routing.sorted_rows, pairs),
             DownloadOf(routing.expert_begin, shape.experts + 1),
             DownloadOf(routing.weights, pairs)};
   }
@@ -122,22 +122,22 @@ TEST_P(ExpertsTest, OrdersPairsByExpertAndRow) {
     EXPECT_EQ(got.expert_begin.front(), 0);
     EXPECT_EQ(got.expert_begin.back(), pairs);
     EXPECT_TRUE(std::is_sorted(got.expert_begin.begin(), got.expert_begin.end()));
-    EXPECT_EQ(std::set<int32_t>(got.place_of.begin(), got.place_of.end()).size(),
-              got.place_of.size());
+    EXPECT_EQ(std::set<int32_t>(got.sorted_index.begin(), got.sorted_index.end()).size(),
+              got.sorted_index.size());
     for (int pair = 0; pair < pairs; ++pair) {
-      const int32_t place = got.place_of[pair], expert = got.chosen[pair];
-      ASSERT_EQ(got.row_of_place[place], pair / shape.top_k);
-      ASSERT_GE(place, got.expert_begin[expert]);
-      ASSERT_LT(place, got.expert_begin[expert + 1]);
+      const int32_t index = got.sorted_index[pair], expert = got.chosen[pair];
+      ASSERT_EQ(got.sorted_rows[index], pair / shape.top_k);
+      ASSERT_GE(index, got.expert_begin[expert]);
+      ASSERT_LT(index, got.expert_begin[expert + 1]);
     }
     for (int e = 0; e < shape.experts; ++e) {
-      EXPECT_TRUE(std::is_sorted(got.row_of_place.begin() + got.expert_begin[e],
-                                 got.row_of_place.begin() + got.expert_begin[e + 1]));
+      EXPECT_TRUE(std::is_sorted(got.sorted_rows.begin() + got.expert_begin[e],
+                                 got.sorted_rows.begin() + got.expert_begin[e + 1]));
     }
   }
 }
 
-// Whatever the logits are, places are within bounds; NaN and infinity show in the weights.
+// Whatever the logits are, indices are within bounds; NaN and infinity show in the weights.
 TEST_P(ExpertsTest, NanAndInfinityStayWithinTheirRow) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
@@ -179,12 +179,12 @@ TEST_P(ExpertsTest, ProductsEqualDouble) {
                              by_row ? Upload(bias) : nullptr, y);
       const std::vector<float> got = Download(y, pairs * out);
       for (int pair = 0; pair < pairs; ++pair) {
-        const int expert = host.chosen[pair], place = host.place_of[pair];
-        const float* const of_x = &x[(by_row ? pair / shape.top_k : place) * in];
+        const int expert = host.chosen[pair], index = host.sorted_index[pair];
+        const float* const of_x = &x[(by_row ? pair / shape.top_k : index) * in];
         for (int o = 0; o < out; ++o) {
           const double want =
               Dot(&w[(expert * out + o) * in], of_x, in) + (by_row ? bias[expert * out + o] : 0.f);
-          ASSERT_NEAR(got[place * out + o], want, 2e-4) << rows << " rows, pair " << pair;
+          ASSERT_NEAR(got[index * out + o], want, 2e-4) << rows << " rows, pair " << pair;
         }
       }
     }
@@ -216,7 +216,7 @@ TEST_P(ExpertsTest, EveryFormatEqualsItsOwnProduct) {
         for (int i = 0; i < in; ++i) {
           magnitude += std::fabs(double{w[(host.chosen[r] * out + o) * in + i]} * x[r * in + i]);
         }
-        ASSERT_NEAR(got[host.place_of[r] * out + o], want[o],
+        ASSERT_NEAR(got[host.sorted_index[r] * out + o], want[o],
                     magnitude * (GetParam().bf16_activation_error + 1e-6))
             << static_cast<int>(type) << " row " << r;
       }
@@ -262,7 +262,7 @@ TEST_P(ExpertsTest, CodesKeepTheirOrder) {
     for (int o = 0; o < out; ++o) {
       const double want =
           Dot(&w[(host.chosen[pair] * out + o) * in], &x[pair / shape.top_k * in], in);
-      ASSERT_NEAR(got[host.place_of[pair] * out + o], want, 2e-4) << "pair " << pair;
+      ASSERT_NEAR(got[host.sorted_index[pair] * out + o], want, 2e-4) << "pair " << pair;
     }
   }
 }
@@ -318,7 +318,7 @@ TEST_P(ExpertsTest, AddsUpWhatExpertsReturn) {
         double want = accumulate ? before[i] : 0;
         for (int k = 0; k < shape.top_k; ++k) {
           const int pair = i / n * shape.top_k + k;
-          want += double{host.weights[pair]} * y[host.place_of[pair] * n + i % n];
+          want += double{host.weights[pair]} * y[host.sorted_index[pair] * n + i % n];
         }
         ASSERT_NEAR(got[i], want, 1e-5) << ::testing::PrintToString(c);
       }

@@ -23,7 +23,7 @@ TEST_P(RowsTest, RmsNormEqualsDouble) {
       const std::vector<float> gain = RandomValues(n, random);
       const float eps = 1e-5f;
       float* out = Poisoned(rows * stride);
-      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, false, out, Readers::kAny);
+      backend_->RmsNorm(Upload(x), Upload(gain), rows, n, stride, eps, false, out, Consumers::kAny);
       const std::vector<float> got = Download(out, rows * stride);
       for (int r = 0; r < rows; ++r) {
         double sum = 0;
@@ -45,12 +45,12 @@ TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
   const std::vector<float> x = RandomValues(rows * n, random);
   const float* gain = Upload(RandomValues(n, random));
   float* all = Upload(x);
-  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, false, all, Readers::kAny);
+  backend_->RmsNorm(all, gain, rows, n, n, 1e-6f, false, all, Consumers::kAny);
   const std::vector<float> want = Download(all, rows * n);
   const float* source = Upload(x);
   for (int r = 0; r < rows; ++r) {
     float* one = Poisoned(n);
-    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, false, one, Readers::kAny);
+    backend_->RmsNorm(source + r * n, gain, 1, n, n, 1e-6f, false, one, Consumers::kAny);
     EXPECT_TRUE(std::equal(&want[r * n], &want[r * n] + n, Download(one, n).begin())) << r;
   }
 }
@@ -63,9 +63,9 @@ TEST_P(RowsTest, RmsNormAddsToWhatIsThere) {
     const std::vector<float> gain = RandomValues(n, random);
     const std::vector<float> before = RandomValues(rows * n, random);
     float* normed = Poisoned(rows * n);
-    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, false, normed, Readers::kAny);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, false, normed, Consumers::kAny);
     float* sum = Upload(before);
-    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, true, sum, Readers::kAny);
+    backend_->RmsNorm(Upload(x), Upload(gain), rows, n, n, 1e-5f, true, sum, Consumers::kAny);
     const std::vector<float> want = Download(normed, rows * n), got = Download(sum, rows * n);
     for (int i = 0; i < rows * n; ++i) {
       const double both = std::fabs(before[i]) + std::fabs(want[i]);
@@ -127,7 +127,7 @@ TEST_P(RowsTest, GluEqualsDouble) {
     const float edges[] = {-1000.f, -100.f, -88.f, -30.f, 0.f, 30.f, 100.f, 1000.f};
     for (int i = 0; i < std::min(n, 8); ++i) x[i] = edges[i];
     float* out = Poisoned(rows * n);
-    backend_->Glu(activation, Upload(x), rows, n, out, Readers::kAny);
+    backend_->Glu(activation, Upload(x), rows, n, out, Consumers::kAny);
     const std::vector<float> got = Download(out, rows * n);
     // Far below 0 a backend may clamp to its smallest exp; GELU is practically 0 there, and has the
     // rounding error of its exponent.

@@ -97,12 +97,12 @@ HWY_INLINE void ScoreQueries(D d, const AttentionUnit& unit, int query, const T*
   }
 }
 
-// Calls f(integral_constant<int, n>, q) for n neighbouring queries from q on: kMost at a time, then
+// Calls f(integral_constant<int, n>, q) for n neighbouring queries from q on: kMax at a time, then
 // the rest.
-template <int kMost, class F>
+template <int kMax, class F>
 HWY_INLINE void ForQueries(int first, int last, const F& f) {
-  for (; first + kMost <= last; first += kMost) f(std::integral_constant<int, kMost>(), first);
-  if constexpr (kMost > 1) {
+  for (; first + kMax <= last; first += kMax) f(std::integral_constant<int, kMax>(), first);
+  if constexpr (kMax > 1) {
     if (first + 3 <= last) return f(std::integral_constant<int, 3>(), first);
     if (first + 2 <= last) return f(std::integral_constant<int, 2>(), first);
     if (first < last) f(std::integral_constant<int, 1>(), first);
@@ -123,8 +123,8 @@ void ScoreRun(D d, const AttentionUnit& unit, int first, int count, float* score
     }
     // Pages that do not hold whole vectors occur in tests and odd configurations only, so they get
     // less code.
-    constexpr int kMost = std::is_same_v<D, DF> ? 4 : 1;
-    ForQueries<kMost>(0, unit.queries, [&](auto queries, int query) HWY_ATTR {
+    constexpr int kMax = std::is_same_v<D, DF> ? 4 : 1;
+    ForQueries<kMax>(0, unit.queries, [&](auto queries, int query) HWY_ATTR {
       ScoreQueries<decltype(queries)::value>(d, unit, query, keys, chunks, scores, stride);
     });
     scores += chunks * lanes;

@@ -167,7 +167,7 @@ class CpuBackend final : public Backend {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               bool accumulate, float* out, Readers /*readers*/) override {
+               bool accumulate, float* out, Consumers /*consumers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * stride;
@@ -178,7 +178,7 @@ class CpuBackend final : public Backend {
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
     for (int h = 0; h < heads; ++h, x += n) {
-      RmsNorm(x, gain, rows, n, stride, eps, false, x, Readers::kAny);
+      RmsNorm(x, gain, rows, n, stride, eps, false, x, Consumers::kAny);
     }
   }
 
@@ -191,7 +191,7 @@ class CpuBackend final : public Backend {
   }
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
-                      const KvLayer& kv, float* out, Readers /*readers*/) override {
+                      const KvLayer& kv, float* out, Consumers /*consumers*/) override {
     const FlushDenormals flush;
     const Attention attention{&batch, shape, qkv, kv, out};
     // A multiple of 16 floats keeps every thread's share on cache-line boundaries.
@@ -223,7 +223,7 @@ class CpuBackend final : public Backend {
       const float* of_expert = x + first * in;
       if (x_by_row) {
         auto* const gathered = Scratch<float>(expert_scratch_, static_cast<size_t>(count) * in);
-        GatherRows(x, routing.row_of_place + first, count, w.in_features(), gathered);
+        GatherRows(x, routing.sorted_rows + first, count, w.in_features(), gathered);
         of_expert = gathered;
       }
       const float* const of_bias =
@@ -241,7 +241,7 @@ class CpuBackend final : public Backend {
   }
 
   void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
-           Readers /*readers*/) override {
+           Consumers /*consumers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
       const size_t at = static_cast<size_t>(begin) * n;

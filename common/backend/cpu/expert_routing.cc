@@ -56,9 +56,9 @@ void OrderPairs(const RouterShape& shape, const ExpertRouting& routing, int rows
     begin[e + 1] += begin[e];
   }
   for (int pair = 0; pair < pairs; ++pair) {
-    const int32_t place = next[routing.chosen[pair]]++;
-    routing.place_of[pair] = place;
-    routing.row_of_place[place] = pair / shape.top_k;
+    const int32_t index = next[routing.chosen[pair]]++;
+    routing.sorted_index[pair] = index;
+    routing.sorted_rows[index] = pair / shape.top_k;
   }
 }
 
@@ -71,7 +71,7 @@ void CombineRows(const float* y, const RouterShape& shape, const ExpertRouting& 
     if (!accumulate) std::fill(to, to + width, 0.f);
     for (size_t pair = row * top_k; pair < (row + 1) * top_k; ++pair) {
       const float weight = routing.weights[pair];
-      const float* const from = y + static_cast<size_t>(routing.place_of[pair]) * width;
+      const float* const from = y + static_cast<size_t>(routing.sorted_index[pair]) * width;
       for (size_t i = 0; i < width; ++i) to[i] += weight * from[i];
     }
   }

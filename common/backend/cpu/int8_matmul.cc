@@ -116,10 +116,10 @@ void Rows(const Product& product, int row, int panel) {
 #endif
 
 void MatMulW8A8(const Product& product, int begin, int end) {
-  constexpr int kMost = 3;
+  constexpr int kMax = 3;
   for (int panel = begin; panel < end; ++panel) {
     int row = 0;
-    for (; row + kMost <= product.rows; row += kMost) Rows<kMost>(product, row, panel);
+    for (; row + kMax <= product.rows; row += kMax) Rows<kMax>(product, row, panel);
     if (product.rows - row == 2) Rows<2>(product, row, panel);
     if (product.rows - row == 1) Rows<1>(product, row, panel);
   }

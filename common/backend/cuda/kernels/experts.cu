@@ -85,7 +85,7 @@ __device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, c
 }
 
 // A single block: counts the pairs of each expert (one warp per expert), sums the counts, then
-// writes each pair to its place.
+// writes each pair to its sorted index.
 __global__ void __launch_bounds__(kOrderThreads)
     OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int max_tiles) {
   AwaitEarlierKernels();
@@ -99,21 +99,21 @@ __global__ void __launch_bounds__(kOrderThreads)
   }
   __syncthreads();
   if (Warp() == 0) {
-    int places = 0, tiles = 0;
+    int sorted = 0, tiles = 0;
     for (int first = 0; first < shape.experts; first += kWarpSize) {
       const int e = first + Lane();
       const int count = e < shape.experts ? begin[e] : 0;
       const int of_expert = e < shape.experts ? first_tile[e] : 0;
-      const int places_to = WarpPrefix(count), tiles_to = WarpPrefix(of_expert);
+      const int pairs_to = WarpPrefix(count), tiles_to = WarpPrefix(of_expert);
       if (e < shape.experts) {
-        begin[e] = places + places_to - count;
+        begin[e] = sorted + pairs_to - count;
         first_tile[e] = tiles + tiles_to - of_expert;
       }
-      places += __shfl_sync(kFullWarp, places_to, kWarpSize - 1);
+      sorted += __shfl_sync(kFullWarp, pairs_to, kWarpSize - 1);
       tiles += __shfl_sync(kFullWarp, tiles_to, kWarpSize - 1);
     }
     if (Lane() == 0) {
-      begin[shape.experts] = places;
+      begin[shape.experts] = sorted;
       first_tile[shape.experts] = tiles;
     }
   }
@@ -125,8 +125,8 @@ __global__ void __launch_bounds__(kOrderThreads)
   }
   for (int e = Warp(); e < shape.experts; e += Warps()) {
     ForPairsOf(routing.chosen, pairs, e, [&](int pair, int before) {
-      routing.place_of[pair] = begin[e] + before;
-      routing.row_of_place[begin[e] + before] = pair / shape.top_k;
+      routing.sorted_index[pair] = begin[e] + before;
+      routing.sorted_rows[begin[e] + before] = pair / shape.top_k;
     });
     for (int t = first_tile[e] + Lane(); t < first_tile[e + 1]; t += kWarpSize) {
       const int first = begin[e] + (t - first_tile[e]) * kExpertTileRows;
@@ -167,21 +167,21 @@ __device__ inline void LoadInputs(const float* row, int in, int k, float (&out)[
 }
 
 // Block (x, y) computes some outputs of tile x: each warp reads a row of its expert's matrix once
-// and multiplies it with the inputs of all places of the tile. A sum runs over the inputs of each
+// and multiplies it with the inputs of all pairs of the tile. A sum runs over the inputs of each
 // lane, then over the lanes: the order is the same for any tile.
 template <class T>
 __global__ void __launch_bounds__(kProductWarps* kWarpSize)
-    ExpertProductKernel(ExpertProductCall call, const int32_t* row_of_place,
+    ExpertProductKernel(ExpertProductCall call, const int32_t* sorted_rows,
                         const ExpertTile* tiles) {
   AwaitEarlierKernels();
   const ExpertTile tile = tiles[blockIdx.x];
-  if (tile.places == 0) return;
+  if (tile.pairs == 0) return;
   const DeviceExpert expert = call.experts[tile.expert];
   const float* inputs[kExpertTileRows];
 #pragma unroll
   for (int p = 0; p < kExpertTileRows; ++p) {
-    const int place = tile.first + min(p, tile.places - 1);
-    const int64_t row = call.x_by_row ? row_of_place[place] : place;
+    const int index = tile.first + min(p, tile.pairs - 1);
+    const int64_t row = call.x_by_row ? sorted_rows[index] : index;
     inputs[p] = call.x + row * call.in_features;
   }
   const int first = (static_cast<int>(blockIdx.y) * kProductWarps + Warp()) * kOutputsOfAWarp;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize)
       LoadWeights<T>(expert, output, call.stride, k, weight);
 #pragma unroll
       for (int p = 0; p < kExpertTileRows; ++p) {
-        if (p >= tile.places) break;
+        if (p >= tile.pairs) break;
         float x[8];
         LoadInputs(inputs[p], call.in_features, k, x);
 #pragma unroll
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize)
     }
 #pragma unroll
     for (int p = 0; p < kExpertTileRows; ++p) {
-      if (p >= tile.places) break;
+      if (p >= tile.pairs) break;
       float total = WarpSum(sum[p]);
       if (call.bias != nullptr) {
         total += call.bias[static_cast<int64_t>(tile.expert) * call.out_features + output];
@@ -222,7 +222,8 @@ __global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRo
   const int64_t row = blockIdx.x;
   float sum = accumulate ? out[row * n + i] : 0.f;
   for (int64_t pair = row * shape.top_k; pair < (row + 1) * shape.top_k; ++pair) {
-    sum = fmaf(routing.weights[pair], y[static_cast<int64_t>(routing.place_of[pair]) * n + i], sum);
+    sum = fmaf(routing.weights[pair], y[static_cast<int64_t>(routing.sorted_index[pair]) * n + i],
+               sum);
   }
   out[row * n + i] = sum;
 }
@@ -249,8 +250,8 @@ cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape
   const auto launch = [&](auto kernel) {
     const dim3 grid(static_cast<unsigned>(MaxTiles(rows, shape)),
                     Blocks(call.out_features, kProductWarps * kOutputsOfAWarp));
-    return LaunchNext(kernel, grid, kProductWarps * kWarpSize, 0, stream, call,
-                      routing.row_of_place, reinterpret_cast<const ExpertTile*>(routing.tiles));
+    return LaunchNext(kernel, grid, kProductWarps * kWarpSize, 0, stream, call, routing.sorted_rows,
+                      reinterpret_cast<const ExpertTile*>(routing.tiles));
   };
   switch (call.dtype) {
     case Dtype::kF32: return launch(ExpertProductKernel<float>);

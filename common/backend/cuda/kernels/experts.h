@@ -15,11 +15,11 @@
 
 namespace outrider {
 
-// Places of one expert that a block multiplies: at most kExpertTileRows, 0 for an unused tile.
+// Pairs of one expert that a block multiplies.
 struct ExpertTile {
   int32_t expert = 0;
-  int32_t first = 0;
-  int32_t places = 0;
+  int32_t first = 0;  // sorted index of the first pair
+  int32_t pairs = 0;  // at most kExpertTileRows; 0: an unused tile
 };
 constexpr int kExpertTileRows = 8;
 

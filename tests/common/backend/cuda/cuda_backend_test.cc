@@ -181,22 +181,22 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
     return y[3];
   };
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Consumers::kAny);
   EXPECT_EQ(product(x->floats()), 1.f);
   backend->CopyIn(x->data(), twos.data(), n * sizeof(float));
   EXPECT_EQ(product(x->floats()), 2.f);
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Consumers::kAny);
   backend->MatMul(*w, gain->floats(), 1, nullptr, true, x->floats());  // 1 + 1
   EXPECT_EQ(product(x->floats()), 2.f);
   // The same with a product that rounds nothing itself and so leaves the copy alone.
   const auto exact = backend->Pack({eye.data(), Dtype::kF32, {n, n}}, WeightType::kF32).value();
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Consumers::kAny);
   backend->MatMul(*exact, gain->floats(), 1, nullptr, true, x->floats());
   EXPECT_EQ(product(x->floats()), 2.f);
   const std::vector<float> threes(n, 3.f);
   const auto table = backend->Pack({threes.data(), Dtype::kF32, {1, n}}, WeightType::kF32).value();
   const std::vector<TokenId> token = {0};
-  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Readers::kAny);
+  backend->RmsNorm(x->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), Consumers::kAny);
   backend->Embed(*table, token.data(), 1, x->floats());
   EXPECT_EQ(product(x->floats()), 3.f);
 }
@@ -220,16 +220,16 @@ TEST(CudaBackend, FloatsThatOnlyProductsReadAreNotWritten) {
     backend->Wait();
     return y[0];
   };
-  for (const Readers readers : {Readers::kAny, Readers::kProducts}) {
-    const bool written = readers == Readers::kAny;
+  for (const Consumers consumers : {Consumers::kAny, Consumers::kProducts}) {
+    const bool written = consumers == Consumers::kAny;
     backend->CopyIn(x->data(), poison.data(), n * sizeof(float));
-    backend->RmsNorm(in->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), readers);
+    backend->RmsNorm(in->floats(), gain->floats(), 1, n, n, 0.f, false, x->floats(), consumers);
     backend->MatMul(*w, x->floats(), 1, nullptr, false, out->floats());
     EXPECT_EQ(first_of(*out), 4.f);
     EXPECT_EQ(first_of(*x), written ? 1.f : 1000.f);
 
     backend->CopyIn(x->data(), poison.data(), n * sizeof(float));
-    backend->Glu(Activation::kGeluTanh, in->floats(), 1, n, x->floats(), readers);
+    backend->Glu(Activation::kGeluTanh, in->floats(), 1, n, x->floats(), consumers);
     backend->MatMul(*w, x->floats(), 1, nullptr, false, out->floats());
     EXPECT_NEAR(first_of(*out), 4 * 0.8412, 0.01);
     EXPECT_NEAR(first_of(*x), written ? 0.8412 : 1000, 1e-4);

@@ -40,7 +40,7 @@ struct PickSpec {
 
 // A chain: each depth's token is sampled from its row on the device and is the input of the next
 // row.
-struct ChainDraw {
+struct ChainSampling {
   int32_t depths = 0;  // of all chains of a batch; 0: no chain, nothing is sampled
   // Keys of the uniform random numbers that sample the tokens; `first_depth` is that of the first.
   uint32_t round = 0, first_depth = 0;
@@ -53,8 +53,8 @@ struct PickedRow {
   // kRace: only the ids are meaningful.
   std::span<const RowEntry> entries;
   float measure = 0;
-  TokenId drawn = -1;   // the sampled token of a chain
-  bool broken = false;  // an allowed logit is NaN or infinite
+  TokenId sampled = -1;  // the token of a chain
+  bool broken = false;   // an allowed logit is NaN or infinite
 };
 
 // A pick and the positions of its parts in the batch's arrays.
@@ -67,7 +67,7 @@ struct BatchedPick {
   // The draft tokens before the row: `depth` tokens after index `path`, whose own entry is unused.
   int32_t path = 0, depth = 0;
   int32_t first_entry = 0;  // index of its first entry in the output
-  ChainDraw chain;
+  ChainSampling chain;
 };
 
 // Built sequence by sequence, with one pick per logits row, in order.
@@ -121,7 +121,7 @@ class PickBatch {
   // Adds a chain that starts at the sequence's next row, to which `spec` applies; the rows of later
   // depths follow from it. REQUIRES: all picks of the batch are chains of equal depth; none has
   // more than kMaxChainEntries entries.
-  void AddChain(const PickSpec& spec, std::span<const TokenId> path, const ChainDraw& chain) {
+  void AddChain(const PickSpec& spec, std::span<const TokenId> path, const ChainSampling& chain) {
     AddRow(spec, path);
     picks_.back().chain = chain;
     path_tokens_.insert(path_tokens_.end(), static_cast<size_t>(chain.depths), -1);

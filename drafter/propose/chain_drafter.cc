@@ -59,7 +59,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       DraftSession& session = share.held->mirror->session;
       if (is_first && !session.Missing().empty()) session.MarkFed(share.tokens);
       is_held[i] = depths_->Draw(*share.held, row, {}, {}, &report);
-      is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].drawn);
+      is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].sampled);
     }
   }
   // Drops tokens that were computed past the end of a draft.

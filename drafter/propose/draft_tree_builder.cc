@@ -54,7 +54,7 @@ bool DraftTreeBuilder::draws_chain() const {
           task_.distribution_limits.max_entries <= kMaxChainEntries);
 }
 
-ChainDraw DraftTreeBuilder::ChainSpec(int depths) const {
+ChainSampling DraftTreeBuilder::ChainSpec(int depths) const {
   return {.depths = depths,
           .round = task_.round,
           .first_depth = static_cast<uint32_t>(depths_),

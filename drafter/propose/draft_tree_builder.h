@@ -78,7 +78,7 @@ class DraftTreeBuilder {
   // ends, from distributions that a device can sample: then it may sample several depths in one go.
   bool draws_chain() const;
   // How a device samples the next `depths` of them. REQUIRES: draws_chain().
-  ChainDraw ChainSpec(int depths) const;
+  ChainSampling ChainSpec(int depths) const;
 
   // Samples one depth. `rows` [frontier]: picked by RowSpec from the row after each frontier node.
   // `accepted` [frontier]: the head's acceptance probability of each frontier node given its

@@ -145,7 +145,7 @@ Status Rounds::DraftOnDevice(std::vector<Session*> drafting) {
     std::span<const PickedRow> picked;
     OUTRIDER_TRY(drafter_->device()->DraftChains(chains, depths, draws, &picked));
     for (size_t i = 0; i < picked.size(); ++i) {
-      drafting[i % drafting.size()]->draft.push_back(picked[i].drawn);
+      drafting[i % drafting.size()]->draft.push_back(picked[i].sampled);
     }
     std::erase_if(drafting, [&](const Session* session) { return left(session) == 0; });
   }

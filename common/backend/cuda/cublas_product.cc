@@ -33,7 +33,7 @@ void Must(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text =
       std::string("cublasLt, ") + what + ": " + cublasLtGetStatusString(status);
-  if (StreamCapture::Spoil(text)) return;
+  if (StreamCapture::Invalidate(text)) return;
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 

@@ -98,7 +98,7 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   void CopyIn(void* device, const void* host, size_t bytes) override {
     UseDevice();
-    if (StreamCapture::Spoil("a host array is copied to the device")) return;
+    if (StreamCapture::Invalidate("a host array is copied to the device")) return;
     rounded_of_ = nullptr;
     staging_->Write(device, bytes, 1, [&](std::byte* piece, size_t first, size_t count) {
       std::memcpy(piece, static_cast<const std::byte*>(host) + first, count);
@@ -123,9 +123,9 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   void Wait() override {
     UseDevice();
-    if (StreamCapture::Spoil("the host waits")) return;
+    if (StreamCapture::Invalidate("the host waits")) return;
     stream_->Wait();
-    batch_.Forget();
+    batch_.Clear();
   }
 
   void RunPass(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
@@ -181,11 +181,11 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
-               bool accumulate, float* out, Readers readers) override {
+               bool accumulate, float* out, Consumers consumers) override {
     if (rows == 0) return;
     Output to = {.floats = out};
     if (stride == n && !accumulate) {
-      to = OutputFor(readers, rows, n, out);
+      to = OutputFor(consumers, rows, n, out);
     } else {
       Writes(out);
     }
@@ -212,13 +212,13 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void PagedAttention(const BatchLayout& batch, const AttentionShape& shape, const float* qkv,
-                      const KvLayer& kv, float* out, Readers readers) override {
+                      const KvLayer& kv, float* out, Consumers consumers) override {
     OUTRIDER_CHECK(CheckShape(shape).ok());
     const PlannedAttention& plan = batch_.Attention(batch, shape, Limits(shape, kv.type));
     AttentionCall call = plan.call;
     call.shape = shape;
     call.qkv = qkv;
-    const Output to = OutputFor(readers, batch.rows, shape.num_heads * shape.head_dim, out);
+    const Output to = OutputFor(consumers, batch.rows, shape.num_heads * shape.head_dim, out);
     call.out = to.floats;
     call.rounded = to.rounded;
     call.partials = static_cast<float*>(
@@ -274,9 +274,9 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
-           Readers readers) override {
+           Consumers consumers) override {
     if (rows == 0) return;
-    const Output to = OutputFor(readers, rows, n, out);
+    const Output to = OutputFor(consumers, rows, n, out);
     MustSucceed(LaunchGlu(activation, gate_up, rows, n, to.floats, to.rounded, stream()), "Glu");
   }
 
@@ -295,7 +295,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
     if (count == 0) return;
     const int32_t* indices = batch_.Indices(rows, count);
-    const Output to = OutputFor(Readers::kAny, count, n, out);
+    const Output to = OutputFor(Consumers::kAny, count, n, out);
     MustSucceed(LaunchGatherRows(x, indices, count, n, to.floats, to.rounded, stream()),
                 "gathering rows");
   }
@@ -343,7 +343,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void EmbedDrawn(const PackedMatrix& table, int rows, float* out) override {
-    EmbedIds(Matrix(table), picks_.drawn(), rows, out);
+    EmbedIds(Matrix(table), picks_.sampled(), rows, out);
   }
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }
@@ -435,9 +435,9 @@ class CudaBackend final : public Backend, public DeviceOps {
   };
   // Products with 16-bit weights read activations of the same type. An op whose result is read next
   // by such a product writes the rounded copy itself; only the last copy is kept.
-  Output OutputFor(Readers readers, int rows, int n, float* out) {
+  Output OutputFor(Consumers consumers, int rows, int n, float* out) {
     const RoundedRows rounded = RoundedBeside(out, rows, n);
-    rounded_only_ = rounded.data != nullptr && readers == Readers::kProducts;
+    rounded_only_ = rounded.data != nullptr && consumers == Consumers::kProducts;
     return {rounded_only_ ? nullptr : out, rounded};
   }
   // No data if products read f32.

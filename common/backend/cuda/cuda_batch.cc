@@ -255,7 +255,7 @@ int CudaBatch::most_partials() const {
   return most;
 }
 
-void CudaBatch::Forget() {
+void CudaBatch::Clear() {
   passes_.clear();
   ring_.Reset();
   staging_.Reset();

@@ -31,7 +31,7 @@ class CudaBatch {
   // Sends everything that the ops of these passes read, with an attention plan for each of their
   // windows, in one copy after the work enqueued so far. With `round_up`, passes with equal key()
   // have their arrays at equal addresses and launch equal grids: attention grids are rounded up,
-  // and the number of their blocks with work is in device memory. Keeps `batches` until Forget or
+  // and the number of their blocks with work is in device memory. Keeps `batches` until Clear or
   // the next call: their arrays must not change until then.
   void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
                    const AttentionLimits& limits, bool round_up);
@@ -40,7 +40,7 @@ class CudaBatch {
   // The maximum over the plans.
   int most_partials() const;
   // REQUIRES: the stream has been waited for.
-  void Forget();
+  void Clear();
 
   // The device's copy of a batch's arrays.
   const BatchLayout& Rows(const BatchLayout& batch);
@@ -50,7 +50,7 @@ class CudaBatch {
                                     const AttentionLimits& limits);
   // The device copy of an index array, which may belong to a pass.
   const int32_t* Indices(const int32_t* host, int count);
-  // The device copy of any other small array, valid until Forget.
+  // The device copy of any other small array, valid until Clear.
   template <class T>
   const T* Send(std::span<const T> host) {
     const T* device = ring_.Add(host.data(), host.size());

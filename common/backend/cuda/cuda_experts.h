@@ -21,7 +21,7 @@ class CudaExperts final : public ExpertMatrices {
       std::vector<std::unique_ptr<PackedMatrix>> matrices, StagedCopy* staging);
 
   const DeviceExpert* table() const { return static_cast<const DeviceExpert*>(table_->data()); }
-  // Of every matrix.
+  // The type of every matrix.
   Dtype dtype() const { return dtype_; }
   int stride() const { return stride_; }
 

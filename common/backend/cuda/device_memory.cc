@@ -29,7 +29,7 @@ std::unique_ptr<CudaBuffer> MustAllocate(MemoryKind kind, size_t bytes) {
 void MustSucceed(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return;
   const std::string text = std::string("CUDA, ") + what + ": " + cudaGetErrorString(error);
-  if (StreamCapture::Spoil(text)) return;
+  if (StreamCapture::Invalidate(text)) return;
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
@@ -103,7 +103,7 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
 
 // Here and in Take: a graph would copy again, from memory that has other contents by then.
 const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
-  if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
+  if (StreamCapture::Invalidate("a host array is sent to the device")) return nullptr;
   constexpr size_t kFirstBlock = size_t{1} << 20;
   room = Aligned(room);
   if (blocks_.empty() || blocks_.back().used + room > blocks_.back().device->bytes()) {
@@ -138,7 +138,7 @@ void UploadRing::Reset() {
 
 std::byte* PinnedStaging::Take(size_t bytes) {
   constexpr size_t kFirstBlock = size_t{256} << 10;
-  if (StreamCapture::Spoil("a host array is sent to the device")) return nullptr;
+  if (StreamCapture::Invalidate("a host array is sent to the device")) return nullptr;
   const size_t room = Aligned(bytes);
   if (blocks_.empty() || used_ + room > blocks_.back()->bytes()) {
     const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back()->bytes();
@@ -157,7 +157,7 @@ void PinnedStaging::Reset() {
 
 void* Scratch::AtLeast(size_t bytes) {
   if (buffer_ == nullptr || buffer_->bytes() < bytes) {
-    if (StreamCapture::Spoil("working memory grows")) return nullptr;
+    if (StreamCapture::Invalidate("working memory grows")) return nullptr;
     stream_.Wait();  // for readers of the old buffer
     buffer_.reset();
     buffer_ = MustAllocate(kind_, std::bit_ceil(bytes));

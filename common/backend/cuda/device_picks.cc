@@ -88,7 +88,7 @@ void DevicePicks::BeginChains(const PickBatch& batch, float* rows, int vocab) {
     }
   }
   Send(batch, rows, vocab);
-  arrays_.drawn = static_cast<TokenId*>(
+  arrays_.sampled = static_cast<TokenId*>(
       drawn_.AtLeast(std::max(kLeastBytes, static_cast<size_t>(chains_) * sizeof(TokenId))));
 }
 
@@ -99,7 +99,7 @@ void DevicePicks::Draw(int depth) {
   arrays.headers += depth * chains_;
   arrays.count = chains_;
   MustSucceed(LaunchPickRows(arrays, stream_.get()), "reading rows");
-  MustSucceed(LaunchDrawRows(arrays, stream_.get()), "drawing");
+  MustSucceed(LaunchSampleTokens(arrays, stream_.get()), "drawing");
 }
 
 std::span<const PickedRow> DevicePicks::Picked() {
@@ -112,7 +112,7 @@ std::span<const PickedRow> DevicePicks::Picked() {
     picked_.push_back(
         {.entries = {entries + rows_[i].first_entry, static_cast<size_t>(headers[i].entries)},
          .measure = headers[i].measure,
-         .drawn = headers[i].drawn,
+         .sampled = headers[i].sampled,
          .broken = headers[i].broken != 0});
   }
   return picked_;

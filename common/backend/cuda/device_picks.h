@@ -33,7 +33,7 @@ class DevicePicks {
   void Draw(int depth);
   void CopyBack();
   // Device memory: the tokens that the last Draw sampled, by chain.
-  const TokenId* drawn() const { return arrays_.drawn; }
+  const TokenId* sampled() const { return arrays_.sampled; }
 
   // Waits for the device. Results are by row of the batch, for chains by depth and then by chain;
   // valid until the next Pick or BeginChains.

@@ -32,7 +32,7 @@ GraphCache::Entry& GraphCache::Look(const GraphKey& key) {
   auto at = entries_.find(key);
   if (at == entries_.end()) {
     const auto most = static_cast<size_t>(options_.max_graphs) * kSeenForEachGraph;
-    if (entries_.size() >= most) ForgetOldest(/*with_graph=*/false);
+    if (entries_.size() >= most) EvictOldest(/*with_graph=*/false);
     at = entries_.try_emplace(key).first;
   }
   ++at->second.uses;
@@ -46,7 +46,7 @@ bool GraphCache::MayCapture(const Entry& entry) const {
 }
 
 bool GraphCache::Capture(Entry& entry, const std::function<void()>& ops) {
-  if (size_ == options_.max_graphs) ForgetOldest(/*with_graph=*/true);
+  if (size_ == options_.max_graphs) EvictOldest(/*with_graph=*/true);
   StreamCapture capture(stream_.get());
   if (capture.begun()) ops();
   const cudaGraph_t graph = capture.End();
@@ -76,9 +76,9 @@ bool GraphCache::Launch(Entry& entry) {
   return true;
 }
 
-// Forgets the least recently used key, among those with a graph or those without. A forgotten key
+// Evicts the least recently used key, among those with a graph or those without. A forgotten key
 // counts as new.
-void GraphCache::ForgetOldest(bool with_graph) {
+void GraphCache::EvictOldest(bool with_graph) {
   auto oldest = entries_.end();
   for (auto at = entries_.begin(); at != entries_.end(); ++at) {
     if ((at->second.graph != nullptr) != with_graph) continue;

@@ -67,7 +67,7 @@ class GraphCache {
   bool MayCapture(const Entry& entry) const;
   bool Capture(Entry& entry, const std::function<void()>& ops);
   bool Launch(Entry& entry);
-  void ForgetOldest(bool with_graph);
+  void EvictOldest(bool with_graph);
   void Drop(Entry& entry);
   void DropAll();
   void TurnOff(const std::string& why);

@@ -28,10 +28,10 @@ cudaGraph_t StreamCapture::End() {
   under_way = nullptr;
   cudaGraph_t graph = nullptr;
   const cudaError_t error = cudaStreamEndCapture(stream_, &graph);
-  if (error != cudaSuccess && !spoiled_) {
+  if (error != cudaSuccess && !invalidated_) {
     why_ = std::string("ending a capture: ") + cudaGetErrorString(error);
   }
-  if (error == cudaSuccess && !spoiled_) return graph;
+  if (error == cudaSuccess && !invalidated_) return graph;
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaGetLastError();
   return nullptr;
@@ -39,10 +39,10 @@ cudaGraph_t StreamCapture::End() {
 
 bool StreamCapture::UnderWay() { return under_way != nullptr; }
 
-bool StreamCapture::Spoil(const std::string& why) {
+bool StreamCapture::Invalidate(const std::string& why) {
   if (under_way == nullptr) return false;
-  if (!under_way->spoiled_) under_way->why_ = why;
-  under_way->spoiled_ = true;
+  if (!under_way->invalidated_) under_way->why_ = why;
+  under_way->invalidated_ = true;
   return true;
 }
 

@@ -28,12 +28,12 @@ class StreamCapture {
   // If this thread is capturing, invalidates the capture for the reason `why` and returns true. For
   // failures that must not end the process then, because the work can be repeated without a
   // capture.
-  static bool Spoil(const std::string& why);
+  static bool Invalidate(const std::string& why);
 
  private:
   const cudaStream_t stream_;
   bool begun_ = false;
-  bool spoiled_ = false;
+  bool invalidated_ = false;
   std::string why_;  // the first reason
 };
 

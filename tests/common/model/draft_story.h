@@ -155,7 +155,7 @@ class ChainStory {
   };
 
   Drawn Record(const PickedRow& row) const {
-    Drawn drawn{.entries = {row.entries.begin(), row.entries.end()}, .token = row.drawn};
+    Drawn drawn{.entries = {row.entries.begin(), row.entries.end()}, .token = row.sampled};
     std::sort(drawn.entries.begin(), drawn.entries.end(),
               [](const RowEntry& a, const RowEntry& b) { return a.id < b.id; });
     return drawn;
@@ -182,7 +182,7 @@ class ChainStory {
     EXPECT_EQ(picked.size(), sessions_.size() * static_cast<size_t>(depths));
     std::vector<Drawn> all;
     for (const PickedRow& row : picked) {
-      sessions_[all.size() % sessions_.size()].path.push_back(row.drawn);
+      sessions_[all.size() % sessions_.size()].path.push_back(row.sampled);
       all.push_back(Record(row));
     }
     return all;

@@ -379,7 +379,7 @@ class OtherTokens final : public FakeModel::DraftDevice {
     const std::span<const PickedRow> picked = device_->EndChains();
     picked_.assign(picked.begin(), picked.end());
     PickedRow& other = picked_[static_cast<size_t>(depth_) * drawn_.size()];
-    other.drawn = (other.drawn + 1) % 27;
+    other.sampled = (other.sampled + 1) % 27;
     return picked_;
   }
   int64_t bytes_to_host() const override { return device_->bytes_to_host(); }

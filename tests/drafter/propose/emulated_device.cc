@@ -18,7 +18,7 @@ class Device final : public FakeModel::DraftDevice {
   }
   std::span<const TokenId> DrawChains(int depth) override {
     picks_.Draw(depth);
-    return {picks_.drawn(), chains_};  // the emulation's memory is host memory
+    return {picks_.sampled(), chains_};  // the emulation's memory is host memory
   }
   std::span<const PickedRow> EndChains() override {
     picks_.CopyBack();

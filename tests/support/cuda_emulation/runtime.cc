@@ -23,7 +23,7 @@ struct Allocation {
   bool pinned = false;
 };
 
-// Of all threads.
+// Shared by all threads.
 struct Memory {
   std::mutex mutex;
   std::map<const char*, Allocation> taken;

@@ -18,7 +18,7 @@ using namespace outrider::cuda_emulation;
 struct CudaStream {
   std::deque<Work> late;
   bool capturing = false;
-  bool spoiled = false;
+  bool invalidated = false;
   std::vector<Work> recorded;
 };
 struct CudaEvent {};
@@ -70,7 +70,7 @@ cudaError_t Failed(cudaError_t error) {
 cudaError_t Enqueue(cudaStream_t stream, Work work) {
   if (stream == nullptr) return work();
   if (stream->capturing) {
-    if (stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
+    if (stream->invalidated) return Failed(cudaErrorStreamCaptureInvalidated);
     stream->recorded.push_back(std::move(work));
     return cudaSuccess;
   }
@@ -83,7 +83,7 @@ cudaError_t Enqueue(cudaStream_t stream, Work work) {
 bool Capturing() { return capturing != nullptr; }
 
 cudaError_t RefuseInCapture(cudaError_t error) {
-  if (capturing != nullptr) capturing->spoiled = true;
+  if (capturing != nullptr) capturing->invalidated = true;
   return Failed(error);
 }
 
@@ -176,7 +176,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) {
-  if (stream->capturing && stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
+  if (stream->capturing && stream->invalidated) return Failed(cudaErrorStreamCaptureInvalidated);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
@@ -194,7 +194,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (capturing != nullptr) return Failed(cudaErrorIllegalState);
   capturing = stream;
   stream->capturing = true;
-  stream->spoiled = false;
+  stream->invalidated = false;
   stream->recorded.clear();
   return cudaSuccess;
 }
@@ -206,16 +206,16 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   stream->capturing = false;
   cudaError_t error = cudaSuccess;
   if (TakeFailure(GraphCall::kEndCapture, &error)) return Failed(error);
-  if (stream->spoiled) return Failed(cudaErrorStreamCaptureInvalidated);
+  if (stream->invalidated) return Failed(cudaErrorStreamCaptureInvalidated);
   *graph = new CudaGraph{std::move(stream->recorded)};
   ++live_graphs;
   return cudaSuccess;
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  *status = !stream->capturing ? cudaStreamCaptureStatusNone
-            : stream->spoiled  ? cudaStreamCaptureStatusInvalidated
-                               : cudaStreamCaptureStatusActive;
+  *status = !stream->capturing    ? cudaStreamCaptureStatusNone
+            : stream->invalidated ? cudaStreamCaptureStatusInvalidated
+                                  : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
 

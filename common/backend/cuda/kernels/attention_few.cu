@@ -58,32 +58,32 @@ class FewQueries {
   }
 
   __device__ void Run() {
-    Place at = walk_.First(), ahead = at;
+    StepIndex at = walk_.First(), ahead = at;
     bool more_ahead = true;
     int slot[kSlots];  // of `ahead`, looked up one step before they are needed
     FindSlots(ahead, slot);
-    const auto bring_next = [&](int stage) {
+    const auto copy_next = [&](int stage) {
       if (more_ahead) {
-        Bring(slot, stage);
+        CopyStep(slot, stage);
         more_ahead = walk_.Advance(&ahead);
         if (more_ahead) FindSlots(ahead, slot);
       }
       CloseCopies();
     };
-    for (int stage = 0; stage + 1 < kStages; ++stage) bring_next(stage);
+    for (int stage = 0; stage + 1 < kStages; ++stage) copy_next(stage);
     for (int stage = 0;; stage = (stage + 1) % kStages) {
       // The step has arrived, and no warp reads the previous one any more.
       WaitForCopies<kStages - 2>();
       __syncthreads();
-      bring_next((stage + kStages - 1) % kStages);
-      Take(at, stage);
-      Place next = at;
+      copy_next((stage + kStages - 1) % kStages);
+      ProcessStep(at, stage);
+      StepIndex next = at;
       const bool more = walk_.Advance(&next);
       if (!more || next.chunk != at.chunk) EndChunk(at.chunk);
       if (!more) break;
       at = next;
     }
-    if (AddsUp()) Finish();
+    if (WritesSum()) Finish();
   }
 
  private:
@@ -101,7 +101,7 @@ class FewQueries {
   static constexpr int kKeysAtOnce = kThreads / kPieces;
   static_assert(kStep % kKeysAtOnce == 0 && kWarpSize % kKeysAtOnce == 0);
 
-  __device__ bool AddsUp() const { return unit_.partial < 0 || unit_.is_first != 0; }
+  __device__ bool WritesSum() const { return unit_.partial < 0 || unit_.is_first != 0; }
   __device__ bool HasPair(int p) const { return p * kWarps + warp_ < kColumns / 2; }
   // The first of this thread's two columns in half `half` of its pair `p`.
   __device__ int ColumnOf(int p, int half) const {
@@ -109,7 +109,7 @@ class FewQueries {
   }
 
   // Looks up where the cache has the keys of a step: each warp looks up all, each lane one or two.
-  __device__ void FindSlots(const Place& at, int (&slot)[kSlots]) const {
+  __device__ void FindSlots(const StepIndex& at, int (&slot)[kSlots]) const {
     const int end = walk_.End(at);
     const int32_t* const path =
         walk_.IsShared(at) ? nullptr : call_.paths + call_.path_begin[walk_.PassRow(at)];
@@ -126,7 +126,7 @@ class FewQueries {
   }
 
   // Starts copying the step's keys and values.
-  __device__ void Bring(const int (&slot)[kSlots], int stage) const {
+  __device__ void CopyStep(const int (&slot)[kSlots], int stage) const {
     T* const to = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
     const auto at = [&](const T* column, int row) {
       return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(column) +
@@ -144,10 +144,10 @@ class FewQueries {
   }
 
   // All warps have the same queries, so they skip a step together.
-  __device__ void Take(const Place& at, int stage) {
+  __device__ void ProcessStep(const StepIndex& at, int stage) {
     const int base = at.step * kStep;
     const bool is_shared = walk_.IsShared(at);
-    if (!tile_.template See<kStep>(base, is_shared, at.pass)) return;
+    if (!tile_.template SeesAny<kStep>(base, is_shared, at.pass)) return;
     const T* const keys = steps_ + stage * (2 * Parts::kMatrix);
     WriteScores(keys);
     __syncthreads();
@@ -155,7 +155,7 @@ class FewQueries {
     ReadScores(score);
     tile_.Mask(base, is_shared, at.pass, score);
     float factor[2];
-    softmax_.Weigh(scales_.scale, score, factor);
+    softmax_.ToWeights(scales_.scale, score, factor);
     AddValues(keys + Parts::kMatrix, score, factor);
   }
 
@@ -227,7 +227,7 @@ class FewQueries {
 
   __device__ void EndChunk(int chunk) {
     softmax_.AddUp();
-    if (AddsUp()) {
+    if (WritesSum()) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const Meeting m = Meet(most_[r], sum_[r], softmax_.most[r], softmax_.sum[r]);

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   const int32_t* const pages = call.pages + call.page_begin[unit.sequence];
 
   // Starts copying a step's keys and values; each warp copies those of some positions.
-  const auto bring = [&](const Place& at, int stage) {
+  const auto copy_step = [&](const StepIndex& at, int stage) {
     constexpr int kPerLane = (kStep + kWarpSize - 1) / kWarpSize;
     const int part = kStep / warps, first = warp * part;
     const int end = walk.End(at);
@@ -106,24 +106,24 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   };
 
   const ScoreScales scales(shape);
-  const bool adds_up = unit.partial < 0 || unit.is_first != 0;
+  const bool writes_sum = unit.partial < 0 || unit.is_first != 0;
   float out[kColumns][4] = {};  // of this chunk
   ChunkSoftmax softmax;
   float most_of_all[2] = {kNothing, kNothing}, sum_of_all[2] = {};
 
-  Place at = walk.First();
-  bring(at, 0);
+  StepIndex at = walk.First();
+  copy_step(at, 0);
   for (int stage = 0;; stage ^= 1) {
     // The step has arrived, and no warp reads the previous one any more.
     WaitForCopies<0>();
     __syncthreads();
-    Place next = at;
+    StepIndex next = at;
     const bool more = walk.Advance(&next);
-    if (more) bring(next, stage ^ 1);
+    if (more) copy_step(next, stage ^ 1);
 
     const int base = at.step * kStep;
     const bool is_shared = walk.IsShared(at);
-    if (tile.See<kStep>(base, is_shared, at.pass)) {
+    if (tile.SeesAny<kStep>(base, is_shared, at.pass)) {
       const T* const key_rows = steps + stage * (2 * Parts::kMatrix);
       const T* const value_rows = key_rows + Parts::kMatrix;
 
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
       scales.Cap(score);
       tile.Mask(base, is_shared, at.pass, score);
       float factor[2];
-      softmax.Weigh(scales.scale, score, factor);
+      softmax.ToWeights(scales.scale, score, factor);
 #pragma unroll
       for (int n = 0; n < kColumns; ++n) {
 #pragma unroll
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
 
     if (!more || next.chunk != at.chunk) {
       softmax.AddUp();
-      if (adds_up) {
+      if (writes_sum) {
         const Meeting low = Meet(most_of_all[0], sum_of_all[0], softmax.most[0], softmax.sum[0]);
         const Meeting high = Meet(most_of_all[1], sum_of_all[1], softmax.most[1], softmax.sum[1]);
         most_of_all[0] = low.max, sum_of_all[0] = low.sum;
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     at = next;
   }
 
-  if (!adds_up) return;
+  if (!writes_sum) return;
   float divisor[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {

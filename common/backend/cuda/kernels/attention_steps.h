@@ -33,8 +33,8 @@ cudaError_t ForHeadSizes(const With& with) {
 // Positions per step for heads of up to `dim` elements, chosen for about equal numbers of products.
 constexpr int StepPositions(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 32 : 16; }
 
-// A block's position in its work.
-struct Place {
+// Which step of its work a block is at.
+struct StepIndex {
   int chunk;
   int pass;  // below the unit's first pass: positions with the same token for all rows
   int step;
@@ -51,21 +51,21 @@ class Walk {
         unit_(unit),
         tail_(call.is_tree[unit.sequence] != 0 ? call.context[unit.sequence] / kStep : INT32_MAX) {}
 
-  __device__ Place First() const {
-    Place at = {unit_.chunk_begin, unit_.pass_begin - 1,
-                max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
+  __device__ StepIndex First() const {
+    StepIndex at = {unit_.chunk_begin, unit_.pass_begin - 1,
+                    max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
     Settle(&at);
     return at;
   }
   // Returns false after the last step.
-  __device__ bool Advance(Place* at) const {
+  __device__ bool Advance(StepIndex* at) const {
     ++at->step;
     return Settle(at);
   }
-  __device__ bool IsShared(const Place& at) const { return at.pass < unit_.pass_begin; }
-  __device__ int PassRow(const Place& at) const { return passes_[at.pass]; }
+  __device__ bool IsShared(const StepIndex& at) const { return at.pass < unit_.pass_begin; }
+  __device__ int PassRow(const StepIndex& at) const { return passes_[at.pass]; }
   // No query sees a position from here on.
-  __device__ int End(const Place& at) const {
+  __device__ int End(const StepIndex& at) const {
     return IsShared(at) ? unit_.end : positions_[PassRow(at)] + 1;
   }
 
@@ -73,7 +73,7 @@ class Walk {
   static constexpr int kSteps = kAttentionChunk / kStep;
 
   // Moves on to the next step that exists, from `at` on.
-  __device__ bool Settle(Place* at) const {
+  __device__ bool Settle(StepIndex* at) const {
     while (at->chunk < unit_.chunk_end) {
       const int chunk_end = (at->chunk + 1) * kSteps;
       const int end = min(chunk_end, (End(*at) - 1) / kStep + 1);
@@ -166,7 +166,7 @@ struct TileQueries {
 
   // Whether any of them sees one of the kStep positions from `base` on.
   template <int kStep>
-  __device__ bool See(int base, bool is_shared, int pass) const {
+  __device__ bool SeesAny(int base, bool is_shared, int pass) const {
     if (base >= any_end || base + kStep <= any_begin) return false;
     return is_shared || __any_sync(kFullWarp, of[0].pass == pass || of[1].pass == pass) != 0;
   }
@@ -238,7 +238,7 @@ struct ChunkSoftmax {
 
   // Turns scores into weights. `factor`: scales the sums of the steps before.
   template <int kTiles>
-  __device__ void Weigh(float scale, float (&score)[kTiles][4], float (&factor)[2]) {
+  __device__ void ToWeights(float scale, float (&score)[kTiles][4], float (&factor)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       float highest = kNothing;

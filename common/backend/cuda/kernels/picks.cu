@@ -254,16 +254,16 @@ __global__ void DrawRowsKernel(PickArrays a) {
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;
   // If nothing was picked, the host ends the draft; the next pass still needs a valid token.
-  TokenId drawn = header.entries > 0 ? entries[0].id : 0;
+  TokenId sampled = header.entries > 0 ? entries[0].id : 0;
   if (row.spec.pick == RowPick::kDistribution && header.entries > 0) {
-    drawn = DrawFromEntries(
+    sampled = DrawFromEntries(
         entries, header.entries, row.chain.mass,
         Coin(row.spec.seed, row.chain.round, row.chain.first_depth, Purpose::kDraftToken), shared);
   }
   if (threadIdx.x != 0) return;
-  header.drawn = drawn;
-  a.drawn[blockIdx.x] = drawn;
-  a.path_tokens[row.path + row.depth + 1] = drawn;
+  header.sampled = sampled;
+  a.sampled[blockIdx.x] = sampled;
+  a.path_tokens[row.path + row.depth + 1] = sampled;
 }
 
 }  // namespace
@@ -282,7 +282,7 @@ cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream) {
   return launch(PickRowsKernel<false>);
 }
 
-cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream) {
+cudaError_t LaunchSampleTokens(const PickArrays& arrays, cudaStream_t stream) {
   constexpr unsigned kThreads = 128;
   return Launch(DrawRowsKernel, static_cast<unsigned>(arrays.count), kThreads, 0, stream, arrays);
 }

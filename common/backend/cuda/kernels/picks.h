@@ -12,7 +12,7 @@ namespace outrider {
 struct PickHeader {
   int32_t entries = 0;
   float measure = 0;
-  TokenId drawn = -1;
+  TokenId sampled = -1;
   int32_t broken = 0;  // 1: the row's logits are not finite
 };
 
@@ -32,7 +32,7 @@ struct PickArrays {
 
   PickHeader* headers = nullptr;  // [count]
   RowEntry* entries = nullptr;
-  TokenId* drawn = nullptr;  // [count], for chains
+  TokenId* sampled = nullptr;  // [count], for chains
 };
 
 // One block per row. Rows of kDistribution become the distributions that LaunchSampleRows makes (up
@@ -43,7 +43,7 @@ cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 
 // Called after it if the rows are those of chains: samples from what was picked, for kDistribution
 // by MakeDraftDistribution and SampleDraftDistribution, otherwise takes the first token. Writes the
-// token to `drawn` and appends it to the chain's path.
-cudaError_t LaunchDrawRows(const PickArrays& arrays, cudaStream_t stream);
+// token to `sampled` and appends it to the chain's path.
+cudaError_t LaunchSampleTokens(const PickArrays& arrays, cudaStream_t stream);
 
 }  // namespace outrider

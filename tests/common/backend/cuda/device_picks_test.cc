@@ -356,7 +356,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
       std::copy_n(chains[i].rows[depth].begin(), width, device + i * width);
     }
     picks.Draw(static_cast<int>(depth));
-    drawn.insert(drawn.end(), picks.drawn(), picks.drawn() + chains.size());
+    drawn.insert(drawn.end(), picks.sampled(), picks.sampled() + chains.size());
     for (size_t i = 0; i < chains.size(); ++i) {
       left.emplace_back(device + i * width, device + (i + 1) * width);
     }
@@ -385,7 +385,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
                  Purpose::kDraftToken));
       }
       ASSERT_EQ(drawn[at], token);
-      ASSERT_EQ(picked[at].drawn, token);
+      ASSERT_EQ(picked[at].sampled, token);
       row.path.push_back(token);
     }
   }
@@ -433,7 +433,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
     picks.Pick(batch, rows, 3);
     ASSERT_EQ(picks.Picked().size(), 1u);
     EXPECT_EQ(picks.Picked()[0].entries[0].id, 1);
-    EXPECT_EQ(picks.Picked()[0].drawn, -1);
+    EXPECT_EQ(picks.Picked()[0].sampled, -1);
   }
 }
 
@@ -514,7 +514,7 @@ TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
   }
   ExpectHostsDraws(chains, 6, 6, picks);
   std::vector<TokenId> most_likely;
-  for (size_t at = 1; at < 15; at += 3) most_likely.push_back(picks.Picked()[at].drawn);
+  for (size_t at = 1; at < 15; at += 3) most_likely.push_back(picks.Picked()[at].sampled);
   EXPECT_EQ(most_likely, (std::vector<TokenId>{0, 1, 4, 4, 4}));
 }
 

@@ -305,7 +305,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
     EXPECT_EQ(at->second, now) << i;
     again += !is_new;
     stream.Wait();
-    batch.Forget();
+    batch.Clear();
   }
   EXPECT_GT(again, 1500);
 }

@@ -24,7 +24,7 @@ Result<MappedFile> MappedFile::Open(const std::filesystem::path& path) {
   return MappedFile(static_cast<const std::byte*>(data), size);
 }
 
-void MappedFile::Forget(std::span<const std::byte> part) {
+void MappedFile::DropPages(std::span<const std::byte> part) {
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   // Only whole pages.
   const size_t before = (page - reinterpret_cast<uintptr_t>(part.data()) % page) % page;

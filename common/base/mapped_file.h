@@ -24,7 +24,7 @@ class MappedFile {
 
   // Lets the kernel reclaim the memory of `part`, a part of such a mapping; it is read from the
   // file again when accessed.
-  static void Forget(std::span<const std::byte> part);
+  static void DropPages(std::span<const std::byte> part);
 
  private:
   MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}

@@ -191,7 +191,7 @@ Status QuantizedTensors::AppendGguf(const std::string& name, int64_t rows, int64
   const GgufEntry& entry = *checkpoint_.Gguf(name);
   OUTRIDER_TRY(Find(name, GgmlTypeName(entry.tensor.type), {rows, columns}).status());
   OUTRIDER_TRY(AppendCodes(entry, matrix));
-  MappedFile::Forget(entry.tensor.bytes);
+  MappedFile::DropPages(entry.tensor.bytes);
   return Status();
 }
 
@@ -202,7 +202,7 @@ Status QuantizedTensors::ReadBytes(const Part& part, std::string_view dtype,
   OUTRIDER_ASSIGN(const SafetensorsEntry* entry, Find(name, dtype, {part.rows, part.columns}));
   uint8_t* const codes = part.Codes(matrix, 0);
   std::memcpy(codes, entry->bytes.data(), entry->bytes.size());
-  MappedFile::Forget(entry->bytes);
+  MappedFile::DropPages(entry->bytes);
   if (matrix->type != CodeType::kFp8E4M3) return Status();
   uint8_t* const end = codes + entry->bytes.size();
   const uint8_t* const nan =
@@ -223,7 +223,7 @@ Status QuantizedTensors::ReadRowScales(const Part& part, QuantizedMatrix* matrix
 
 // One scale per matrix, per output, or per block.
 Status QuantizedTensors::ReadFp8Scales(const Part& part, QuantizedMatrix* matrix) {
-  // Blocks mostly have "inverse" scales, which despite their name multiply the codes, too.
+  // Blocks mostly have "inverse" scales, which multiply the codes despite their name.
   const bool is_inverse =
       quantization_.block_rows > 0 && !checkpoint_.Has(part.base + "weight_scale");
   const std::string name = part.base + (is_inverse ? "weight_scale_inv" : "weight_scale");
@@ -257,7 +257,7 @@ Status QuantizedTensors::ReadPacked(const Part& part, QuantizedMatrix* matrix) {
       codes[k] = ToCode(word >> bits * (k % per_word) & mask, bits);
     }
   }
-  MappedFile::Forget(entry->bytes);
+  MappedFile::DropPages(entry->bytes);
   return Status();
 }
 
@@ -324,7 +324,7 @@ Status QuantizedTensors::ReadByInput(const Part& part, QuantizedMatrix* matrix) 
       }
     }
   }
-  MappedFile::Forget(entry->bytes);
+  MappedFile::DropPages(entry->bytes);
   return Status();
 }
 

@@ -274,7 +274,7 @@ Result<TensorView> Checkpoint::FindWidened(const std::string& name, Dtype blocks
   const GgufEntry* const entry = Gguf(name);
   if (entry == nullptr || IsPlain(*entry)) return Find(name);
   WidenedTensor widened = Widen(*entry, blocks_as);
-  MappedFile::Forget(entry->tensor.bytes);
+  MappedFile::DropPages(entry->tensor.bytes);
   *storage = std::move(widened.bytes);
   return TensorView{storage->data(), widened.dtype, entry->tensor.shape};
 }

@@ -44,7 +44,7 @@ class Checkpoint {
   static Result<Checkpoint> Open(const std::filesystem::path& directory);
 
   bool Has(std::string_view name) const { return Entry(std::string(name)) != nullptr; }
-  // Of any element type; nullptr if there is no such tensor.
+  // The tensor of any element type; nullptr if there is no such tensor.
   const SafetensorsEntry* Entry(const std::string& name) const;
   // A view into the mapped file, valid as long as this object. kNotFound if there is no such
   // tensor, kUnimplemented when its elements are not f32, f16 or bf16.
@@ -56,7 +56,7 @@ class Checkpoint {
   // The tensor in a GGUF file; nullptr for other files, and if there is no such tensor.
   const GgufEntry* Gguf(const std::string& name) const;
   size_t size() const { return entries_.size(); }
-  // Of all tensors.
+  // Size of all tensors.
   int64_t bytes() const;
 
  private:

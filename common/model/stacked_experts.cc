@@ -117,9 +117,9 @@ int64_t StackedExperts::bytes() const {
   return static_cast<int64_t>(view_.elements() * DtypeBytes(view_.dtype));
 }
 
-void StackedExperts::Forget() const {
-  if (has_codes()) return MappedFile::Forget(blocks_->bytes);
-  MappedFile::Forget({static_cast<const std::byte*>(view_.data), static_cast<size_t>(bytes())});
+void StackedExperts::DropPages() const {
+  if (has_codes()) return MappedFile::DropPages(blocks_->bytes);
+  MappedFile::DropPages({static_cast<const std::byte*>(view_.data), static_cast<size_t>(bytes())});
 }
 
 }  // namespace outrider

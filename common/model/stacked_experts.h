@@ -39,10 +39,10 @@ class StackedExperts {
   std::vector<float> Floats(int expert) const;  // [rows, columns]
   // An expert's codes, kFp4E2M1.
   QuantizedMatrix Codes(int expert) const;
-  // Of the tensors.
+  // Size of the tensors.
   int64_t bytes() const;
   // Called when the values are no longer needed, so that their part of the file can leave memory.
-  void Forget() const;
+  void DropPages() const;
 
  private:
   explicit StackedExperts(const StackedShape& shape) : shape_(shape) {}

@@ -77,7 +77,7 @@ class Transformer : public Model, public DeviceModel {
     return const_cast<PageTable&>(std::as_const(*this).Table(sequence));
   }
   SequenceId Adopt(PageTable table);
-  void CarryOutCopies();
+  void FlushCopies();
   // `more` is the number of tokens that each sequence takes after those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int more);
   // Must be called before the arrays of the last pass are overwritten.
@@ -142,26 +142,26 @@ void Transformer::Release(SequenceId sequence) {
   free_ids_.push_back(sequence);
 }
 
-void Transformer::CarryOutCopies() {
+void Transformer::FlushCopies() {
   if (!copies_.empty()) layers_.CopyKvSlots(copies_);
   copies_.clear();
 }
 
 Status Transformer::Reserve(SequenceId sequence, int tokens) {
   OUTRIDER_TRY(Table(sequence).Reserve(tokens, &copies_));
-  CarryOutCopies();
+  FlushCopies();
   return Status();
 }
 
 Result<SequenceId> Transformer::Fork(SequenceId sequence, int length) {
   OUTRIDER_ASSIGN(PageTable fork, Table(sequence).Fork(length, &copies_));
-  CarryOutCopies();
+  FlushCopies();
   return Adopt(std::move(fork));
 }
 
 void Transformer::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
   Table(sequence).KeepPath(path, &copies_);
-  CarryOutCopies();
+  FlushCopies();
 }
 
 Status Transformer::CheckBatch(std::span<const ForwardSequence> batch, int more) {
@@ -204,7 +204,7 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   OUTRIDER_TRY(MakeRoomForLogits(batch));
   WaitForLastPass();
   Flatten(batch, &batches_[0]);
-  CarryOutCopies();
+  FlushCopies();
   const BatchLayout layout = LayoutOf(batches_[0]);
   const auto ops = [&] { layers_.Run(layout, batches_[0].logit_rows()); };
   if (DeviceOps* const device = backend_->device(); device != nullptr) {
@@ -248,7 +248,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
       share.logit_rows = {&kOnlyRow, 1};
     }
   }
-  CarryOutCopies();
+  FlushCopies();
   const auto ops = [&](int depth) {
     const auto at = static_cast<size_t>(depth);
     layers_.Run(passes[at], batches_[at].logit_rows());
@@ -258,7 +258,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   return Status();
 }
 
-// Appends the batch's tokens to their sequences. Copies are deferred to CarryOutCopies: all of them
+// Appends the batch's tokens to their sequences. Copies are deferred to FlushCopies: all of them
 // copy earlier contents, because a sequence that has written to a page does not share it.
 void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat) {
   flat->Begin(std::any_of(batch.begin(), batch.end(),

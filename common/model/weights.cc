@@ -196,7 +196,7 @@ class Loader {
       kept_.insert(WeightTypeName(packed->type()));
       matrices.push_back(std::move(packed));
     }
-    stacked.Forget();
+    stacked.DropPages();
     done_ += stacked.bytes();
     if (progress_) progress_(done_ + codes_.bytes_read(), all_);
     return backend_.GroupExperts(std::move(matrices));
@@ -332,7 +332,7 @@ class Loader {
     }
     if (views.size() == 1) {
       OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type, parts));
-      if (storage.front().empty()) Forget(views.front());
+      if (storage.front().empty()) DropPages(views.front());
       return packed;
     }
     stacked.dtype = same_dtype ? views.front().dtype : Dtype::kF32;
@@ -347,7 +347,7 @@ class Loader {
         std::memcpy(out, Widen(view).data(), view_bytes);
       }
       out += view_bytes;
-      if (storage[i].empty()) Forget(view);
+      if (storage[i].empty()) DropPages(view);
       storage[i] = {};
     }
     stacked.data = bytes.data();
@@ -434,8 +434,8 @@ class Loader {
   }
 
   // The tensor has been packed, so its part of the file can leave memory.
-  static void Forget(const TensorView& view) {
-    MappedFile::Forget(
+  static void DropPages(const TensorView& view) {
+    MappedFile::DropPages(
         {static_cast<const std::byte*>(view.data), view.elements() * DtypeBytes(view.dtype)});
   }
 

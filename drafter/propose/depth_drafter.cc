@@ -21,7 +21,7 @@ void DepthDrafter::Run(std::span<const PassShare> shares) {
                     .ahead = ahead,
                     .device_rows = pass->device_rows,
                     .device_bytes = pass->device_bytes};
-  for (size_t i = 0; i < shares.size(); ++i) Take(shares[i], pass->shares[i], &report);
+  for (size_t i = 0; i < shares.size(); ++i) Process(shares[i], pass->shares[i], &report);
   report.seconds = Seconds(parts_.clock->Now() - begin);
   report.graphs = parts_.forward->graph_counts();
   if (!ahead && !reads_prompt) parts_.head->OnPass(report.seconds);
@@ -30,7 +30,7 @@ void DepthDrafter::Run(std::span<const PassShare> shares) {
   parts_.observers->Notify(&DraftObserver::OnStep, report);
 }
 
-void DepthDrafter::Take(const PassShare& share, const ShareRows& computed, StepReport* report) {
+void DepthDrafter::Process(const PassShare& share, const ShareRows& computed, StepReport* report) {
   report->rows += share.tokens;
   std::vector<float> accepted;
   if (share.mirror().session.by_head() && !computed.rows.empty()) {

@@ -48,8 +48,7 @@ class DepthDrafter {
   void RefuseAll(std::span<const PassShare> shares, const Status& why);
 
  private:
-  // Processes what the pass computed for one share.
-  void Take(const PassShare& share, const ShareRows& computed, StepReport* report);
+  void Process(const PassShare& share, const ShareRows& computed, StepReport* report);
 
   const Parts parts_;
   const int chunk_depths_;

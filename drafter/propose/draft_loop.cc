@@ -182,7 +182,7 @@ void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& ver
 Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
   head_.OnVerdict(held, verdict, clock_->Now());
   capture_.OnVerdict(held, verdict);
-  if (SessionLookahead::Hit hit = lookahead_.Take(held, verdict); hit.mirror != nullptr) {
+  if (SessionLookahead::Hit hit = lookahead_.TakeMatch(held, verdict); hit.mirror != nullptr) {
     held.mirror = std::move(hit.mirror);
     sessions_.StampPlan(held, clock_->Now());
     if (hit.is_sent) {

@@ -126,7 +126,7 @@ bool DraftSessions::GiveWay(const VerifierConnection& asking, int64_t fair, Amou
     Refuse(*most, newest->first, session.round(), ResourceExhausted("another verifier's turn"));
   } else {
     // Its plan was answered and may already be decided; the next one will be refused.
-    Forget(*most, newest->first);
+    Discard(*most, newest->first);
   }
   return true;
 }
@@ -139,7 +139,7 @@ void DraftSessions::Refuse(VerifierConnection& connection, uint64_t id, uint32_t
   if (held != connection.sessions.end()) {
     observers_->Notify(&DraftObserver::OnRefused, held->second, why);
   }
-  Forget(connection, id);
+  Discard(connection, id);
   connection.outbox.push_back({.session = id, .round = round, .chunk = {}});
 }
 
@@ -152,10 +152,10 @@ void DraftSessions::Close(VerifierConnection& connection, uint64_t id) {
     prefixes_->Insert(session.tokens().first(static_cast<size_t>(session.kv_length())),
                       held.mirror->kv.TakeTrunk());
   }
-  Forget(connection, id);
+  Discard(connection, id);
 }
 
-void DraftSessions::Forget(VerifierConnection& connection, uint64_t id) {
+void DraftSessions::Discard(VerifierConnection& connection, uint64_t id) {
   const auto found = connection.sessions.find(id);
   if (found == connection.sessions.end()) return;
   observers_->Notify(&DraftObserver::OnClosed, found->second);

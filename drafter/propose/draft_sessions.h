@@ -65,7 +65,7 @@ class DraftSessions {
   // Forgets the session and keeps the KV of its text. Unknown ids are ignored.
   void Close(VerifierConnection& connection, uint64_t id);
   // The same without keeping its KV.
-  void Forget(VerifierConnection& connection, uint64_t id);
+  void Discard(VerifierConnection& connection, uint64_t id);
 
  private:
   // Sessions that each verifier is guaranteed.

@@ -47,9 +47,9 @@ void Lookahead::OnDraftComplete(HeldSession& held, Time now) {
   held.drafted = now;
 }
 
-SessionLookahead::Hit Lookahead::Take(HeldSession& held, const SessionVerdict& verdict) {
+SessionLookahead::Hit Lookahead::TakeMatch(HeldSession& held, const SessionVerdict& verdict) {
   const bool begun = held.ahead.begun();
-  SessionLookahead::Hit hit = held.ahead.Take(verdict);
+  SessionLookahead::Hit hit = held.ahead.TakeMatch(verdict);
   // Rounds in between that were not drafted make the time of a round meaningless.
   if (verdict.plan.round != verdict.round + 1) held.drafted.reset();
   if (begun) observers_->Notify(&DraftObserver::OnVerdictAhead, held, hit.mirror != nullptr);

@@ -40,7 +40,7 @@ class Lookahead {
   void OnDraftComplete(HeldSession& held, Time now);
   // The session after `verdict`, with a draft for its plan begun, if that outcome was guessed.
   // Drops the session's guesses.
-  SessionLookahead::Hit Take(HeldSession& held, const SessionVerdict& verdict);
+  SessionLookahead::Hit TakeMatch(HeldSession& held, const SessionVerdict& verdict);
 
  private:
   // Shares of the sessions whose draft is complete, in turns; begins their guesses.

@@ -24,7 +24,7 @@ struct Mirror {
   // states to keep; empty: none are kept.
   void DrawDepth(std::span<const PickedRow> rows, std::span<const float> accepted,
                  std::span<const float> states) {
-    if (!states.empty() && session.depths_drawn() > 0) {  // the root is no draft token
+    if (!states.empty() && session.depths_drawn() > 0) {  // the root is not a draft token
       fed.nodes.insert(fed.nodes.end(), session.frontier().begin(), session.frontier().end());
       fed.states.insert(fed.states.end(), states.begin(), states.end());
     }

@@ -131,7 +131,7 @@ std::optional<DraftPart> SessionLookahead::TakeEarly(Guess* guess) {
       .early = RoundEnd{.node = guess->node, .next = session.ToVerifier(*guess->next)}};
 }
 
-SessionLookahead::Hit SessionLookahead::Take(const SessionVerdict& verdict) {
+SessionLookahead::Hit SessionLookahead::TakeMatch(const SessionVerdict& verdict) {
   Hit hit;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
     for (Guess& guess : guesses_) {

@@ -71,7 +71,7 @@ class SessionLookahead {
 
   // The session after `verdict`, with the verdict's plan adopted, if that end was guessed and its
   // drafting has begun. Discards all other guesses.
-  Hit Take(const SessionVerdict& verdict);
+  Hit TakeMatch(const SessionVerdict& verdict);
 
  private:
   // Forks the KV; sets `failed` if that is impossible.

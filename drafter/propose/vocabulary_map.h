@@ -37,7 +37,8 @@ struct DrafterVocabulary {
   std::vector<TokenId> prompt_prefix;  // what its model wants before any text (a BOS token)
 };
 
-// Of a model with this tokenizer. nullptr, and logged: there are more tokens than can be compared.
+// The vocabulary of a model with this tokenizer. Returns nullptr and logs it if there are more
+// tokens than can be compared.
 std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer,
                                                       const ModelConfig& config);
 

@@ -42,16 +42,16 @@ TEST_F(ChainDrafterTest, EverySessionMustDraftAChain) {
   EXPECT_EQ(Depths(), 4) << "recorded, but not in this round";
   Hold(connection, 2, 0);  // a verdict on it may arrive at any time
   EXPECT_EQ(Depths(), 0);
-  parts_->sessions.Forget(connection, 2);
+  parts_->sessions.Discard(connection, 2);
   Hold(connection, Opening(3, Sequences(2, 4)));
   EXPECT_EQ(Depths(), 0);
-  parts_->sessions.Forget(connection, 3);
+  parts_->sessions.Discard(connection, 3);
   SessionOpening trained = Opening(4, Sequences(1, 4));
   trained.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
   Hold(connection, trained).prompt = 1;
   EXPECT_EQ(Depths(), 0);
   model_->set_draft_device(nullptr);
-  parts_->sessions.Forget(connection, 4);
+  parts_->sessions.Discard(connection, 4);
   EXPECT_EQ(Depths(), 0);
 }
 

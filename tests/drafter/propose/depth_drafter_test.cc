@@ -110,7 +110,7 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
       parts_->head.OnVerdict(held, verdict, clock_.Now());
       Hold(connection, id, 1, std::vector<TokenId>(kCatchUpTokens + (reads_prompt ? 1 : 0), 3));
       RunPass();
-      parts_->sessions.Forget(connection, id);
+      parts_->sessions.Discard(connection, id);
     }
     if (reads_prompt) {
       EXPECT_EQ(parts_->head.state()->threshold(), kFirstHeadThreshold);

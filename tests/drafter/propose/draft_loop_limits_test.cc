@@ -206,7 +206,7 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
   EXPECT_EQ(TheDraft().total_draws(), 12);
   Push(Opening(2, Sequences(3, 1 << 30)));  // cut to the longest draft first
   EXPECT_EQ(TheDraft().total_draws(), 12);
-  constexpr int kMost = std::numeric_limits<int>::max();
+  constexpr int kMax = std::numeric_limits<int>::max();
   const std::vector<DraftShape> impossible = {Sequences(4, 4),
                                               {.length = 3, .branching = {1, 2, 5}},
                                               {.length = 1, .branching = {13}},
@@ -214,7 +214,7 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
                                               {.length = 3, .branching = {2, -1, 2}},
                                               {.length = 1, .branching = {1, 0}},
                                               Sequences(-1, 2),
-                                              {.length = 4, .branching = {kMost, kMost, kMost}}};
+                                              {.length = 4, .branching = {kMax, kMax, kMax}}};
   for (const DraftShape& shape : impossible) {
     Push(Opening(3, shape));
     ExpectRefused(3, 1);
@@ -271,9 +271,9 @@ TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
   Start();
   loop_->Step();
   int taken = 0;
-  constexpr auto kMost = static_cast<int>(DraftLoop::kMostWaiting);
-  for (int i = 0; i < kMost + 10; ++i) taken += loop_->Push({kConnection, CloseEvent{1}});
-  EXPECT_EQ(taken, kMost);
+  constexpr auto kMax = static_cast<int>(DraftLoop::kMostWaiting);
+  for (int i = 0; i < kMax + 10; ++i) taken += loop_->Push({kConnection, CloseEvent{1}});
+  EXPECT_EQ(taken, kMax);
   loop_->PushUrgent({kConnection, DisconnectedEvent{}});
   StepToRest();
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());

@@ -81,7 +81,7 @@ TEST_F(DraftSenderTest, ClosesWhatIsNotWantedOnceItIsEmpty) {
   connection.wanted = false;
   parts_->sender.Flush();
   EXPECT_FALSE(LinkOf(connection).closed());
-  parts_->sessions.Forget(connection, 1);
+  parts_->sessions.Discard(connection, 1);
   parts_->sender.Flush();
   EXPECT_TRUE(LinkOf(connection).closed());
 }

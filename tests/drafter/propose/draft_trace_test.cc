@@ -58,7 +58,7 @@ TEST_F(DraftTracesTest, SpanHoldsWhatTheSessionDrafted) {
   RunPass();
   HeldSession& held = connection.sessions.at(77);
   parts_->observers.Notify(&DraftObserver::OnVerdictAhead, held, true);
-  parts_->sessions.Forget(connection, 77);
+  parts_->sessions.Discard(connection, 77);
   const std::string text = Written();
   EXPECT_THAT(text, HasSubstr("0af7651916cd43dd8448eb211c80319c"));
   EXPECT_THAT(text, HasSubstr("b7ad6b7169203331"));

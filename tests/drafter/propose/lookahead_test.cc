@@ -76,14 +76,15 @@ TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
       shares = parts_->lookahead.Plan();
     }
     const TokenId drawn = held.mirror->session.draft().token(1);
-    const auto mirror = parts_->lookahead.Take(held, Rejection(held, hit ? guessed : drawn)).mirror;
+    const auto mirror =
+        parts_->lookahead.TakeMatch(held, Rejection(held, hit ? guessed : drawn)).mirror;
     EXPECT_EQ(mirror != nullptr, hit);
     if (hit) {
       EXPECT_EQ(mirror->session.round(), 2u);
       EXPECT_GT(mirror->session.depths_drawn(), 0);
     }
     EXPECT_FALSE(held.ahead.begun()) << "its guesses are over";
-    parts_->sessions.Forget(connection, held.id);
+    parts_->sessions.Discard(connection, held.id);
   }
   EXPECT_THAT(hits_.heard, ElementsAre(true, false));
 }
@@ -115,7 +116,7 @@ TEST_F(LookaheadTest, SendsWholeDraftsBeforeTheVerdict) {
                           .next = {first.early->next},
                           .plan = {.round = 2, .shape = Sequences(1, length)}};
   };
-  const SessionLookahead::Hit hit = parts_->lookahead.Take(held, end(2));
+  const SessionLookahead::Hit hit = parts_->lookahead.TakeMatch(held, end(2));
   ASSERT_NE(hit.mirror, nullptr);
   EXPECT_TRUE(hit.is_sent);
   EXPECT_EQ(hit.mirror->session.draft().Path(hit.mirror->session.draft().size()),
@@ -136,16 +137,16 @@ TEST_F(LookaheadTest, SendsADraftAgainWhereThePlanIsAnother) {
     ASSERT_THAT(connection.outbox, Not(IsEmpty()));
     const RoundEnd end = *connection.outbox.front().early;
     const SessionLookahead::Hit hit =
-        parts_->lookahead.Take(held, {.session = 1,
-                                      .round = 1,
-                                      .node = end.node,
-                                      .next = {end.next},
-                                      .plan = {.round = 2, .shape = Sequences(1, length)}});
+        parts_->lookahead.TakeMatch(held, {.session = 1,
+                                           .round = 1,
+                                           .node = end.node,
+                                           .next = {end.next},
+                                           .plan = {.round = 2, .shape = Sequences(1, length)}});
     ASSERT_NE(hit.mirror, nullptr);
     EXPECT_FALSE(hit.is_sent);
     EXPECT_TRUE(hit.mirror->session.has_chunk()) << "all of it is still to be sent";
     EXPECT_EQ(hit.mirror->session.PeekChunk().tokens.size(), std::min<size_t>(length, 2));
-    parts_->sessions.Forget(connection, held.id);
+    parts_->sessions.Discard(connection, held.id);
   }
 }
 
@@ -153,7 +154,7 @@ TEST_F(LookaheadTest, ReportsNothingWhereNothingWasGuessed) {
   Build({.lookahead = {.tokens = 64}}, {}, &hits_);
   HeldSession& held = Hold(Connect(1), 1, 1);
   RunPass();
-  EXPECT_EQ(parts_->lookahead.Take(held, Rejection(held, 7)).mirror, nullptr);
+  EXPECT_EQ(parts_->lookahead.TakeMatch(held, Rejection(held, 7)).mirror, nullptr);
   EXPECT_THAT(hits_.heard, IsEmpty());
 }
 
@@ -165,10 +166,10 @@ TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
   parts_->lookahead.OnDraftComplete(held, clock_.Now());
   EXPECT_EQ(held.drafted, clock_.Now());
   SessionVerdict verdict = Rejection(held, 7);
-  (void)parts_->lookahead.Take(held, verdict);
+  (void)parts_->lookahead.TakeMatch(held, verdict);
   EXPECT_TRUE(held.drafted.has_value());
   verdict.plan.round = 5;  // rounds 2 to 4 had no draft from this drafter
-  (void)parts_->lookahead.Take(held, verdict);
+  (void)parts_->lookahead.TakeMatch(held, verdict);
   EXPECT_FALSE(held.drafted.has_value());
 }
 

@@ -35,8 +35,8 @@ TEST_F(PassPlanTest, OldestPlanThenDraftsThenPrompts) {
   Hold(connection, 3, 1, {1, 2});
   EXPECT_THAT(Plan(), ElementsAre(Pair(1, 33), Pair(3, 2), Pair(2, 33)));
   EXPECT_TRUE(ReadsPrompt(PlanPass(parts_->sessions, {})));
-  parts_->sessions.Forget(connection, 1);
-  parts_->sessions.Forget(connection, 2);
+  parts_->sessions.Discard(connection, 1);
+  parts_->sessions.Discard(connection, 2);
   EXPECT_FALSE(ReadsPrompt(PlanPass(parts_->sessions, {})));
 }
 

@@ -32,7 +32,7 @@ struct VerifierOptions {
   std::string http;                  // host:port of the OpenAI-compatible front; empty: none
   std::string http_model;            // the model's name there; empty: the checkpoint's
   bool http_ignore_unknown = false;  // ignore unknown fields
-  bool http_metrics = true;          // serve GET /metrics there, too
+  bool http_metrics = true;          // also serve GET /metrics there
   std::string http_cors;             // origin whose pages may call it; empty: none
   std::string chat_template;         // file or "chatml"; empty: the checkpoint's own
   // How answers are parsed; unset: detected from the chat template.

@@ -38,7 +38,7 @@ CallObject::Progress CallObject::Read(char c, AnswerEvents& out) {
       member_ = text_ == "\"name\""                                     ? Member::kName
                 : text_ == "\"arguments\"" || text_ == "\"parameters\"" ? Member::kArguments
                                                                         : Member::kOther;
-      // Of repeated members the first counts.
+      // The first of repeated members counts.
       if (member_ == Member::kName && !name_.empty()) member_ = Member::kOther;
       if (member_ == Member::kArguments && has_arguments_) member_ = Member::kOther;
       state_ = State::kColon;

@@ -271,7 +271,7 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
     if (drafted == facts.length && !(drafts && caught_up)) {
       shared_.LearnSeconds(facts.family, taken, choice.modelled_seconds);
     }
-    // Plain rounds stall, too, and count as what they usually take.
+    // Plain rounds also stall. They count as what they usually take.
     const double stalled = taken - kTuning.stall * choice.seconds;
     seconds = taken;
     if (drafts && stalled > 0) {

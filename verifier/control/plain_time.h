@@ -57,7 +57,7 @@ class PlainTime {
  private:
   LinearFit fit_;
   double prompt_seconds_ = 0;
-  // Of the last step.
+  // State of the last step.
   bool drafts_ = false;
   double decode_part_ = 0;  // without the prompts'
   double plain_step_ = 0;

@@ -131,12 +131,12 @@ void Admission::RecordRequest(double seconds) {
 }
 
 Duration Admission::RetryAfter() const {
-  constexpr double kUnknown = 1, kLeast = 0.05, kMost = 30;
+  constexpr double kUnknown = 1, kMin = 0.05, kMax = 30;
   const double seconds = request_seconds_ > 0 && running_ > 0
                              ? request_seconds_ * (waiting() + 1) / running_
                              : kUnknown;
   return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(std::clamp(seconds, kLeast, kMost)));
+      std::chrono::duration<double>(std::clamp(seconds, kMin, kMax)));
 }
 
 }  // namespace outrider

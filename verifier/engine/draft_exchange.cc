@@ -109,7 +109,7 @@ void DraftExchange::PlanNext(Session& session) {
     SendPlan(session, next.shape, next.stop);
     return;
   }
-  drafting.UseOwnDraft(Readable(session, std::move(next.draft)));
+  drafting.UseOwnDraft(AllowedPart(session, std::move(next.draft)));
 }
 
 bool DraftExchange::DraftForced(Session& session) {
@@ -122,7 +122,7 @@ bool DraftExchange::DraftForced(Session& session) {
   return true;
 }
 
-DraftTree DraftExchange::Readable(const Session& session, DraftTree draft) {
+DraftTree DraftExchange::AllowedPart(const Session& session, DraftTree draft) {
   if (session.text_grammar == nullptr || draft.empty()) return draft;
   std::vector<TokenId> tokens = draft.Path(draft.size());
   const size_t read = session.text_grammar->Reads(tokens, *parts_.mask_scratch);
@@ -166,12 +166,13 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   // fixed plans waits there, too, so that its rounds repeat.
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
-  drafting.Await(plan, parts_.drafts->SetTimeout(session.id, Worth(session, shape)), waits, now);
+  drafting.Await(plan, parts_.drafts->SetTimeout(session.id, MaxTimeSaved(session, shape)), waits,
+                 now);
   const DraftTree* const early = parts_.drafts->EarlyDraft(session.id);
   if (early != nullptr && drafting.Expects(plan.round)) drafting.TakeDraft(*early, now);
 }
 
-Duration DraftExchange::Worth(const Session& session, const DraftShape& shape) const {
+Duration DraftExchange::MaxTimeSaved(const Session& session, const DraftShape& shape) const {
   if (parts_.pace->step_seconds() <= 0) return std::chrono::hours(1);  // unknown
   // A draft that is short because the request ends is worth no less.
   const int tokens = std::max(shape.length, session.speculation.shape.length);

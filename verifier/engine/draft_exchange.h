@@ -84,13 +84,13 @@ class DraftExchange final : public DraftConsumer {
   // a drafter. Returns whether it did.
   bool DraftForced(Session& session);
   // The part of the verifier's own draft that the session's grammar allows.
-  DraftTree Readable(const Session& session, DraftTree draft);
+  DraftTree AllowedPart(const Session& session, DraftTree draft);
   // The acceptance head's threshold if the plan names none; 0: the drafter's own.
   float HeadThreshold(const Session& session) const;
   // Sends the plan of `shape` to a drafter.
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
   // How long plain decoding takes for the tokens that a draft of this shape may save.
-  Duration Worth(const Session& session, const DraftShape& shape) const;
+  Duration MaxTimeSaved(const Session& session, const DraftShape& shape) const;
 
   const Parts parts_;
   std::optional<Planner> planner_;

@@ -27,16 +27,16 @@ const std::set<std::string, std::less<>> kHarmless = {
     "output_scores", "return_dict_in_generate"};
 
 Status Fill(const JsonValue& json, GenerationDefaults* defaults) {
-  constexpr int kMost = std::numeric_limits<int>::max();
+  constexpr int kMax = std::numeric_limits<int>::max();
   SamplingParams& sampling = defaults->sampling;
   OUTRIDER_TRY(json["temperature"].Read(&sampling.temperature));
   OUTRIDER_TRY(json["top_p"].Read(&sampling.top_p));
   OUTRIDER_TRY(json["min_p"].Read(&sampling.min_p));
   OUTRIDER_TRY(json["repetition_penalty"].Read(&sampling.repetition_penalty));
-  OUTRIDER_TRY(json["top_k"].Read(&sampling.top_k, -1, kMost));
+  OUTRIDER_TRY(json["top_k"].Read(&sampling.top_k, -1, kMax));
   if (sampling.top_k == -1) sampling.top_k = 0;  // how vLLM disables it
   int max_new_tokens = 0;
-  OUTRIDER_TRY(json["max_new_tokens"].Read(&max_new_tokens, 1, kMost));
+  OUTRIDER_TRY(json["max_new_tokens"].Read(&max_new_tokens, 1, kMax));
   if (max_new_tokens > 0) defaults->max_tokens = max_new_tokens;
   return Status();
 }

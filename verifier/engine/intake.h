@@ -1,7 +1,7 @@
-// Passes requests from the fronts (gRPC, HTTP) to the engine, and their cancellation, from any
+// Passes requests from the servers (gRPC, HTTP) to the engine, and their cancellation, from any
 // thread.
 //
-// Owner: main; outlives the fronts. Thread: any.
+// Owner: main; outlives the servers. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ class Intake {
   // Both must outlive it.
   Intake(Engine* engine, EngineThread* thread) : engine_(engine), thread_(thread) {}
 
-  // The id of a new request, unique over all fronts.
+  // The id of a new request, unique over all servers.
   uint64_t NewId() { return next_id_++; }
 
   // See Engine::Submit. A request that the engine does not take is refused at once (the queue is

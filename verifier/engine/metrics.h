@@ -27,7 +27,7 @@ struct VerifierMetrics {
   Histogram request_inference_time_seconds;  // admission to end
   // decode time over the tokens after the first; only of requests that have such tokens
   Histogram request_time_per_output_token_seconds;
-  // Of each request, in tokens.
+  // In tokens, observed once per request.
   Histogram request_prompt_tokens;
   Histogram request_generation_tokens;
   Histogram request_params_max_tokens;  // only if the request names it
@@ -111,7 +111,7 @@ struct VerifierMetrics {
   Counter rounds_total;                  // including plain ones
   Counter plain_rounds_total;            // without a draft
   Counter forced_tokens_total;           // by grammars
-  // Of rounds after a request's first: the time they took, and the time that plain decoding would
+  // For rounds after a request's first, the time they took, and the time that plain decoding would
   // have taken for their tokens at the same load (verifier/control/plain_time.h). The second over
   // the first is the speculative-decoding speedup.
   Counter round_seconds_total;

@@ -76,9 +76,13 @@ Status CheckRule(const GenerationRequest& request, const RequestLimits& limits) 
                     std::any_of(request.speculation.tree.begin(), request.speculation.tree.end(),
                                 [](int draws) { return draws > 1; });
   if (many && !TakesManyPaths(rule)) {
-    return InvalidArgument(field +
-                           " verifies one sequence; ask for one path, or for "
-                           "multipath-block, spectr, multiround or gumbel");
+    std::string others;
+    for (const RuleTraits& traits : kRuleTraits) {
+      if (traits.takes_many_paths)
+        others += (others.empty() ? "" : ", ") + std::string(traits.name);
+    }
+    return InvalidArgument(field + " verifies one sequence; ask for one path, or for one of " +
+                           others);
   }
   return Status();
 }

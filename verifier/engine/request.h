@@ -58,7 +58,7 @@ struct GenerationRequest {
   // The same for the prompt's tokens, from the second on.
   std::optional<int> prompt_logprobs;
   std::optional<Time> deadline;
-  // An opaque key of the client. Capacity is shared evenly among keys; the empty one is a key, too.
+  // An opaque key of the client. Capacity is shared evenly among keys; including the empty one.
   std::string client;
   // sampling.grammar, compiled (CompileGrammar); nullptr without a grammar.
   std::shared_ptr<grammar::GrammarMasks> grammar_masks;

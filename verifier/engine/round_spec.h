@@ -8,7 +8,7 @@
 
 namespace outrider {
 
-// Of the round under way.
+// What decides the round under way.
 RoundSpec RoundSpecOf(const Session& session);
 
 // Whether the round under way verifies a draft by a sampling rule, against its draft distributions.

@@ -31,7 +31,7 @@ Result<uint64_t> TextWorkers::Submit(Work work) {
     if (metrics_ != nullptr) metrics_->requests_refused_tokenizer_queue.Increment();
     return ResourceExhausted("too many texts wait to be tokenized; try again later");
   }
-  TellLength();
+  PublishLength();
   changed_.notify_one();
   return *ticket;
 }
@@ -40,7 +40,7 @@ bool TextWorkers::Cancel(uint64_t ticket) {
   std::optional<Work> work;  // destroyed after the lock is released
   MutexLock lock(mu_);
   work = queue_.Remove(ticket);
-  TellLength();
+  PublishLength();
   return work.has_value();
 }
 
@@ -50,7 +50,7 @@ bool TextWorkers::Stop(Duration grace) {
     MutexLock lock(mu_);
     stopping_ = true;
     waiting = queue_.Clear();
-    TellLength();
+    PublishLength();
     changed_.notify_all();
   }
   for (const Work& work : waiting) work.refuse(Unavailable("the verifier is shutting down"));
@@ -73,7 +73,7 @@ void TextWorkers::Run() {
         changed_.notify_all();
         return;
       }
-      TellLength();
+      PublishLength();
     }
     RunTurn(turn->task);
     turn->task = {};  // frees what it holds before its client's next turn
@@ -92,7 +92,7 @@ void TextWorkers::RunTurn(const Work& work) {
   if (metrics_ != nullptr) metrics_->tokenizer_seconds.Observe(Seconds(clock_->Now() - begin));
 }
 
-void TextWorkers::TellLength() {
+void TextWorkers::PublishLength() {
   if (metrics_ != nullptr) {
     metrics_->tokenizer_requests_waiting.Set(static_cast<double>(queue_.size()));
   }

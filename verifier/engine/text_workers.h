@@ -1,8 +1,8 @@
-// The threads that tokenize, so that the fronts' threads, which carry every connection's bytes, do
-// no work proportional to a text. Waiting work is in a fair queue: clients take turns, and none
-// ever has every thread, so that its long texts do not delay another's short ones.
+// Threads that tokenize texts, so that the threads of the gRPC and HTTP servers, which serve every
+// connection, never do work proportional to a text. Waiting work is in a fair queue: clients take
+// turns, and none ever has every thread, so that its long texts do not delay another's short ones.
 //
-// Owner: main; outlives the fronts. Thread: any.
+// Owner: main; outlives the servers. Thread: any.
 // When full: Submit refuses at once with kResourceExhausted.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace outrider {
 
 struct TextWorkersOptions {
   int threads = 2;  // with only one, a client could occupy it
-  // The most waiting work; one client may have half of it.
+  // Limits of the queue. One client may fill half of it.
   size_t max_waiting = 1024;
   size_t max_waiting_bytes = 64 << 20;
 };
@@ -35,7 +35,7 @@ class TextWorkers {
   // When to try again after a refusal for lack of room.
   static constexpr Duration kRetryAfter = std::chrono::seconds(1);
 
-  // For each work that Submit took and Cancel did not take back, `run` or `refuse` is called once.
+  // Either `run` or `refuse` is called, once, unless Cancel removes the work from the queue.
   struct Work {
     std::string client;            // for fair turns
     size_t bytes = 0;              // of the message or body that it holds while it waits
@@ -62,7 +62,7 @@ class TextWorkers {
  private:
   void Run() OUTRIDER_EXCLUDES(mu_);
   void RunTurn(const Work& work);
-  void TellLength() OUTRIDER_REQUIRES(mu_);
+  void PublishLength() OUTRIDER_REQUIRES(mu_);
 
   const Clock* const clock_;
   VerifierMetrics* const metrics_;

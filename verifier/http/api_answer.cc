@@ -183,7 +183,7 @@ std::string ApiAnswer::Event(Json choice) const {
   return Dump(event);
 }
 
-void ApiAnswer::Take(Choice& choice, Chunk& chunk) {
+void ApiAnswer::Append(Choice& choice, Chunk& chunk) {
   if (echo_only_) {
     chunk.text.clear();
     chunk.tokens.clear();
@@ -219,7 +219,7 @@ std::vector<std::string> ApiAnswer::Add(int index, Chunk chunk) {
   Prompt& prompt = prompts_[static_cast<size_t>(index) / generated_];
   if (!chunk.prompt_logprobs.empty()) prompt.logprobs = std::move(chunk.prompt_logprobs);
   const bool first = !std::exchange(choice.begun, true);
-  Take(choice, chunk);
+  Append(choice, chunk);
   if (chat_) {
     choice.message->Add(chunk.text);
     LeaveOutReasoning(choice);

@@ -84,7 +84,7 @@ class ApiAnswer {
   // Adds `metrics.speculative_decoding` of all choices, in vLLM's format, which AIPerf reads;
   // nothing if no step had a draft.
   void AddMetrics(nlohmann::ordered_json& body) const;
-  void Take(Choice& choice, Chunk& chunk);
+  void Append(Choice& choice, Chunk& chunk);
   // Drops the tokens of its reasoning, if the request does not want it.
   void LeaveOutReasoning(Choice& choice) const;
   bool IsText(TokenId id) const;

@@ -32,7 +32,7 @@ Result<std::vector<TokenId>> PromptOf(const JsonValue& value, const PromptTextOp
     if (!id.ok()) {
       return InvalidArgument(
           "must be a string, an array of token ids, or an array of these, all of one kind; " +
-          value[i].Shown() + " is no token id");
+          value[i].Shown() + " is not a token id");
     }
     ids.push_back(*id);
   }
@@ -119,7 +119,7 @@ Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
   return InvalidArgument((alternatives ? "top_logprobs: up to " : "logprobs: up to ") +
                          std::to_string(logprobs + of_prompts) + " log probabilities, at most " +
                          std::to_string(kMaxAnswerLogprobs) +
-                         " in an answer that is no stream; lower max_tokens, or stream");
+                         " in an answer that is not a stream; lower max_tokens, or stream");
 }
 
 // Repeats the prompt before the output, with its log probabilities if those of the output are

@@ -393,7 +393,7 @@ class Connection final : public HttpConnection,
     }
   }
 
-  // Discards what still arrives, until the client closes, too.
+  // Discards what still arrives, until the client closes as well.
   void Linger() {
     if (!lingering_) Tcp().expires_after(kLinger);
     lingering_ = true;
@@ -416,7 +416,7 @@ class Connection final : public HttpConnection,
     closed_ = true;
     sources_.clear();  // they may hold this connection
     Tcp().close();
-    owner_->Forget(this);
+    owner_->OnClosed(this);
   }
 
   ConnectionOwner* const owner_;

@@ -35,8 +35,7 @@ class ConnectionOwner {
   // Whether the connection waits for a request or the rest of one, as it does at first. Then it may
   // have to make room for others; the one that has waited longest goes first.
   virtual void SetReading(HttpConnection* connection, bool reading) = 0;
-  // The connection is closed.
-  virtual void Forget(HttpConnection* connection) = 0;
+  virtual void OnClosed(HttpConnection* connection) = 0;
 };
 
 // `socket` runs on a strand of its own. `peer`: who its bodies count for. `tls` null: plaintext.

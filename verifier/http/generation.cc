@@ -110,7 +110,7 @@ void HttpGeneration::OnFinish(int index, const Summary& summary) {
 }
 
 // An answer longer than a piece goes out in pieces, each made when the client has taken the one
-// before, because this thread serves other connections, too.
+// before, because this thread also serves other connections.
 void HttpGeneration::Reply() {
   over_ = true;
   parts_.metrics->CountRequest(parts_.route, kOk);

@@ -13,7 +13,7 @@
 namespace outrider {
 
 inline constexpr char kPrefixHeader[] = "x-outrider-prefix";
-// Of the prompt, the pages that the header names: 1,024 tokens of 16 a page.
+// The pages of the prompt that the header names: 1,024 tokens, 16 a page.
 inline constexpr size_t kPrefixHeaderPages = 64;
 
 // The hash of the prompt's whole pages, of the first kPrefixHeaderPages; nullopt: it has none.

@@ -187,7 +187,7 @@ constexpr Field kMessage[] = {
     Served("reasoning_content", "string"),
     Served("reasoning", "string"),
     {"type", Use::kIgnored},  // sent by lm-eval
-    // Of an assistant's message that the client sends back.
+    // In an assistant's message that the client sends back.
     {"refusal", Use::kNotServed, R"([""])"},
     {"annotations", Use::kNotServed, "[[]]"},
     {"function_call", Use::kNotServed},

@@ -35,7 +35,7 @@ Status ReadInts(const JsonValue& field, int max_items, std::vector<int>* out) {
   out->clear();
   for (size_t i = 0; i < field.size(); ++i) {
     const Result<int> number = field[i].Int();
-    if (!number.ok()) return field.Error(field[i].Shown() + " is no integer of 32 bits");
+    if (!number.ok()) return field.Error(field[i].Shown() + " is not an integer of 32 bits");
     out->push_back(*number);
   }
   return Status();
@@ -51,7 +51,7 @@ Status ReadStrings(const JsonValue& field, int max_items, std::vector<std::strin
   OUTRIDER_TRY(CheckSize(field, max_items));
   out->clear();
   for (size_t i = 0; i < field.size(); ++i) {
-    if (!field[i].is_string()) return field.Error(field[i].Shown() + " is no string");
+    if (!field[i].is_string()) return field.Error(field[i].Shown() + " is not a string");
     out->push_back(field[i].text());
   }
   return Status();
@@ -66,7 +66,7 @@ Status ReadBias(const JsonValue& field, int max_items,
     TokenId id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || std::to_string(id) != key) {
-      return field.Error("the key \"" + Printable(key, kMaxShownText) + "\" is no token id");
+      return field.Error("the key \"" + Printable(key, kMaxShownText) + "\" is not a token id");
     }
     const Result<float> number = bias.Float();
     if (!number.ok()) {

@@ -56,7 +56,7 @@ struct HttpServer::Impl final : ConnectionOwner {
     const auto held = connections.find(connection);
     if (held != connections.end()) SetReading(held->second, connection, now);
   }
-  void Forget(HttpConnection* connection) override {
+  void OnClosed(HttpConnection* connection) override {
     MutexLock lock(mu);
     const auto held = connections.find(connection);
     if (held == connections.end()) return;

@@ -94,7 +94,7 @@ Result<std::string> Detokenize(std::string_view body, const ApiModel& model) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Result<int> id = tokens[i].Int();
     if (!id.ok() || *id < 0 || *id >= model.limits.vocab_size) {
-      return InvalidArgument("tokens: " + tokens[i].Shown() + " is no token id below " +
+      return InvalidArgument("tokens: " + tokens[i].Shown() + " is not a token id below " +
                              std::to_string(model.limits.vocab_size));
     }
     ids.push_back(*id);

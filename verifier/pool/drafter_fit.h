@@ -19,7 +19,7 @@ struct TargetIdentity {
   int vocab_size = 0;  // length of the target's logits rows
   // For drafters with another vocabulary; nullptr: these are refused.
   std::shared_ptr<const VocabularyEntries> vocabulary = nullptr;
-  // Of the vocabulary; 0 without one.
+  // Size of the vocabulary; 0 without one.
   int tokens() const { return vocabulary == nullptr ? 0 : vocabulary->tokens(); }
 };
 

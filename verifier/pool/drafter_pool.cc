@@ -107,7 +107,7 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   drafter.link = std::move(link);
   drafter.joined = clock_->Now();
   drafter.last_message = drafter.joined;
-  // Ids are the target's, so a translating drafter's own vocabulary size is no bound.
+  // Ids are the target's, so a translating drafter's own vocabulary size is not a bound.
   const int rows = match.has_value() ? target_.vocab_size : drafter.hello.vocab_size;
   const DrafterWelcome welcome = WelcomeFor(drafter.hello, rows);
   drafter.protocol = welcome.protocol;
@@ -415,7 +415,7 @@ void DrafterPool::MarkLate(uint64_t session) {
   assignment.asked.late = true;
   assignment.awaited_trial = false;
   ++assignment.late_in_a_row;
-  // A long prompt takes time to read, which another drafter would need, too.
+  // A long prompt takes time to read, which another drafter would need as well.
   const bool may_read = assignment.fresh && assignment.asked.parts == 0;
   if (may_read && !suspended && assignment.late_in_a_row < kLateToMove) return;
   const double taken = Seconds(clock_->Now() - assignment.asked.sent);

@@ -25,7 +25,7 @@ struct StatusSample {
   // Requests that finished, that were cancelled or failed, and that were refused before they
   // waited.
   double finished = 0, failed = 0, refused = 0;
-  // Of first tokens, and of tokens after a request's first: how many, and the sum of their times.
+  // First tokens, and tokens after a request's first: how many, and the sum of their times.
   double first_tokens = 0, first_token_seconds = 0;
   double next_tokens = 0, next_token_seconds = 0;
   double drafts = 0;  // rounds with a draft

@@ -55,7 +55,7 @@ std::string Proposers(const v1::GetStatusResponse& status) {
   return text.empty() ? "no rounds yet" : text + " of the last rounds";
 }
 
-// "same", or the share of the drafter's tokens that the verifier has, too.
+// "same", or the share of the drafter's tokens that the verifier also has.
 std::string Vocabulary(const v1::DrafterStatus& drafter) {
   if (!drafter.has_vocabulary()) return "same";
   const v1::VocabularyStatus& v = drafter.vocabulary();

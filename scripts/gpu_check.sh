@@ -257,7 +257,7 @@ measure_speed() {
   fi
 }
 
-# One tool after another, as each wants the whole device. What time does not suffice for is no failure.
+# One tool after another, as each wants the whole device. What time does not suffice for is not a failure.
 sanitize() {
   local sanitizer tool rc limit
   if ! sanitizer=$(command -v compute-sanitizer); then

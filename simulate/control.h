@@ -26,7 +26,7 @@ struct SimulateControlOptions {
 //   ratio_to_best_fixed  mean_ms / best_fixed_ms
 //   ratio_to_plain       mean_ms / plain_ms
 //   pulls                {arm: rounds}, over all requests and seeds. Includes plain decoding if
-//                        "adaptive" chose it, even if it is no arm of the scenario
+//                        "adaptive" chose it, even if it is not an arm of the scenario
 //   regret_rounds        rounds of a request above those of the fixed arm with the fewest: the
 //                        stopping-time regret of BanditSpec, (1) and (2)
 //

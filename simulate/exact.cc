@@ -29,7 +29,7 @@ size_t Power(size_t base, size_t exponent) {
 struct RoundDistribution {
   std::vector<double> accepted;  // [g + 1]
   std::map<int, double> next;    // distribution of the start of the next round
-  // Of the first tokens, up to the length that a sequence after this start can reach.
+  // Distributions of the first tokens, up to the length that a sequence after this start can reach.
   std::vector<Cells> whole;  // [n][cell] Pr(it emits exactly these n tokens)
   // [n][cell] Pr(it emits these n tokens), by the start of the next round
   std::vector<std::vector<int>> after;

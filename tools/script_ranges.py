@@ -13,7 +13,7 @@ import sys
 from newer_characters import rows
 
 UNICODE = (9, 0)
-# Of a later Unicode than that, or of a mind of the library's own.
+# Where the library follows a later Unicode than that, or its own mind.
 DIFFERENT = {0x589: "Common", 0x61C: "Common", 0x953: "Devanagari", 0x954: "Devanagari",
              0x30FC: "Han"}
 SAME = {"Hiragana": "Han", "Katakana": "Han"}

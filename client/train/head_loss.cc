@@ -13,8 +13,8 @@ float Sigmoid(float x) { return 1.f / (1.f + std::exp(-x)); }
 
 // -p log s - (1 - p) log(1 - s), finite for any s in [0, 1].
 double CrossEntropy(double p, double s) {
-  constexpr double kLeast = 1e-7;
-  s = std::clamp(s, kLeast, 1 - kLeast);
+  constexpr double kMin = 1e-7;
+  s = std::clamp(s, kMin, 1 - kMin);
   return -p * std::log(s) - (1 - p) * std::log(1 - s);
 }
 

@@ -1,6 +1,6 @@
-// OUTRIDER_CHECK(condition): for conditions that only a bug can violate, in release builds, too.
-// Prints the condition and its position, then aborts. Never for input, files or peers: those get a
-// Status.
+// OUTRIDER_CHECK(condition): for conditions that only a bug can violate. Also checked in release
+// builds. Prints the condition and its position, then aborts. Never for input, files or peers:
+// those get a Status.
 #pragma once
 
 namespace outrider {

@@ -20,7 +20,7 @@ enum class InputKind {
 
 class InputFile {
  public:
-  // kNotFound: there is no such file. kPermissionDenied or kUnavailable: it cannot be opened.
+  // kNotFound: there is not such a file. kPermissionDenied or kUnavailable: it cannot be opened.
   // kInvalidArgument: it is a directory or not of this kind.
   static Result<InputFile> Open(const std::filesystem::path& path,
                                 InputKind kind = InputKind::kRegular);

@@ -243,14 +243,14 @@ Status GgufFile::Reader::ReadPair(GgufFile* out) {
 
 Status GgufFile::Reader::ReadAlignment(const GgufFile& out) {
   if (!out.Has(kAlignment)) return Status();
-  constexpr int64_t kLeast = 8, kMost = 1 << 16;  // the format requires a multiple of 8
+  constexpr int64_t kMin = 8, kMax = 1 << 16;  // the format requires a multiple of 8
   OUTRIDER_ASSIGN(alignment_, out.Int(kAlignment, 0, INT64_MAX));
-  if (alignment_ >= kLeast && alignment_ <= kMost && (alignment_ & (alignment_ - 1)) == 0) {
+  if (alignment_ >= kMin && alignment_ <= kMax && (alignment_ & (alignment_ - 1)) == 0) {
     return Status();
   }
   return InvalidArgument(std::string(kAlignment) + " is " + std::to_string(alignment_) +
-                         ", must be a power of two from " + std::to_string(kLeast) + " to " +
-                         std::to_string(kMost));
+                         ", must be a power of two from " + std::to_string(kMin) + " to " +
+                         std::to_string(kMax));
 }
 
 Result<std::vector<int64_t>> GgufFile::Reader::ReadShape() {
@@ -308,7 +308,7 @@ Status GgufFile::Reader::PlaceTensors(const std::vector<uint64_t>& offsets, Gguf
     const std::string shown = Printable(tensor.name);
     if (offsets[i] % alignment != 0) {
       return InvalidArgument(shown + ": its offset " + std::to_string(offsets[i]) +
-                             " is no multiple of the alignment, " + std::to_string(alignment));
+                             " is not a multiple of the alignment, " + std::to_string(alignment));
     }
     const TypeInfo& info = InfoOf(tensor.type);
     int64_t blocks = tensor.shape.back() / info.elements, bytes = 0;

@@ -214,7 +214,7 @@ class GbnfParser {
     Result<char32_t> code = in_.TakeHex(digits);
     if (!code.ok()) return Error(code.status().message());
     if (*code > kLastCodePoint || (*code >= 0xD800 && *code <= 0xDFFF)) {
-      return Error("an escape that is no character");
+      return Error("an escape that is not a character");
     }
     return code;
   }

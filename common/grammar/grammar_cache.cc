@@ -39,7 +39,7 @@ std::shared_ptr<GrammarMasks> GrammarCache::Find(uint64_t hash, const GrammarSou
   return masks;
 }
 
-void GrammarCache::Forget(Entries::iterator entry) {
+void GrammarCache::Erase(Entries::iterator entry) {
   source_bytes_ -= entry->source.bytes();
   by_hash_.erase(HashOf(entry->source));
   entries_.erase(entry);
@@ -51,7 +51,7 @@ void GrammarCache::Trim() {
     const auto entry = std::prev(at);
     // Only Find makes new holders, and the lock excludes it.
     if (entry->masks.use_count() == 1) {
-      Forget(entry);
+      Erase(entry);
     } else {
       at = entry;
     }
@@ -60,7 +60,7 @@ void GrammarCache::Trim() {
 
 void GrammarCache::Keep(uint64_t hash, Entry entry) {
   const MutexLock lock(mu_);
-  if (const auto found = by_hash_.find(hash); found != by_hash_.end()) Forget(found->second);
+  if (const auto found = by_hash_.find(hash); found != by_hash_.end()) Erase(found->second);
   source_bytes_ += entry.source.bytes();
   entries_.push_front(std::move(entry));
   by_hash_.emplace(hash, entries_.begin());

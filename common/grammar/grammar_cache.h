@@ -59,7 +59,7 @@ class GrammarCache {
   void Keep(uint64_t hash, Entry entry);
   // Evicts grammars that no request holds, until the rest is within the limit.
   void Trim() OUTRIDER_REQUIRES(mu_);
-  void Forget(Entries::iterator entry) OUTRIDER_REQUIRES(mu_);
+  void Erase(Entries::iterator entry) OUTRIDER_REQUIRES(mu_);
 
   const std::shared_ptr<const TokenTable> tokens_;
   const Limits limits_;

@@ -46,7 +46,7 @@ class FrameKeeper {
     AddReference(kept);
     return kept;
   }
-  // Of the frames that it has made.
+  // Returns of the frames that it has made.
   size_t num_returns() const { return num_returns_; }
 
  private:

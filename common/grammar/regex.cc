@@ -273,7 +273,7 @@ class RegexParser {
     while (digits < 7 && in_.Peek(static_cast<size_t>(digits)) != '}') ++digits;
     OUTRIDER_ASSIGN(const char32_t code, in_.TakeHex(digits));
     if (!in_.Take('}') || code > kLastCodePoint || (code >= 0xD800 && code <= 0xDFFF)) {
-      return in_.Error("\\u{...} is no character");
+      return in_.Error("\\u{...} is not a character");
     }
     out.Add(code, code);
     return Status();

@@ -1,4 +1,4 @@
-// Exposes a registry's metrics under other names, too, for tools that know those. Reads the same
+// Exposes a registry's metrics under other names as well, for tools that know those. Reads the same
 // counters at every scrape; nothing is counted twice.
 #pragma once
 

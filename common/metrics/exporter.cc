@@ -146,7 +146,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Discard();
   }
 
-  // Discards what still arrives until the peer closes, too: closing at once would reset the
+  // Discards what still arrives until the peer closes as well: closing at once would reset the
   // connection, and the answer with it.
   void Discard() {
     buffer_.clear();

@@ -28,7 +28,7 @@ struct AcceptanceHead {
   std::vector<float> Logits(std::span<const float> hidden) const;
 
   // Tensors "blocks.{i}.weight" [width, width] (out, in), "blocks.{i}.bias" [width], "out.weight"
-  // [1, width], "out.bias" [1]; F32, F16 or BF16. kNotFound if there is no such file,
+  // [1, width], "out.bias" [1]; F32, F16 or BF16. kNotFound if there is not such a file,
   // kInvalidArgument when it is not a head for a model of hidden size `width` or contains a number
   // that is not finite.
   static Result<AcceptanceHead> Load(const std::filesystem::path& file, int width);

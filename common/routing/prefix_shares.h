@@ -23,9 +23,9 @@ class PrefixShares {
   // Counts a request. `window`: how many make one, at least 1.
   void Count(std::span<const uint64_t> pages, int64_t window);
 
-  // Of the recent requests.
+  // Number of recent requests.
   int64_t requests() const { return now_.requests + before_.requests; }
-  // Of these, those with this page. No more than those with the page before it.
+  // How many of these have this page: no more than have the page before it.
   int64_t CountOf(uint64_t page) const { return now_.CountOf(page) + before_.CountOf(page); }
 
  private:

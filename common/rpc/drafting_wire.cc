@@ -23,7 +23,7 @@ uint32_t ToCount(int value) { return static_cast<uint32_t>(value); }
 Status CheckIds(const Ids& ids) {
   for (const uint32_t id : ids) {
     if (id > static_cast<uint32_t>(std::numeric_limits<TokenId>::max())) {
-      return InvalidArgument("token id " + std::to_string(id) + " is no id");
+      return InvalidArgument("token id " + std::to_string(id) + " is not an id");
     }
   }
   return Status();
@@ -78,7 +78,7 @@ Result<DraftDistribution> FromWire(const v1::DraftRow& wire, int max_entries) {
   for (const uint32_t gap : wire.id_gaps()) {
     id += gap;
     if (id > static_cast<uint64_t>(std::numeric_limits<TokenId>::max())) {
-      return InvalidArgument("token id " + std::to_string(id) + " is no id");
+      return InvalidArgument("token id " + std::to_string(id) + " is not an id");
     }
     q.ids.push_back(static_cast<TokenId>(id));
   }

@@ -55,7 +55,7 @@ struct DrafterHello {
 
 // How well a drafter's vocabulary matches the verifier's, if they differ.
 struct VocabularyMatch {
-  int shared = 0;  // tokens of the drafter that the verifier has, too
+  int shared = 0;  // tokens of the drafter that the verifier also has
   int tokens = 0;  // all tokens of the drafter
   friend bool operator==(const VocabularyMatch&, const VocabularyMatch&) = default;
 };

@@ -1,4 +1,4 @@
-// The distribution of one logits row: its inputs, in types that a GPU can read, too, and its
+// The distribution of one logits row: its inputs, in types that a GPU can also read, and its
 // computation on the host. It is the same for plain decoding, for drafting and for verification
 // (exactness rule 2).
 //
@@ -94,7 +94,7 @@ OUTRIDER_HD bool IsBegun(const BadWord& word, const TokenId* bad_tokens, const B
 }
 
 // A logit after penalties. in_output: the token's count in the output, including draft tokens
-// before the row. Products are rounded before they are added, on a GPU, too.
+// before the row. Products are rounded before they are added, on a GPU as well.
 OUTRIDER_HD inline float PenalizedLogit(const RowSampling& sampling, int in_output, float logit) {
   float x = logit > 0.f ? logit / sampling.repetition_penalty : logit * sampling.repetition_penalty;
 #if defined(__CUDA_ARCH__)

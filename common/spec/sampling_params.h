@@ -34,7 +34,7 @@ struct SamplingParams {
   SharedList<TokenId> allowed_tokens = {};  // only these are sampled; empty: all are allowed
   // Token sequences that the output must not complete; the prompt does not count.
   SharedList<std::vector<TokenId>> bad_words = {};
-  // The grammar of the output: tokens after which no valid text can follow have probability 0, too.
+  // The grammar of the output: tokens after which no valid text can follow also have probability 0.
   SharedValue<GrammarSource> grammar = {};
   friend bool operator==(const SamplingParams&, const SamplingParams&) = default;
 

@@ -43,7 +43,7 @@ class VocabularyEntries {
   // Adds the token of the next id. kInvalidArgument: the token's length does not fit its kind, or a
   // limit is exceeded.
   Status Add(TokenKind kind, std::string_view bytes);
-  // Says that a token ends texts. kInvalidArgument: `id` is no token here, or is said twice, or
+  // Says that a token ends texts. kInvalidArgument: `id` is not a token here, or is said twice, or
   // there are kMaxEndTokens already.
   Status AddEndToken(TokenId id);
   // kInvalidArgument, for a vocabulary from a peer: two ids are the same text or the same special

@@ -28,7 +28,7 @@ std::vector<Part> Cover(size_t size, const std::vector<TextSpan>& matches, bool 
   return parts;
 }
 
-// Of a run of matches only the adjacent one is merged with its neighbour; the others stay alone.
+// Only the match next to a neighbour is merged with it; the others of a run stay alone.
 void JoinPrevious(const std::vector<Part>& parts, std::vector<TextSpan>& out) {
   bool previous_match = false;
   const size_t first = out.size();

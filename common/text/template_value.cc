@@ -20,8 +20,8 @@ Result<Value> TemplateValueOf(const JsonValue& json) {
     return Value::Int(value);
   }
   if (json.is_number()) {
-    constexpr double kMost = std::numeric_limits<double>::max();
-    OUTRIDER_ASSIGN(const double value, json.Number(-kMost, kMost));
+    constexpr double kMax = std::numeric_limits<double>::max();
+    OUTRIDER_ASSIGN(const double value, json.Number(-kMax, kMax));
     return Value::Float(value);
   }
   if (json.is_array()) {

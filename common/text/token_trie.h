@@ -15,7 +15,8 @@ namespace outrider {
 
 class TokenTrie {
  public:
-  // Of two tokens with the same text the later one is found. The texts may be destroyed afterwards.
+  // If two tokens have the same text, the later one is found. The texts may be destroyed
+  // afterwards.
   explicit TokenTrie(const std::vector<std::pair<std::string_view, TokenId>>& tokens);
 
   // Calls visit(bytes, id) for every token with which `text` begins, the shortest first.

@@ -79,8 +79,8 @@ Status ParseScoredVocabulary(const JsonValue& node, TokenizerSpec& spec) {
       return node[id][0].Error(std::to_string(token.size()) + " bytes, must be 1 to " +
                                std::to_string(kMaxPieceBytes));
     }
-    constexpr double kMost = 1e30;
-    OUTRIDER_ASSIGN(spec.scores.emplace_back(), node[id][1].Number(-kMost, kMost));
+    constexpr double kMax = 1e30;
+    OUTRIDER_ASSIGN(spec.scores.emplace_back(), node[id][1].Number(-kMax, kMax));
     spec.vocabulary.emplace_back(std::move(token));
   }
   return Status();

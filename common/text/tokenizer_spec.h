@@ -87,9 +87,10 @@ struct AddedTokenSpec {
   TokenId id = 0;
   std::string content;
   bool special = false;
-  bool normalized = false;   // matched in the normalized text, with its own content normalized, too
-  bool lstrip = false;       // takes the white space before it
-  bool rstrip = false;       // takes the white space after it
+  bool normalized =
+      false;            // matched in the normalized text, and its own content is normalized as well
+  bool lstrip = false;  // takes the white space before it
+  bool rstrip = false;  // takes the white space after it
   bool single_word = false;  // only if no word character is adjacent
 };
 

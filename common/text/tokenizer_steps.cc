@@ -234,7 +234,7 @@ Status ParseNormalizer(const JsonValue& root, TokenizerSpec& spec) {
     } else if (type == "Precompiled") {
       OUTRIDER_ASSIGN(const std::string map, step["precompiled_charsmap"].String());
       const std::optional<std::string> bytes = FromBase64(map);
-      if (!bytes.has_value()) return step["precompiled_charsmap"].Error("is no base64");
+      if (!bytes.has_value()) return step["precompiled_charsmap"].Error("is not base64");
       if (!bytes->empty()) spec.normalizer.emplace_back(PrecompiledStep{*bytes});
     } else if (type == "Prepend") {
       OUTRIDER_ASSIGN(std::string content, ParseInserted(step["prepend"]));

@@ -6,7 +6,7 @@ namespace outrider {
 
 WallAnchor WallAnchor::Now() {
   using std::chrono::nanoseconds;
-  // Of several tries, the one that was interrupted least.
+  // Takes the one of several tries that was interrupted least.
   constexpr int kTries = 3;
   WallAnchor anchor;
   auto best = nanoseconds::max();

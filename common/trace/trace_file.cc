@@ -34,12 +34,13 @@ Status TraceFile::Reopen() {
   // O_NONBLOCK: opening a FIFO must not wait for a reader.
   const int file =
       open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
-  if (file < 0 && errno == ENXIO) return InvalidArgument(path_ + " is no regular file");  // a FIFO
+  if (file < 0 && errno == ENXIO)
+    return InvalidArgument(path_ + " is not a regular file");  // a FIFO
   if (file < 0) return Failed(path_, errno);
   struct stat stat {};
   if (fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode)) {
     close(file);
-    return InvalidArgument(path_ + " is no regular file");
+    return InvalidArgument(path_ + " is not a regular file");
   }
   if (file_ >= 0) close(file_);
   file_ = file;

@@ -19,7 +19,7 @@ struct Rejected {
   std::string why;
 };
 
-// An answer that is no such message rejects nothing: the code says that the request was taken.
+// An answer that is not such a message rejects nothing: the code says that the request was taken.
 Rejected RejectedBy(const std::string& answer) {
   const Result<JsonValue> json = ParseJsonObject(answer, "the answer", {});
   if (!json.ok()) return {};
@@ -27,10 +27,10 @@ Rejected RejectedBy(const std::string& answer) {
   Rejected rejected;
   // 64-bit integers are strings in JSON of protobuf, and numbers are read too.
   const JsonValue count = partial["rejectedSpans"];
-  constexpr int64_t kMost = int64_t{1} << 32;
+  constexpr int64_t kMax = int64_t{1} << 32;
   const Result<int64_t> number =
       count.is_string() ? Result<int64_t>(std::strtoll(count.text().c_str(), nullptr, 10))
-                        : count.Int64(0, kMost);
+                        : count.Int64(0, kMax);
   if (number.ok() && *number > 0) rejected.spans = static_cast<size_t>(*number);
   rejected.why = partial["errorMessage"].text();
   return rejected;

@@ -92,7 +92,7 @@ struct HeadData {
 };
 
 // The first examples of a file, at most `most`. kNotFound: it does not exist. kFailedPrecondition:
-// it has no header yet. kInvalidArgument: it is no such file or has another version. kDataLoss: an
+// it has no header yet. kInvalidArgument: not such a file, or it has another version. kDataLoss: an
 // example in the middle is damaged.
 Result<HeadData> ReadHeadData(const std::string& path, uint64_t most);
 

@@ -91,7 +91,7 @@ bool AttachStream::was_welcomed() {
 
 void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
-  if (!ok) {  // the call is over; OnReadDone is called, too
+  if (!ok) {  // the call is over; OnReadDone is called as well
     queue_.clear();
     ending_ = true;
     return;

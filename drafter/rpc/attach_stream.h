@@ -102,7 +102,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   // must not do. Nothing is read meanwhile, so the call does not end before it is done.
   std::thread translator_;
 
-  // Of OnReadDone, translator_ and OnDone alone, which follow one another.
+  // Used only by OnReadDone, translator_ and OnDone, which follow one another.
   v1::FromVerifier incoming_;
   bool has_vocabulary_ = false;                      // one has been read
   std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is ours

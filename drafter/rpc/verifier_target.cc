@@ -24,7 +24,7 @@ struct HostPort {
 
 Result<HostPort> Split(const std::string& text) {
   const auto wrong = [&text] {
-    return InvalidArgument("'" + text + "' is no host:port with a port from 1 to 65535");
+    return InvalidArgument("'" + text + "' is not a host:port with a port from 1 to 65535");
   };
   const size_t colon = text.rfind(':');
   if (colon == text.npos || colon == 0) return wrong();

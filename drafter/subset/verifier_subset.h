@@ -10,9 +10,9 @@
 // Rebalancing. Once a period the drafter visits one verifier that it does not serve, to learn what
 // that wants (DrafterDemand). If it helps more there than at one that it serves, it attaches to the
 // new one, and then leaves the old one, whose sessions may finish first. Each drafter moves only
-// with the probability that evens the two out, because others that see the same do it, too. Every
-// other visit is to a verifier that the drafter has lost, if there is one: all its drafters have
-// lost it, so it has none when it is back.
+// with the probability that evens the two out, because others that see the same do so as well.
+// Every other visit is to a verifier that the drafter has lost, if there is one: all its drafters
+// have lost it, so it has none when it is back.
 //
 // Zones. A verifier of the own zone is preferred to others as long as it is not much better served.
 // Zones are learnt on attaching or visiting.

@@ -26,7 +26,7 @@ FleetMachines::Usage Difference(const FleetMachines::Usage& after,
           .drafter_alive = after.drafter_alive - before.drafter_alive};
 }
 
-// Of drafters inside verifiers: of their common devices.
+// The busy share of the drafters; inside verifiers, that of the devices that they share.
 double DrafterBusy(FleetLayout layout, const FleetMachines::Usage& usage) {
   return Ratio(usage.drafter_busy,
                layout == FleetLayout::kColocated ? usage.verifier_alive : usage.drafter_alive);

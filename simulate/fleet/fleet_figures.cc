@@ -6,14 +6,14 @@
 namespace outrider {
 namespace {
 
-constexpr double kLeast = 1e-6;
+constexpr double kMin = 1e-6;
 constexpr double kRatio = 1.02;
 constexpr int kMostBins = 1600;  // up to 6e7
 
 }  // namespace
 
 void LogHistogram::Add(double value) {
-  const double bin = std::log(std::max(value, kLeast) / kLeast) / std::log(kRatio);
+  const double bin = std::log(std::max(value, kMin) / kMin) / std::log(kRatio);
   const auto index = static_cast<size_t>(std::clamp(static_cast<int>(bin), 0, kMostBins));
   if (bins_.size() <= index) bins_.resize(index + 1);
   ++bins_[index];
@@ -27,7 +27,7 @@ double LogHistogram::Quantile(double share) const {
   int64_t seen = 0;
   for (size_t bin = 0; bin < bins_.size(); ++bin) {
     seen += bins_[bin];
-    if (seen > rank) return kLeast * std::pow(kRatio, static_cast<double>(bin) + 0.5);
+    if (seen > rank) return kMin * std::pow(kRatio, static_cast<double>(bin) + 0.5);
   }
   return 0;
 }

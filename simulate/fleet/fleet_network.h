@@ -15,8 +15,8 @@ class FleetNetwork {
   FleetNetwork(const FleetNetworkScenario& scenario, uint64_t seed)
       : scenario_(scenario), random_(seed) {}
 
-  // Of a message that is sent from zone to zone at `sent`, over a connection whose last message in
-  // this direction arrives at `*last` (in order, as TCP delivers).
+  // When a message arrives that is sent from zone to zone at `sent`, over a connection whose last
+  // message in this direction arrives at `*last` (in order, as TCP delivers).
   Time Arrival(int from, int to, Time sent, Time* last);
   // Messages between these zones wait for the end.
   void Partition(int a, int b, Time from, Time until);

@@ -34,7 +34,7 @@ struct PacedModelOptions {
   std::string name = "paced";
   int vocab_size = 32;
   PassCost cost;
-  // Of a draft model: the probability that a draft token is accepted, by class of text. A text's
+  // For a draft model, the probability that a draft token is accepted, by class of text. A text's
   // class is its first token modulo the number of classes. Empty: this is the target.
   std::vector<double> acceptance = {};
   int page_tokens = 16;

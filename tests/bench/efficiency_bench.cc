@@ -212,7 +212,7 @@ void PrintWire(const Bench& bench) {
 // Neither depends on the duration of a pass; with t, the time of a draft pass over that of a target
 // pass, a token costs t (1 + D) + (1 - t) V target passes.
 void PrintStopRules(const Bench& bench) {
-  constexpr int kMost = 16;  // for rules that stop by themselves
+  constexpr int kMax = 16;  // for rules that stop by themselves
   constexpr double kRatios[] = {0.05, 0.1, 0.2};
   std::printf("| stop rule | draft tokens per round | tokens per round | D | V |");
   for (const double t : kRatios) std::printf(" t = %.2f |", t);
@@ -235,7 +235,7 @@ void PrintStopRules(const Bench& bench) {
       char name[64];
       std::snprintf(name, sizeof name, "%s %.2f", std::string(StopRuleName(kind)).c_str(),
                     static_cast<double>(threshold));
-      print(name, {.length = kMost,
+      print(name, {.length = kMax,
                    .distribution_limits = {},
                    .stop = {.kind = kind, .threshold = threshold}});
     }

@@ -116,7 +116,7 @@ class Checker:
             "drafters dial elsewhere",
         )
         probe = verifier["healthcheck"]["test"]
-        self.expect(probe[1:3] == ["outrider", "status"], "the probe is no command of outrider")
+        self.expect(probe[1:3] == ["outrider", "status"], "the probe is not a command of outrider")
         self.expect(f"--verifier=127.0.0.1:{port}" in probe, "the probe asks another port")
         drain = int(command_flags(verifier)["--drain-timeout"].rstrip("="))
         self.expect(

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 
-# Of other people's programs: kubectl, helm, docker, cmake, prometheus.
+# Flags of other programs: kubectl, helm, docker, cmake, prometheus.
 OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-namespace",
                 "--from-file", "--gpus", "--image", "--install", "--labels", "--network",
                 "--output-on-failure", "--override-type", "--overrides", "--prefix", "--preset",

@@ -6,9 +6,9 @@ namespace {
 
 // 1 if config.json has none. The range keeps squares and quotients of two far within float's range.
 Result<float> ReadMultiplier(const JsonValue& field) {
-  constexpr double kLeast = 1e-4, kMost = 1e4;
+  constexpr double kMin = 1e-4, kMax = 1e4;
   if (field.is_null()) return 1.f;
-  OUTRIDER_ASSIGN(const double multiplier, field.Number(kLeast, kMost));
+  OUTRIDER_ASSIGN(const double multiplier, field.Number(kMin, kMax));
   return static_cast<float>(multiplier);
 }
 

@@ -26,8 +26,8 @@ struct Arguments {
 
 // The arguments of a builtin, by position of their parameters.
 struct Bound {
-  static constexpr size_t kMost = 4;
-  std::array<const Value*, kMost> at = {};  // nullptr: left out
+  static constexpr size_t kMax = 4;
+  std::array<const Value*, kMax> at = {};  // nullptr: left out
   const Arguments* all = nullptr;
 };
 

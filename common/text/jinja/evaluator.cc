@@ -228,7 +228,7 @@ Status Evaluator::Assign(const Target& target, Value value, const FramePtr& fram
       if (space.is_undefined()) return InvalidArgument(space.undefined_reason());
       if (!space.Is(Kind::kNamespace)) {
         return InvalidArgument("cannot set attribute " + Quoted(target.attribute) + " of " +
-                               Quoted(target.name) + ", which is no namespace");
+                               Quoted(target.name) + ", which is not a namespace");
       }
       space.space()->Set(target.attribute, std::move(value));
       return Status();

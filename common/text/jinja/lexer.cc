@@ -356,7 +356,7 @@ class Lexer {
         hex.size() == digits && hex.find_first_not_of("0123456789abcdefABCDEF") == hex.npos;
     const auto code = complete ? ParseInt(hex, 16, &too_large) : std::nullopt;
     if (!code.has_value() || *code > 0x10FFFF || (*code >= 0xD800 && *code < 0xE000)) {
-      return SyntaxError(line_, "'" + Printable(hex) + "' in a string is no character's code");
+      return SyntaxError(line_, "'" + Printable(hex) + "' in a string is not a character's code");
     }
     AppendUtf8(static_cast<char32_t>(*code), *out);
     return Status();

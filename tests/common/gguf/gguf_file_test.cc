@@ -227,7 +227,7 @@ std::vector<Hostile> HostileTensors() {
       {"HugeOffset", OneTensor(Shape({1}) + Place(0, UINT64_MAX - 31)), Code::kDataLoss,
        "of the data"},
       {"MisalignedOffset", OneTensor(Shape({1}) + Place(0, 4)), Code::kInvalidArgument,
-       "its offset 4 is no multiple of the alignment, 32"},
+       "its offset 4 is not a multiple of the alignment, 32"},
       {"TwoTensorsOfAName", Replaced(fine, GgufString("b"), GgufString("a")),
        Code::kInvalidArgument, "a: two tensors have this name"},
       {"Overlap", Replaced(fine, Place(8, 32), Place(8, 0)), Code::kInvalidArgument, "overlaps"},

@@ -42,7 +42,7 @@ class PrefixCacheDigest : public ::testing::Test {
     std::iota(tokens.begin(), tokens.end(), first);
     return tokens;
   }
-  // Of the whole pages.
+  // Hashes of the whole pages.
   static std::vector<uint64_t> HashesOf(std::vector<TokenId> tokens) {
     tokens.resize(tokens.size() / kPageTokens * kPageTokens);
     return TokenPageHashes(tokens, kPageTokens, 1000);

@@ -100,7 +100,7 @@ TEST(Safetensors, RefusesCorruptFilesAndSaysWhatIsWrong) {
             "\"data_offsets\": [0, 8]}}",
             8),
        bad, "a.shape is given twice"},
-      {"an entry that is no object", File("{\"a\": 3}", 0), bad, "a is 3, must be an object"},
+      {"an entry that is not an object", File("{\"a\": 3}", 0), bad, "a is 3, must be an object"},
       {"no dtype", File("{\"a\": {\"shape\": [2], \"data_offsets\": [0, 8]}}", 8), bad,
        "a.dtype is missing"},
       {"dtype a number",

@@ -104,7 +104,7 @@ TEST(DraftingWire, MalformedVocabulariesAreRefused) {
   EXPECT_THAT(words({4 * 1025 + 1}, std::string(1025, 'a')), HasSubstr("at most 1024"));
   EXPECT_THAT(words({0xffffffffu}, "a"), HasSubstr("ends within id 0"));
   EXPECT_THAT(words({4 * 1 + 3}, "a", {1}), HasSubstr("end token 1 is none of its tokens"));
-  EXPECT_THAT(words({4 * 1 + 3}, "a", {0xffffffffu}), HasSubstr("4294967295 is no id"));
+  EXPECT_THAT(words({4 * 1 + 3}, "a", {0xffffffffu}), HasSubstr("4294967295 is not an id"));
 }
 
 TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {

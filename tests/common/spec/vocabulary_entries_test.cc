@@ -99,7 +99,7 @@ TEST(VocabularyEntries, RefuseTheSameTokenTwice) {
        {TokenKind::kText, TokenKind::kSpecial, TokenKind::kAlias, TokenKind::kAlias}) {
     ASSERT_TRUE(entries.Add(kind, "abc").ok());
   }
-  EXPECT_TRUE(entries.CheckDistinct().ok()) << "a special token is no text, an alias is none";
+  EXPECT_TRUE(entries.CheckDistinct().ok()) << "a special token is not text, an alias is none";
   ASSERT_TRUE(entries.Add(TokenKind::kText, "abc").ok());
   EXPECT_EQ(entries.CheckDistinct().code(), Code::kInvalidArgument);
   EXPECT_THAT(entries.CheckDistinct().message(), HasSubstr("ids 0 and 4 are the same token"));

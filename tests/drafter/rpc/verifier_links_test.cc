@@ -354,7 +354,7 @@ TEST_F(VerifierLinksTest, VisitOfOldVerifierIsEndedByTheDrafter) {
   EXPECT_TRUE(other.AwaitHalfClosed(1));
   EXPECT_TRUE(observer_.left().empty());
   ASSERT_TRUE(observer_.AwaitAttached(1));
-  EXPECT_EQ(observer_.attached(), 1) << "a visit is no attachment";
+  EXPECT_EQ(observer_.attached(), 1) << "a visit is not an attachment";
 }
 
 TEST_F(VerifierLinksTest, ZoneOfVerifierIsLearned) {

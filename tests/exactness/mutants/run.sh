@@ -83,7 +83,7 @@ compile "${programs[@]}" || { tail -n 40 "$log"; echo "mutants: the clean tree d
 while read -r target filter; do
   if ! run_test "$target" "$filter" || ! grep -qE '^\[==========\] [1-9][0-9]* tests? .* ran' "$log"; then
     tail -n 40 "$log"
-    echo "mutants: $filter in $target does not pass without a mutant (or is no test)"
+    echo "mutants: $filter in $target does not pass without a mutant (or is not a test)"
     exit 1
   fi
 done < <(for i in "${!names[@]}"; do echo "${targets[i]} ${filters[i]}"; done | sort -u)

@@ -3,7 +3,7 @@
 answer matches its schema.
 
 A request that is valid for the schema may still be refused (the context is limited, and some
-fields exclude others), so that is no failure; accepting an invalid request is.
+fields exclude others), so that is not a failure; accepting an invalid request is.
 
   schemathesis_test.py SOURCE_DIR BINARY_DIR
 """

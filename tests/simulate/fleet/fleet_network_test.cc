@@ -29,7 +29,7 @@ TEST(FleetNetwork, MessagesOfAConnectionStayInOrder) {
   }
 }
 
-// Of 10,000 messages, 1000 +- 30 are lost at least once: five deviations.
+// 1000 +- 30 of 10,000 messages are lost at least once: five deviations.
 TEST(FleetNetwork, LossCostsRetransmissions) {
   FleetNetwork network({.within_ms = Distribution::Constant(1), .loss = 0.1, .retransmit_ms = 200},
                        3);

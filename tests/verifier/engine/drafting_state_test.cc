@@ -84,7 +84,7 @@ TEST_F(DraftingStateTest, GoesOnWithThePartThatCame) {
   EXPECT_TRUE(drafting_.draft().empty()) << "more may come";
   drafting_.Expire(Now());
   EXPECT_EQ(drafting_.draft().size(), 1);
-  EXPECT_FALSE(drafting_.is_rested(1)) << "a part is no draft";
+  EXPECT_FALSE(drafting_.is_rested(1)) << "a part is not a draft";
 }
 
 TEST_F(DraftingStateTest, RestsTwiceAsLongAfterEachMiss) {

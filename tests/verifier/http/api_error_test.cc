@@ -42,7 +42,7 @@ TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
   EXPECT_EQ(length["code"], "context_length_exceeded");
   EXPECT_EQ(ErrorOf(NotFound("model: \"the context\" is not served here"))["code"],
             "model_not_found");
-  EXPECT_EQ(ErrorOf(InvalidArgument("prompt: \"the context\" is no token id"))["code"], nullptr)
+  EXPECT_EQ(ErrorOf(InvalidArgument("prompt: \"the context\" is not a token id"))["code"], nullptr)
       << "what a client wrote says nothing";
   EXPECT_EQ(ErrorOf(InvalidArgument("stop.stop_strings: an empty string"))["param"], "stop");
   EXPECT_EQ(ErrorOf(InvalidArgument("logit_bias of token 3 is 101"))["param"], "logit_bias");

@@ -44,7 +44,7 @@ TEST(BodyBudget, MemoryIsGivenBackOnceAfterAFlood) {
   for (int round = 1; round <= 2; ++round) {
     EXPECT_EQ(budget.Take("a", 20 << 20), Full::kNo);
     budget.Return("a", 20 << 20);
-    EXPECT_EQ(budget.trims(), round - 1) << "that was no flood";
+    EXPECT_EQ(budget.trims(), round - 1) << "that was not a flood";
     for (const char* peer : {"a", "b", "c"}) EXPECT_EQ(budget.Take(peer, 20 << 20), Full::kNo);
     for (const char* peer : {"a", "b", "c"}) budget.Return(peer, 20 << 20);
     EXPECT_EQ(budget.trims(), round);

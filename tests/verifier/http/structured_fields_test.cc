@@ -164,7 +164,7 @@ TEST_F(StructuredFieldsTest, WrongTypesAreRefusedByName) {
   ExpectRefused({{"guided_json", 1}}, "guided_json", "a JSON Schema, as an object or a string");
   ExpectRefused({{"guided_regex", {"a"}}}, "guided_regex", "a string");
   ExpectRefused({{"guided_choice", "a"}}, "guided_choice", "an array of strings");
-  ExpectRefused({{"guided_choice", {1}}}, "guided_choice", "1 is no string");
+  ExpectRefused({{"guided_choice", {1}}}, "guided_choice", "1 is not a string");
   ExpectRefused({{"guided_grammar", true}}, "guided_grammar", "a string");
   ExpectRefused({{"structured_outputs", "json"}}, "structured_outputs", "an object");
   ExpectRefused({{"structured_outputs", {{"json_object", 1}}}}, "structured_outputs.json_object",

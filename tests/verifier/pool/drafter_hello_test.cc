@@ -171,7 +171,7 @@ TEST_F(Pool, VisitLearnsTheDemandAndEnds) {
   EXPECT_EQ(visit->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 1}}));
   EXPECT_TRUE(visit->is_closed);
   EXPECT_TRUE(visit->closed_with.ok());
-  EXPECT_EQ(pool_.Snapshot().size(), 1u) << "it is no drafter of this verifier";
+  EXPECT_EQ(pool_.Snapshot().size(), 1u) << "it is not a drafter of this verifier";
   hello.tokenizer.merges = 77;
   EXPECT_EQ(pool_.Join(3, hello, visit).code(), Code::kFailedPrecondition) << "it would not fit";
 }

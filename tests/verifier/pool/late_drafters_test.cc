@@ -67,7 +67,7 @@ TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "b");
   pool_.OnLoad(1, {.sessions = 0});
-  EXPECT_FALSE(Open(3)) << "what it says of itself is no draft";
+  EXPECT_FALSE(Open(3)) << "what it says of itself is not a draft";
 }
 
 TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
@@ -113,7 +113,7 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
   EXPECT_FALSE(Open(2));
   Plan(1);
   Answer(1, 1, /*more=*/true);
-  EXPECT_TRUE(consumer_.back.empty()) << "a part is no draft";
+  EXPECT_TRUE(consumer_.back.empty()) << "a part is not a draft";
   JoinShown(2, Hello("b"));
   EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
 }
@@ -129,7 +129,7 @@ TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
   clock_.Advance(kTick);
   Answer(1, 1, /*more=*/true);
   pool_.MarkLate(1);
-  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is no draft";
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is not a draft";
   Answer(1, 1);
   EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   EXPECT_TRUE(Open(2));

@@ -40,9 +40,9 @@ TEST_F(Detokenizes, IdsOfTheModel) {
 }
 
 TEST_F(Detokenizes, NoMoreThanATextCanBe) {
-  constexpr int kMost = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
-  EXPECT_TRUE(Run(1, kMost).ok());
-  EXPECT_EQ(Run(1, kMost + 1).status().code(), Code::kInvalidArgument);
+  constexpr int kMax = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
+  EXPECT_TRUE(Run(1, kMax).ok());
+  EXPECT_EQ(Run(1, kMax + 1).status().code(), Code::kInvalidArgument);
 }
 
 TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {

@@ -229,7 +229,7 @@ TEST_F(Scaling, ACertificateMustCarryTheResolvedName) {
 
 TEST_F(Scaling, WhatNamesNoVerifierIsSaid) {
   for (const auto& [target, words] :
-       std::map<std::string, std::string>{{"dns:///localhost", "no host:port"},
+       std::map<std::string, std::string>{{"dns:///localhost", "not a host:port"},
                                           {"dns://10.0.0.1/localhost:80", "dns:///host:port"},
                                           {"dns:///verifier.example:80", "--tls-ca"},
                                           {"file:" + dir_ / "none", "cannot be read"}}) {

@@ -109,7 +109,7 @@ TEST(Regex, RefusesByName) {
       {"\\q", "\\q"},
       {"\\uD83D", "surrogate"},
       {"\\x4", "hex"},
-      {"\\u{110000}", "no character"},
+      {"\\u{110000}", "not a character"},
       {"\\07", "octal"},
       {"a\\", "at the end"},
   };

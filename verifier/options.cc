@@ -290,6 +290,7 @@ Status Complete(VerifierOptions* o) {
     return InvalidArgument("--draft-device, --draft-threads and --draft-cores need --draft-model");
   }
   drafter.bf16_activations = o->service.bf16_activations;
+  drafter.int8_activations = o->service.int8_activations;
   drafter.cuda_graphs = o->service.cuda_graphs;
   o->embedded.prefix_cache = o->engine.prefix_cache;
   return CheckTransport(o->service);

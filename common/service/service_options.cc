@@ -94,6 +94,11 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "--bf16-activations", o->bf16_activations,
       "Round the activations of matrix products to bf16 too, as GPUs do: up to twice as fast "
       "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
+  app.add_flag(
+      "--int8-activations", o->int8_activations,
+      "Round the activations of products with 4-bit weights to 8 bits, with a scale for each group "
+      "of inputs: several rows are up to three times as fast where the processor has AVX512_VNNI, "
+      "no effect elsewhere");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},
                                                               {"bf16", KvType::kBf16},
@@ -192,7 +197,8 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
                   CreateBackend(options.device,
                                 {.threads = options.threads,
                                  .cores = options.cores,
-                                 .bf16_activations = options.bf16_activations},
+                                 .bf16_activations = options.bf16_activations,
+                                 .int8_activations = options.int8_activations},
                                 {.graphs = options.cuda_graphs}));
   const Time start = std::chrono::steady_clock::now();
   Log(LogLevel::kInfo, "loading model",

@@ -35,6 +35,7 @@ struct ServiceOptions {
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
   bool bf16_activations = false;
+  bool int8_activations = false;
   std::optional<KvType> kv_cache;  // none: f32 on the CPU, on a CUDA device as wide as the weights
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.

@@ -16,9 +16,12 @@ std::unique_ptr<Backend> Take(Result<std::unique_ptr<Backend>> backend) {
   return backend.ok() ? std::move(backend).value() : nullptr;
 }
 
-std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false) {
-  return Take(
-      CreateCpuBackend({.threads = threads, .cores = {}, .bf16_activations = bf16_activations}));
+std::unique_ptr<Backend> Cpu(int threads, bool bf16_activations = false,
+                             bool int8_activations = false) {
+  return Take(CreateCpuBackend({.threads = threads,
+                                .cores = {},
+                                .bf16_activations = bf16_activations,
+                                .int8_activations = int8_activations}));
 }
 
 // Simulates a machine whose best instruction set is `target`.
@@ -47,6 +50,12 @@ std::vector<BackendEntry> AllBackends() {
       {"Cpu", [] { return Cpu(1); }},
       // bf16 has 8 significant bits.
       {"CpuBf16Activations", [] { return Cpu(1, true); }, 0x1p-8},
+      {"CpuInt8Activations",
+       [] { return Cpu(1, false, true); },
+       0,
+       {WeightType::kW4A16},
+       true,
+       true},
       {"CpuThreeThreads", [] { return Cpu(3); }},
       {"CpuAvx2", [] { return CpuWithTarget(HWY_AVX2); }},
       {"CpuSse4", [] { return CpuWithTarget(HWY_SSE4); }},

@@ -53,7 +53,8 @@ struct Reference {
 };
 
 // The product of one row and one output in double, with the weights as `type` stores them.
-Reference Product(WeightType type, const float* w, const float* x, int n, double bf16_error = 0) {
+Reference Product(WeightType type, const float* w, const float* x, int n, double bf16_error = 0,
+                  bool int8_activations = false) {
   double sum = 0, magnitude = 0, sum_x = 0, sum_w = 0;
   for (int i = 0; i < n; ++i) {
     const double weight = Kept(type, w[i]);
@@ -71,7 +72,8 @@ Reference Product(WeightType type, const float* w, const float* x, int n, double
     // Half a step of each rounded value, and the product of both errors. Steps are max / 127, for 4
     // bits max / 7.
     const double step_w = MaxAbs(w, n) / (type == WeightType::kW4A16 ? 7 : 127) * 0.501;
-    const double step_x = type == WeightType::kW8A8 ? MaxAbs(x, n) / 127 * 0.501 : 0;
+    const bool rounds_x = type == WeightType::kW8A8 || int8_activations;
+    const double step_x = rounds_x ? MaxAbs(x, n) / 127 * 0.501 : 0;
     tolerance += step_w * sum_x + step_x * sum_w + n * step_w * step_x;
     // If they are widened to bf16 for the product, both sides are rounded.
     tolerance += 2 * bf16_error * (magnitude + step_w * sum_x);
@@ -105,7 +107,8 @@ TEST_P(MatMulTest, EqualsTheProductInDouble) {
       for (int r = 0; r < c.rows; ++r) {
         for (int o = 0; o < c.out; ++o) {
           const Reference want =
-              Product(type, &w[o * c.in], &x[r * c.in], c.in, GetParam().bf16_activation_error);
+              Product(type, &w[o * c.in], &x[r * c.in], c.in, GetParam().bf16_activation_error,
+                      GetParam().int8_activations);
           ASSERT_NEAR(y[r * c.out + o], want.value, want.tolerance)
               << Name(type) << " [" << c.rows << ", " << c.out << ", " << c.in << "] row " << r
               << " output " << o;
@@ -285,7 +288,10 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
       for (int k = 0; k < c.in; ++k) sum_x += std::fabs(of_row[k]);
       const double cancelled =
           c.has_offsets ? std::ldexp(sum_x * (0.009 * most_code + 0.04) * (c.in + 4), -24) : 0;
-      ASSERT_NEAR(got[i], want.value, 2 * want.tolerance + cancelled)
+      // Codes are 15 at most, scales and offsets as in RandomCodes.
+      const bool rounds_x = GetParam().int8_activations && c.type == CodeType::kInt4;
+      const double rounded = rounds_x ? MaxAbs(of_row, c.in) / 127 * 0.501 * c.in * 0.175 : 0;
+      ASSERT_NEAR(got[i], want.value, 2 * want.tolerance + cancelled + rounded)
           << "row " << i / c.out << " output " << i % c.out;
     }
     float* one = Poisoned(c.out);

@@ -29,7 +29,7 @@ inline bool HasAvx512() { return (hwy::SupportedTargets() & HWY_AVX3) != 0; }
 
 // Sums of a dot instruction. In variables of type __m512i, whose elements have 64 bits, g++ 12
 // copies each sum from register to register, or through memory, at every step of a loop.
-typedef int Int32Sums __attribute__((vector_size(64)));
+using Int32Sums = int __attribute__((vector_size(64)));
 
 // Adds to each sum the products of four bytes of `x` (0 to 255) and of `w` (-128 to 127).
 OUTRIDER_AVX512_INLINE Int32Sums AddDot(Int32Sums sum, __m512i x, __m512i w) {

@@ -54,15 +54,17 @@ const PanelMatrix& Panels(const PackedMatrix& matrix) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const CpuKernels& kernels, std::unique_ptr<ThreadPool> pool, bool bf16_activations)
+  CpuBackend(const CpuKernels& kernels, std::unique_ptr<ThreadPool> pool,
+             const CpuBackendOptions& options)
       : kernels_(kernels),
         pool_(std::move(pool)),
-        bf16_activations_(bf16_activations && kernels.matmul_bf16_dot != nullptr) {}
+        bf16_activations_(options.bf16_activations && kernels.matmul_bf16_dot != nullptr),
+        int8_activations_(options.int8_activations && kernels.w4_int8.matmul != nullptr) {}
 
   std::string Describe() const override {
     return std::string("cpu (") + kernels_.name + (bf16_activations_ ? ", bf16 activations" : "") +
-           ", " + std::to_string(pool_->threads()) +
-           (pool_->threads() == 1 ? " thread)" : " threads)");
+           (int8_activations_ ? ", int8 activations" : "") + ", " +
+           std::to_string(pool_->threads()) + (pool_->threads() == 1 ? " thread)" : " threads)");
   }
 
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
@@ -136,7 +138,12 @@ class CpuBackend final : public Backend {
                     .accumulate = accumulate,
                     .y = out};
     if (!product.weights->column_order().empty()) ReorderInputs(product);
-    if (product.weights->has_offsets()) SumInputs(product);
+    const FixedKernels* const fixed = FixedKernelsFor(*product.weights);
+    if (fixed != nullptr) {
+      RoundToFixed(product, *fixed);
+    } else if (product.weights->has_offsets()) {
+      SumInputs(product);
+    }
     void (*kernel)(const Product&, int, int) = nullptr;
     switch (product.weights->type()) {
       case WeightType::kF16: OUTRIDER_CHECK(false);  // Pack refuses it
@@ -147,12 +154,7 @@ class CpuBackend final : public Backend {
         break;
       case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
       case WeightType::kW4A16:
-        kernel = kernels_.matmul_w4a16;
-        if (kernels_.matmul_w4_fixed != nullptr &&
-            product.weights->group_size() <= kMaxFixedGroup) {
-          kernel = kernels_.matmul_w4_fixed;
-          RoundToFixed(product);
-        }
+        kernel = fixed != nullptr ? fixed->matmul : kernels_.matmul_w4a16;
         break;
       case WeightType::kFp8: kernel = kernels_.matmul_fp8; break;
       case WeightType::kMxfp4: kernel = kernels_.matmul_mxfp4; break;
@@ -301,9 +303,8 @@ class CpuBackend final : public Backend {
   // Makes the words of rounded activations that the product's kernel reads, `per_word` for each
   // word of weights, calling `row` for each row.
   template <class Row>
-  void RoundRows(Product& product, int per_word, const Row& row) {
-    const size_t stride =
-        RoundedRowStride(static_cast<size_t>(product.weights->words()) * per_word);
+  void RoundRows(Product& product, size_t per_word, const Row& row) {
+    const size_t stride = RoundedRowStride(product.weights->words() * per_word);
     const size_t in = product.weights->in_features();
     auto* x_words = Scratch<uint32_t>(word_scratch_, product.rows * stride);
     pool_->Run(product.rows, kGrainRows, [&](int begin, int end, int) {
@@ -349,15 +350,25 @@ class CpuBackend final : public Backend {
     product.x_scales = scales;
   }
 
-  void RoundToFixed(Product& product) {
+  // The kernels for a matrix if its activations are kept in fixed point, else nullptr.
+  const FixedKernels* FixedKernelsFor(const PanelMatrix& weights) const {
+    const FixedKernels& fixed = int8_activations_ ? kernels_.w4_int8 : kernels_.w4_fixed;
+    const bool is_supported = weights.type() == WeightType::kW4A16 && fixed.matmul != nullptr &&
+                              weights.group_size() <= kMaxFixedGroup;
+    return is_supported ? &fixed : nullptr;
+  }
+
+  void RoundToFixed(Product& product, const FixedKernels& kernels) {
     const PanelMatrix& weights = *product.weights;
-    auto* const steps =
-        Scratch<float>(scale_scratch_, static_cast<size_t>(product.rows) * weights.groups());
-    RoundRows(product, kFixedWordsPerWord, [&](int r, const float* x, uint32_t* words) {
-      kernels_.fix_row(x, weights.in_features(), weights.group_size(), words,
-                       steps + static_cast<size_t>(r) * weights.groups());
+    const auto groups = static_cast<size_t>(weights.groups());
+    auto* const steps = Scratch<float>(scale_scratch_, product.rows * groups);
+    auto* const sums = Scratch<float>(sum_scratch_, product.rows * groups);
+    RoundRows(product, FixedWords(kernels.digits), [&](int r, const float* x, uint32_t* words) {
+      kernels.fix_row(x, weights.in_features(), weights.group_size(), words, steps + r * groups,
+                      sums + r * groups);
     });
     product.x_scales = steps;
+    product.x_sums = sums;
   }
 
   void RoundToBf16(Product& product) {
@@ -383,7 +394,7 @@ class CpuBackend final : public Backend {
 
   CpuKernels kernels_;
   std::unique_ptr<ThreadPool> pool_;
-  bool bf16_activations_;
+  bool bf16_activations_, int8_activations_;
   HostRounds rounds_;
   HostPicks picks_;
   AlignedBytes attention_scratch_;
@@ -400,7 +411,7 @@ Result<std::unique_ptr<Backend>> CreateCpuBackend(const CpuBackendOptions& optio
   OUTRIDER_ASSIGN(std::unique_ptr<ThreadPool> pool,
                   ThreadPool::Create(options.threads, options.cores));
   return std::unique_ptr<Backend>(
-      std::make_unique<CpuBackend>(ChooseKernels(), std::move(pool), options.bf16_activations));
+      std::make_unique<CpuBackend>(ChooseKernels(), std::move(pool), options));
 }
 
 }  // namespace outrider

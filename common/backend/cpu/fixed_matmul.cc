@@ -2,12 +2,15 @@
 // VNNI: 64 multiplications of a code with 8 bits of an activation at once. Three of them multiply
 // 24 bits, in fewer instructions than it takes to widen the codes to floats.
 //
-// An activation is an integer number of steps. The step is a power of two that the activations of
-// one row and one group of inputs share: the smallest with which the largest of them has 127 * 2^16
-// steps or fewer. So each is off by at most half a step, 2^-22.98 of the largest, and those that
-// have no bits below the step are exact. The integer is split into three digits from -128 to 127;
-// the codes' products with each digit are summed over the group in integers, without error.
-// A row with the sums in floats has an error of the same size, in 128 roundings a group.
+// An activation is an integer number of steps, whose size the activations of one row and one group
+// of inputs share. The integer is split into digits from -128 to 127; the codes' products with each
+// digit are summed over the group in integers, without error. A row's result does not depend on
+// the other rows.
+//
+// With three digits the step is the smallest power of two with which the largest activation has
+// 127 * 2^16 steps or fewer. So each is off by at most half a step, 2^-22.98 of the largest, and
+// those without bits below the step are exact. That is as accurate as sums in floats.
+// With one digit the largest activation has 127 steps.
 #if defined(__x86_64__)
 
 #include <bit>
@@ -23,14 +26,12 @@ namespace outrider {
 namespace {
 
 // Rows at a time: their sums take 24 of 32 registers, the codes 4.
-constexpr int kRowsOfTile = 4;
-constexpr int kDigits = kFixedDigits;
-constexpr int kVectors = 2;                  // of 16 outputs, in a panel
-constexpr int kWordInputs = 8;               // inputs of a word of codes
-constexpr int kXWords = kFixedWordsPerWord;  // words of x beside a word of codes
+constexpr int RowsOfTile(int digits) { return 12 / digits; }
+constexpr int kVectors = 2;     // of 16 outputs, in a panel
+constexpr int kWordInputs = 8;  // inputs of a word of codes
 // As in float_matmul.cc: from the second row on arithmetic is the bound, and one row is read faster
 // without prefetches (0.93 of a streaming read, 0.85 with; Zen 4).
-constexpr size_t kFixedPrefetchBytes = 4096;
+constexpr size_t kFixedPrefetchBytes = 8192;
 
 // The codes of even inputs and of odd ones, a byte each.
 struct Nibbles {
@@ -50,23 +51,25 @@ OUTRIDER_AVX512_INLINE Nibbles LoadNibbles(const char* at) {
 }
 
 // Sums of one row over one group: by digit, for each output of the panel.
+template <int kDigits>
 using GroupSums = int32_t[kDigits][kPanelOutputs];
 
 // Adds one group's sums, with its scales and offsets, to the row's totals.
+template <int kDigits>
 OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel, int group,
-                                     const GroupSums& sums, float* totals) {
+                                     const GroupSums<kDigits>& sums, float* totals) {
   const PanelMatrix& w = *product.weights;
   const size_t at = static_cast<size_t>(row) * w.groups() + group;
   const __m512 step = _mm512_set1_ps(product.x_scales[at]);
 #pragma GCC unroll 2
   for (int lane = 0; lane < kPanelOutputs; lane += 16) {
-    __m512 digit[kDigits];
+    __m512 steps = _mm512_cvtepi32_ps(_mm512_load_si512(sums[0] + lane));
 #pragma GCC unroll 3
-    for (int d = 0; d < kDigits; ++d) {
-      digit[d] = _mm512_cvtepi32_ps(_mm512_load_si512(sums[d] + lane));
+    for (int d = 1; d < kDigits; ++d) {
+      const __m512 unit = _mm512_set1_ps(static_cast<float>(1 << 8 * d));
+      const __m512 digit = _mm512_cvtepi32_ps(_mm512_load_si512(sums[d] + lane));
+      steps = _mm512_fmadd_ps(digit, unit, steps);
     }
-    const __m512 low = _mm512_fmadd_ps(digit[1], _mm512_set1_ps(0x1p8f), digit[0]);
-    const __m512 steps = _mm512_fmadd_ps(digit[2], _mm512_set1_ps(0x1p16f), low);
     const __m512 scale = _mm512_mul_ps(_mm512_load_ps(w.scales(panel, group) + lane), step);
     __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals + lane));
     if (w.has_offsets()) {
@@ -78,22 +81,22 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
 }
 
 // Sums the products of `words` words of codes with kRows rows of x.
-template <int kRows>
+template <int kDigits, int kRows>
 OUTRIDER_AVX512_INLINE void SumGroup(const char* codes, const uint32_t* x, size_t stride, int words,
-                                     GroupSums* sums) {
+                                     GroupSums<kDigits>* sums) {
   Int32Sums sum[kRows][kDigits][kVectors];
-#pragma GCC unroll 4
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
     for (int d = 0; d < kDigits; ++d) sum[r][d][0] = sum[r][d][1] = Int32Sums{};
   }
-  for (int i = 0; i < words; ++i, codes += 4 * kPanelOutputs, x += kXWords) {
-    if constexpr (kRows > 1) {
+  for (int i = 0; i < words; ++i, codes += 4 * kPanelOutputs, x += FixedWords(kDigits)) {
+    if constexpr (kRows * kDigits > 3) {
       _mm_prefetch(codes + kFixedPrefetchBytes, _MM_HINT_T1);
       _mm_prefetch(codes + kFixedPrefetchBytes + 64, _MM_HINT_T1);
     }
     const Nibbles nibbles = LoadNibbles(codes);
-#pragma GCC unroll 4
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const uint32_t* const of_row = x + r * stride;
 #pragma GCC unroll 3
@@ -107,7 +110,7 @@ OUTRIDER_AVX512_INLINE void SumGroup(const char* codes, const uint32_t* x, size_
       }
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 3
     for (int d = 0; d < kDigits; ++d) {
@@ -117,23 +120,25 @@ OUTRIDER_AVX512_INLINE void SumGroup(const char* codes, const uint32_t* x, size_
   }
 }
 
-template <int kRows>
+template <int kDigits, int kRows>
 OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
   const PanelMatrix& w = *product.weights;
-  const size_t stride = RoundedRowStride(static_cast<size_t>(w.words()) * kXWords);
+  const size_t stride = RoundedRowStride(w.words() * FixedWords(kDigits));
   const int group_words = (w.group_size() + kWordInputs - 1) / kWordInputs;
   const char* codes = w.panels() + panel * w.panel_bytes();
   const uint32_t* x = product.x_words + row * stride;
   alignas(64) float totals[kRows][kPanelOutputs] = {};
   int left = w.words();
-  alignas(64) GroupSums sums[kRows];
+  alignas(64) GroupSums<kDigits> sums[kRows];
   for (int group = 0; group < w.groups(); ++group) {
     const int words = std::min(group_words, left);
     left -= words;
-    SumGroup<kRows>(codes, x, stride, words, sums);
+    SumGroup<kDigits, kRows>(codes, x, stride, words, sums);
     codes += static_cast<size_t>(words) * 4 * kPanelOutputs;
-    x += static_cast<size_t>(words) * kXWords;
-    for (int r = 0; r < kRows; ++r) AddGroup(product, row + r, panel, group, sums[r], totals[r]);
+    x += words * FixedWords(kDigits);
+    for (int r = 0; r < kRows; ++r) {
+      AddGroup<kDigits>(product, row + r, panel, group, sums[r], totals[r]);
+    }
   }
   for (int r = 0; r < kRows; ++r) {
     const int output = panel * kPanelOutputs;
@@ -142,21 +147,51 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
   }
 }
 
-void MatMulW4Fixed(const Product& product, int begin, int end) {
+template <int kDigits, int kRows>
+void Rows(const Product& product, int row, int rows, int panel) {
+  if constexpr (kRows > 1) {
+    if (rows < kRows) return Rows<kDigits, kRows - 1>(product, row, rows, panel);
+  }
+  Panel<kDigits, kRows>(product, row, panel);
+}
+
+template <int kDigits>
+void MatMulW4(const Product& product, int begin, int end) {
+  constexpr int kRows = RowsOfTile(kDigits);
   for (int panel = begin; panel < end; ++panel) {
-    for (int row = 0; row < product.rows; row += kRowsOfTile) {
-      switch (product.rows - row) {
-        case 1: Panel<1>(product, row, panel); break;
-        case 2: Panel<2>(product, row, panel); break;
-        case 3: Panel<3>(product, row, panel); break;
-        default: Panel<4>(product, row, panel); break;
-      }
+    for (int row = 0; row < product.rows; row += kRows) {
+      Rows<kDigits, kRows>(product, row, product.rows - row, panel);
     }
   }
 }
 
-// Steps of one group; returns their size. x_words are as in Product.
-OUTRIDER_AVX512 float FixGroup(const float* x, int count, uint32_t* words) {
+// The size of a step, and how many of them a value is.
+struct Steps {
+  float size, inverse;
+};
+
+// Steps for a group whose largest magnitude has these bits, which are NaN's or infinity's at worst.
+template <int kDigits>
+Steps StepsFor(uint32_t max) {
+  if (max >= 0x7f800000) return {std::numeric_limits<float>::quiet_NaN(), 0};
+  if constexpr (kDigits == 1) {
+    const float largest = std::bit_cast<float>(max);
+    // Of less the inverse would be infinite.
+    if (largest < 0x1p-120f) return {0, 0};
+    return {largest / 127.f, 127.f / largest};
+  } else {
+    static_assert(kDigits == 3);
+    // The exponent of the largest value once it is rounded up to 127/128 of a power of two. Steps
+    // are no smaller than the smallest normal float: values below count as zero.
+    const uint32_t exponent = std::max((max + 0x1ffff) >> 23, 23u);
+    return {std::bit_cast<float>((exponent - 22) << 23),
+            std::bit_cast<float>((276 - exponent) << 23)};
+  }
+}
+
+// Rounds one group: writes its words, the size of its steps and the sum of its rounded values.
+template <int kDigits>
+OUTRIDER_AVX512 void FixGroup(const float* x, int count, uint32_t* words, float* step, float* sum) {
   // Bits of floats without their sign are in the order of their values, NaN last.
   __m512i maxima = _mm512_setzero_si512();
   for (int i = 0; i < count; i += 16) {
@@ -164,39 +199,39 @@ OUTRIDER_AVX512 float FixGroup(const float* x, int count, uint32_t* words) {
     const __m512i bits = _mm512_maskz_loadu_epi32(mask, x + i);
     maxima = _mm512_max_epu32(maxima, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
   }
-  const uint32_t max = _mm512_reduce_max_epu32(maxima);
-  // The exponent of the largest value once it is rounded up to 127/128 of a power of two. Steps are
-  // no smaller than the smallest normal float: values below count as zero.
-  const uint32_t exponent = std::max((max + 0x1ffff) >> 23, 23u);
-  const __m512 inverse = _mm512_set1_ps(std::bit_cast<float>((276 - exponent) << 23));
+  constexpr size_t kWords = FixedWords(kDigits);
+  const Steps steps = StepsFor<kDigits>(_mm512_reduce_max_epu32(maxima));
 
   // Of four neighbouring inputs: for each digit, those of the even two, then of the odd two.
   const __m512i by_digit =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, -1, -1, -1, -1));
-  // These pairs of eight neighbours side by side.
+  // These pairs of eight neighbours side by side; the second eight 6 words further.
   const __m512i by_word = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 29, 21, 28, 20, 27, 19, 26, 18,
                                            25, 17, 24, 16, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
-  const __m512i half = _mm512_set1_epi32(0x808080);
+  const __m512i half = _mm512_set1_epi32(kDigits == 1 ? 0 : 0x808080);
+  __m512 total = _mm512_setzero_ps();
   for (int i = 0; i < count; i += 16) {
     const int now = std::min(count - i, 16);
     const __m512 values = _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << now) - 1), x + i);
-    const __m512i steps = _mm512_cvtps_epi32(_mm512_mul_ps(values, inverse));
-    const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(steps, half), half);
-    const __m512i ordered =
-        _mm512_permutexvar_epi16(by_word, _mm512_shuffle_epi8(digits, by_digit));
-    const auto stored = static_cast<__mmask16>(now > kWordInputs ? 0xfff : 0x3f);
-    _mm512_mask_storeu_epi32(words + static_cast<size_t>(i / kWordInputs) * kXWords, stored,
-                             ordered);
+    const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(values, _mm512_set1_ps(steps.inverse)));
+    total = _mm512_add_ps(total, _mm512_cvtepi32_ps(whole));
+    const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(whole, half), half);
+    __m512i ordered = _mm512_permutexvar_epi16(by_word, _mm512_shuffle_epi8(digits, by_digit));
+    if constexpr (kDigits == 1) ordered = _mm512_maskz_compress_epi32(3 | 3 << 6, ordered);
+    uint32_t* const to = words + i / kWordInputs * kWords;
+    const auto stored = static_cast<__mmask16>((1u << (now > kWordInputs ? 2 : 1) * kWords) - 1);
+    _mm512_mask_storeu_epi32(to, stored, ordered);
   }
-  if (max >= 0x7f800000) return std::numeric_limits<float>::quiet_NaN();
-  return std::bit_cast<float>((exponent - 22) << 23);
+  *step = steps.size;
+  *sum = _mm512_reduce_add_ps(total) * steps.size;
 }
 
-void FixRow(const float* x, int in, int group_size, uint32_t* words, float* steps) {
+template <int kDigits>
+void FixRow(const float* x, int in, int group_size, uint32_t* words, float* steps, float* sums) {
   for (int begin = 0; begin < in; begin += group_size) {
     const int count = std::min(group_size, in - begin);
-    *steps++ = FixGroup(x + begin, count, words);
-    words += static_cast<size_t>(count + kWordInputs - 1) / kWordInputs * kXWords;
+    FixGroup<kDigits>(x + begin, count, words, steps++, sums++);
+    words += (count + kWordInputs - 1) / kWordInputs * FixedWords(kDigits);
   }
 }
 
@@ -204,8 +239,8 @@ void FixRow(const float* x, int in, int group_size, uint32_t* words, float* step
 
 void ChooseFixedMatMul(CpuKernels& kernels) {
   if (!HasAvx512() || !__builtin_cpu_supports("avx512vnni")) return;
-  kernels.matmul_w4_fixed = &MatMulW4Fixed;
-  kernels.fix_row = &FixRow;
+  kernels.w4_fixed = {&MatMulW4<3>, &FixRow<3>, 3};
+  kernels.w4_int8 = {&MatMulW4<1>, &FixRow<1>, 1};
 }
 
 }  // namespace outrider

@@ -11,9 +11,8 @@
 
 namespace outrider {
 
-// Activations in fixed point have three digits of 8 bits.
-constexpr int kFixedDigits = 3;
-constexpr int kFixedWordsPerWord = 2 * kFixedDigits;  // words of x for a word of 8 codes
+// Words of activations in fixed point, of `digits` bytes each, for a word of eight 4-bit codes.
+constexpr size_t FixedWords(int digits) { return 2 * static_cast<size_t>(digits); }
 // Inputs that may share a scale there: the sum of as many times 15 * 128 stays below 2^31.
 constexpr int kMaxFixedGroup = 1 << 20;
 
@@ -27,11 +26,11 @@ struct Product {
   float* y = nullptr;
   // For kernels that take rounded activations: [rows, words] with StepsPerWord values per word.
   // int8: steps of x_scales[row], plus 128; bf16: bit patterns, the even k in the low half.
-  // Fixed point: [rows, words, kFixedDigits, 2], the digits of even inputs, then of odd ones, in
-  // steps of x_scales[row, group].
+  // Fixed point: [rows, words, digits, 2], the digits of even inputs, then of odd ones, in steps of
+  // x_scales[row, group].
   const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
-  // For codes with offsets: [rows, groups], the sum of x over each group of inputs.
+  // For codes with offsets: [rows, groups], the sum of x, as the kernel reads it, over each group.
   const float* x_sums = nullptr;
 };
 
@@ -42,6 +41,17 @@ struct Attention {
   const float* qkv = nullptr;
   KvLayer kv;
   float* out = nullptr;
+};
+
+// A product of codes with activations in fixed point; nullptr if the processor has no instruction
+// for it. REQUIRES: groups of at most kMaxFixedGroup inputs.
+struct FixedKernels {
+  void (*matmul)(const Product& product, int begin, int end) = nullptr;
+  // Rounds one row: writes its x_words and, for each group, the size of a step (NaN where a value
+  // is NaN or infinite) and the sum of the rounded values.
+  void (*fix_row)(const float* x, int in, int group_size, uint32_t* words, float* steps,
+                  float* sums) = nullptr;
+  int digits = 0;
 };
 
 struct CpuKernels {
@@ -55,12 +65,8 @@ struct CpuKernels {
   void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr if the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
-  // 4-bit codes with activations in fixed point; nullptr if the processor has no instruction for
-  // it. REQUIRES: groups of at most kMaxFixedGroup inputs.
-  void (*matmul_w4_fixed)(const Product& product, int begin, int end);
-  // Writes one row of x_words in fixed point and the step of each group, NaN where a value is NaN
-  // or infinite.
-  void (*fix_row)(const float* x, int in, int group_size, uint32_t* words, float* steps);
+  // 4-bit codes with activations in fixed point, of three digits and of one.
+  FixedKernels w4_fixed, w4_int8;
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
   // the step size.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);

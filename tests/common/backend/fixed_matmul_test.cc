@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,11 @@ QuantizedMatrix RandomInt4(int out, int in, int group_size, std::mt19937& random
   return matrix;
 }
 
-std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vector<float>& x) {
-  const std::unique_ptr<Backend> backend = CreateCpuBackend({}).value();
+std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vector<float>& x,
+                                 bool int8_activations = false) {
+  const CpuBackendOptions options = {
+      .threads = 1, .cores = {}, .int8_activations = int8_activations};
+  const std::unique_ptr<Backend> backend = CreateCpuBackend(options).value();
   const auto packed = backend->Pack(matrix, WeightType::kW4A16, WeightType::kF32).value();
   const auto rows = static_cast<int>(static_cast<int64_t>(x.size()) / matrix.columns);
   std::vector<float> y(static_cast<size_t>(rows * matrix.rows), kNanValue);
@@ -118,14 +122,57 @@ TEST(FixedMatMul, ShowsWhatIsNotFinite) {
   QuantizedMatrix matrix = RandomInt4(3, 64, 32, random);
   for (uint8_t& code : matrix.codes) code = std::max<uint8_t>(code, 1);
   for (const float value : {kNanValue, kInfinity, -kInfinity}) {
-    for (const int k : {0, 31, 63}) {
-      std::vector<float> x(2 * 64, 1.f);
+    for (const auto& [k, int8] : {std::pair(0, false), {31, true}, {63, false}, {63, true}}) {
+      std::vector<float> x(2 * 64, 127.f);
       x[k] = value;
-      const std::vector<float> y = MultiplyCodes(matrix, x);
+      const std::vector<float> y = MultiplyCodes(matrix, x, int8);
       for (int output = 0; output < 3; ++output) {
         EXPECT_FALSE(std::isfinite(y[output])) << value << " at " << k;
         EXPECT_EQ(y[3 + output], ExactProduct(matrix, output, &x[64]));
       }
+    }
+  }
+}
+
+TEST(FixedMatMul, RoundsToInt8ByGroup) {
+  std::mt19937 random(7);
+  constexpr int kOut = 35, kIn = 136, kGroup = 24, kRows = 14;
+  const QuantizedMatrix matrix = RandomInt4(kOut, kIn, kGroup, random);
+  std::vector<float> x(kRows * kIn), rounded(kRows * kIn);
+  for (size_t i = 0; i < x.size(); ++i) {
+    // Steps of a power of two that differs by group: 127 of them are the largest value.
+    const auto step = std::ldexp(1.f, static_cast<int>(i % kIn) / kGroup * 5);
+    const int steps = i % kIn % kGroup == 3 ? 127 : static_cast<int>(random() % 255) - 127;
+    rounded[i] = static_cast<float>(steps) * step;
+    x[i] = rounded[i] + (std::abs(steps) < 127 ? step * 0.25f : 0.f);
+  }
+  const std::unique_ptr<Backend> backend =
+      CreateCpuBackend({.threads = 1, .cores = {}, .int8_activations = true}).value();
+  if (backend->Describe().find("int8 activations") == std::string::npos) {
+    GTEST_SKIP() << backend->Describe() << " does not round";
+  }
+  const std::vector<float> y = MultiplyCodes(matrix, x, true);
+  for (int i = 0; i < kRows * kOut; ++i) {
+    const float* const of_row = &rounded[i / kOut * kIn];
+    double magnitude = 0;
+    for (int k = 0; k < kIn; ++k) {
+      magnitude += matrix.codes[i % kOut * kIn + k] * std::fabs(of_row[k]);
+    }
+    EXPECT_NEAR(y[i], ExactProduct(matrix, i % kOut, of_row), 0x1p-22 * magnitude) << i;
+  }
+}
+
+TEST(FixedMatMul, RoundsTheOffsetsFactorToo) {
+  std::mt19937 random(8);
+  std::normal_distribution<float> normal;
+  QuantizedMatrix matrix = RandomInt4(3, 64, 32, random);
+  for (uint8_t& code : matrix.codes) code = 8;
+  matrix.offsets.assign(matrix.scales.size(), -8.f);
+  std::vector<float> x(64);
+  for (float& value : x) value = normal(random);
+  for (const bool int8_activations : {false, true}) {
+    for (const float value : MultiplyCodes(matrix, x, int8_activations)) {
+      EXPECT_NEAR(value, 0, 1e-4);
     }
   }
 }

@@ -5,7 +5,10 @@
 // over the turns: on a busy machine only such a ratio is meaningful.
 //   of_stream  streaming time / kernel time: 1 is the speed of memory (or of the cache level); for
 //     a step the time of the weights alone, so that keys and values count as overhead
+//     The bytes are those of the packed weights, scales and offsets included.
 //   x_one_row  time / time of the same product with one row
+//   TYPE_speed_x_bf16  (SideBySide) time with bf16 weights / time with weights of this type;
+//     int4_int8: with activations in 8 bits
 // Run on one core: taskset -c 0 kernel_bench
 #include <benchmark/benchmark.h>
 
@@ -14,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -31,11 +35,12 @@ namespace {
 constexpr size_t kColdBytes = size_t{272} << 20;  // several times any expected last-level cache
 constexpr size_t kTurnBytes = size_t{24} << 20;   // per timed turn: milliseconds, not microseconds
 
-Backend& Cpu(bool bf16_activations = false) {
+// `rounds_activations`: to bf16 with bf16 weights, to 8 bits with 4-bit codes.
+Backend& Cpu(bool rounds_activations = false) {
   static const std::unique_ptr<Backend> exact = Take(CreateCpuBackend({}));
-  static const std::unique_ptr<Backend> rounded =
-      Take(CreateCpuBackend({.threads = 1, .cores = {}, .bf16_activations = true}));
-  return bf16_activations ? *rounded : *exact;
+  static const std::unique_ptr<Backend> rounded = Take(CreateCpuBackend(
+      {.threads = 1, .cores = {}, .bf16_activations = true, .int8_activations = true}));
+  return rounds_activations ? *rounded : *exact;
 }
 
 std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
@@ -90,6 +95,14 @@ void ReadAll(const PackedMatrix& matrix) {
 
 using Matrices = std::vector<std::unique_ptr<PackedMatrix>>;
 
+Matrices MakeMatrices(int out, int in, WeightType type, size_t bytes) {
+  Matrices matrices;
+  for (size_t have = 0; have < bytes || matrices.empty(); have += matrices.back()->bytes()) {
+    matrices.push_back(RandomMatrix(out, in, type));
+  }
+  return matrices;
+}
+
 // A set of matrices of at least `bytes`; the last set is kept for the next call.
 const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
   static Matrices matrices;
@@ -98,53 +111,110 @@ const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
                           std::to_string(static_cast<int>(type)) + " " + std::to_string(bytes);
   if (key != made) {
     matrices.clear();
-    size_t have = 0;
-    while (have < bytes || matrices.empty()) {
-      matrices.push_back(RandomMatrix(out, in, type));
-      have += matrices.back()->bytes();
-    }
+    matrices = MakeMatrices(out, in, type, bytes);
     made = key;
   }
   return matrices;
 }
+
+// Times products with the matrices of a set, one after another.
+class ProductTurns {
+ public:
+  ProductTurns(Backend* backend, const Matrices* matrices, int rows)
+      : backend_(*backend),
+        matrices_(*matrices),
+        x_(Values(static_cast<size_t>(rows) * matrices_[0]->in_features())),
+        y_(static_cast<size_t>(rows) * matrices_[0]->out_features()),
+        products_(std::max<size_t>(1, kTurnBytes / matrices_[0]->bytes())) {
+    Read();
+  }
+
+  // Seconds of one product.
+  double Multiply(int rows) {
+    return Turn([&](const PackedMatrix& w) {
+      backend_.MatMul(w, x_.data(), rows, nullptr, false, y_.data());
+    });
+  }
+  // Seconds of a streaming read of one matrix.
+  double Read() { return Turn(ReadAll); }
+
+ private:
+  template <class F>
+  double Turn(const F& f) {
+    const double start = CpuSeconds();
+    for (size_t i = 0; i < products_; ++i) f(*matrices_[next_++ % matrices_.size()]);
+    return (CpuSeconds() - start) / static_cast<double>(products_);
+  }
+
+  Backend& backend_;
+  const Matrices& matrices_;
+  std::vector<float> x_, y_;
+  size_t products_, next_ = 0;
+};
 
 // Multiplies rows x[rows, in] by matrices that together have `set_bytes`, one after another.
 void Product(benchmark::State& state, Backend& backend, WeightType type, int out, int in,
              size_t set_bytes) {
   const int rows = static_cast<int>(state.range(0));
   const Matrices& matrices = MatrixSet(out, in, type, set_bytes);
-  const std::vector<float> x = Values(static_cast<size_t>(rows) * in);
-  std::vector<float> y(static_cast<size_t>(rows) * out);
-  const size_t bytes = matrices[0]->bytes();
-  const size_t products = std::max<size_t>(1, kTurnBytes / bytes);
-  size_t next = 0;
-  const auto turn = [&](auto&& f) {
-    const double start = CpuSeconds();
-    for (size_t i = 0; i < products; ++i) f(*matrices[next++ % matrices.size()]);
-    return (CpuSeconds() - start) / static_cast<double>(products);
-  };
-  const auto product = [&](int n) {
-    return
-        [&, n](const PackedMatrix& w) { backend.MatMul(w, x.data(), n, nullptr, false, y.data()); };
-  };
-  const auto read = [](const PackedMatrix& w) { ReadAll(w); };
-  turn(read);
+  ProductTurns turns(&backend, &matrices, rows);
   std::vector<double> times, of_stream, of_one_row;
   for (auto _ : state) {
-    const double stream = turn(read);
-    const double time = turn(product(rows));
-    const double one_row = rows == 1 ? time : turn(product(1));
+    const double stream = turns.Read();
+    const double time = turns.Multiply(rows);
     times.push_back(time);
     of_stream.push_back(stream / time);
-    of_one_row.push_back(time / one_row);
+    of_one_row.push_back(rows == 1 ? 1 : time / turns.Multiply(1));
     state.SetIterationTime(time);
   }
   const double time = Median(times);
   state.counters["us"] = time * 1e6;
-  state.counters["GB_s"] = static_cast<double>(bytes) / time * 1e-9;
+  state.counters["GB_s"] = static_cast<double>(matrices[0]->bytes()) / time * 1e-9;
   state.counters["GFLOP_s"] = 2e-9 * rows * out * in / time;
   state.counters["of_stream"] = Median(of_stream);
   state.counters["x_one_row"] = Median(of_one_row);
+}
+
+// The same product with cold weights in bf16, int8 and int4, in turn.
+void SideBySide(benchmark::State& state) {
+  constexpr int kOut = 8192, kIn = 2048;
+  struct Kind {
+    const char* name;
+    size_t set;
+    bool rounds_activations;
+  };
+  constexpr Kind kKinds[] = {
+      {"bf16", 0, false}, {"int8", 1, false}, {"int4", 2, false}, {"int4_int8", 2, true}};
+  constexpr size_t kCount = std::size(kKinds);
+  static std::vector<Matrices> sets;
+  if (sets.empty()) {
+    for (const WeightType type : {WeightType::kBf16, WeightType::kW8A8, WeightType::kW4A16}) {
+      sets.push_back(MakeMatrices(kOut, kIn, type, kColdBytes / 2));
+    }
+  }
+  const int rows = static_cast<int>(state.range(0));
+  std::vector<ProductTurns> turns;
+  for (const Kind& kind : kKinds) {
+    turns.emplace_back(&Cpu(kind.rounds_activations), &sets[kind.set], rows);
+  }
+  std::vector<double> of_stream[kCount], of_one_row[kCount], of_bf16[kCount];
+  for (auto _ : state) {
+    double times[kCount];
+    for (size_t i = 0; i < kCount; ++i) {
+      const double stream = turns[i].Read();
+      times[i] = turns[i].Multiply(rows);
+      of_stream[i].push_back(stream / times[i]);
+      of_one_row[i].push_back(times[i] / turns[i].Multiply(1));
+      of_bf16[i].push_back(times[0] / times[i]);
+    }
+    state.SetIterationTime(times[0]);
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    const std::string name = kKinds[i].name;
+    state.counters[name + "_of_stream"] = Median(of_stream[i]);
+    state.counters[name + "_x_one_row"] = Median(of_one_row[i]);
+    if (i > 0) state.counters[name + "_speed_x_bf16"] = Median(of_bf16[i]);
+  }
 }
 
 void AddProduct(const char* type_name, Backend* backend, WeightType type, int out, int in,
@@ -342,13 +412,19 @@ void Register() {
        {Kind{"bf16", WeightType::kBf16, &Cpu()}, Kind{"f32", WeightType::kF32, &Cpu()},
         Kind{"int8", WeightType::kW8A8, &Cpu()}, Kind{"w8a16", WeightType::kW8A16, &Cpu()},
         Kind{"int4", WeightType::kW4A16, &Cpu()}, Kind{"fp8", WeightType::kFp8, &Cpu()},
-        Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)}}) {
+        Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)},
+        Kind{"int4_int8_activations", WeightType::kW4A16, &Cpu(true)}}) {
     AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
     AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});
     AddProduct(name, backend, type, 1408, 256, "L3", size_t{11} << 20, few);
     AddProduct(name, backend, type, 512, 256, "L2", 1, few);
     AddProduct(name, backend, type, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});
   }
+  benchmark::RegisterBenchmark("SideBySide/8192x2048/cold", SideBySide)
+      ->ArgName("rows")
+      ->ArgsProduct({{1, 2, 4, 8, 12, 16}})
+      ->UseManualTime()
+      ->Iterations(21);
   benchmark::RegisterBenchmark("KvTypes/target", KvTypes)
       ->ArgName("context")
       ->Arg(1024)

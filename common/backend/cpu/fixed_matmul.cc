@@ -29,9 +29,11 @@ namespace {
 constexpr int RowsOfTile(int digits) { return 12 / digits; }
 constexpr int kVectors = 2;     // of 16 outputs, in a panel
 constexpr int kWordInputs = 8;  // inputs of a word of codes
-// As in float_matmul.cc: from the second row on arithmetic is the bound, and one row is read faster
-// without prefetches (0.93 of a streaming read, 0.85 with; Zen 4).
+// As in float_matmul.cc: where arithmetic is the bound. One row is read faster without prefetches
+// (0.93 of a streaming read, 0.85 with; Zen 4).
+constexpr bool PrefetchesFixed(int digits, int rows) { return digits * rows > 3; }
 constexpr size_t kFixedPrefetchBytes = 8192;
+constexpr size_t kScalesAhead = 1024;  // floats; groups of 32 inputs gain a tenth
 
 // The codes of even inputs and of odd ones, a byte each.
 struct Nibbles {
@@ -52,7 +54,7 @@ OUTRIDER_AVX512_INLINE Nibbles LoadNibbles(const char* at) {
 
 // Sums of one row over one group: by digit, for each output of the panel.
 template <int kDigits>
-using GroupSums = int32_t[kDigits][kPanelOutputs];
+using GroupSums = Int32Sums[kDigits][kVectors];
 
 // Adds one group's sums, with its scales and offsets, to the row's totals.
 template <int kDigits>
@@ -62,13 +64,13 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
   const size_t at = static_cast<size_t>(row) * w.groups() + group;
   const __m512 step = _mm512_set1_ps(product.x_scales[at]);
 #pragma GCC unroll 2
-  for (int lane = 0; lane < kPanelOutputs; lane += 16) {
-    __m512 steps = _mm512_cvtepi32_ps(_mm512_load_si512(sums[0] + lane));
+  for (int v = 0; v < kVectors; ++v) {
+    const int lane = 16 * v;
+    __m512 steps = _mm512_cvtepi32_ps((__m512i)sums[0][v]);
 #pragma GCC unroll 3
     for (int d = 1; d < kDigits; ++d) {
       const __m512 unit = _mm512_set1_ps(static_cast<float>(1 << 8 * d));
-      const __m512 digit = _mm512_cvtepi32_ps(_mm512_load_si512(sums[d] + lane));
-      steps = _mm512_fmadd_ps(digit, unit, steps);
+      steps = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sums[d][v]), unit, steps);
     }
     const __m512 scale = _mm512_mul_ps(_mm512_load_ps(w.scales(panel, group) + lane), step);
     __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals + lane));
@@ -80,44 +82,14 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
   }
 }
 
-// Sums the products of `words` words of codes with kRows rows of x.
-template <int kDigits, int kRows>
-OUTRIDER_AVX512_INLINE void SumGroup(const char* codes, const uint32_t* x, size_t stride, int words,
-                                     GroupSums<kDigits>* sums) {
-  Int32Sums sum[kRows][kDigits][kVectors];
-#pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 3
-    for (int d = 0; d < kDigits; ++d) sum[r][d][0] = sum[r][d][1] = Int32Sums{};
-  }
-  for (int i = 0; i < words; ++i, codes += 4 * kPanelOutputs, x += FixedWords(kDigits)) {
-    if constexpr (kRows * kDigits > 3) {
-      _mm_prefetch(codes + kFixedPrefetchBytes, _MM_HINT_T1);
-      _mm_prefetch(codes + kFixedPrefetchBytes + 64, _MM_HINT_T1);
-    }
-    const Nibbles nibbles = LoadNibbles(codes);
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
-      const uint32_t* const of_row = x + r * stride;
-#pragma GCC unroll 3
-      for (int d = 0; d < kDigits; ++d) {
-        const __m512i even = _mm512_set1_epi32(static_cast<int>(of_row[2 * d]));
-        const __m512i odd = _mm512_set1_epi32(static_cast<int>(of_row[2 * d + 1]));
-        sum[r][d][0] = AddDot(sum[r][d][0], nibbles.even[0], even);
-        sum[r][d][1] = AddDot(sum[r][d][1], nibbles.even[1], even);
-        sum[r][d][0] = AddDot(sum[r][d][0], nibbles.odd[0], odd);
-        sum[r][d][1] = AddDot(sum[r][d][1], nibbles.odd[1], odd);
-      }
-    }
-  }
-#pragma GCC unroll 12
-  for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 3
-    for (int d = 0; d < kDigits; ++d) {
-      _mm512_store_si512(sums[r][d], (__m512i)sum[r][d][0]);
-      _mm512_store_si512(sums[r][d] + 16, (__m512i)sum[r][d][1]);
-    }
-  }
+OUTRIDER_AVX512_INLINE void PrefetchScales(const PanelMatrix& w, int panel, int group) {
+  const float* const scales = w.scales(panel, group) + kScalesAhead;
+  _mm_prefetch(scales, _MM_HINT_T1);
+  _mm_prefetch(scales + 16, _MM_HINT_T1);
+  if (!w.has_offsets()) return;
+  const float* const offsets = w.offsets(panel, group) + kScalesAhead;
+  _mm_prefetch(offsets, _MM_HINT_T1);
+  _mm_prefetch(offsets + 16, _MM_HINT_T1);
 }
 
 template <int kDigits, int kRows>
@@ -129,15 +101,41 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
   const uint32_t* x = product.x_words + row * stride;
   alignas(64) float totals[kRows][kPanelOutputs] = {};
   int left = w.words();
-  alignas(64) GroupSums<kDigits> sums[kRows];
   for (int group = 0; group < w.groups(); ++group) {
     const int words = std::min(group_words, left);
+    if constexpr (PrefetchesFixed(kDigits, kRows)) PrefetchScales(w, panel, group);
     left -= words;
-    SumGroup<kDigits, kRows>(codes, x, stride, words, sums);
-    codes += static_cast<size_t>(words) * 4 * kPanelOutputs;
-    x += words * FixedWords(kDigits);
+    Int32Sums sum[kRows][kDigits][kVectors];
+#pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
-      AddGroup<kDigits>(product, row + r, panel, group, sums[r], totals[r]);
+#pragma GCC unroll 3
+      for (int d = 0; d < kDigits; ++d) sum[r][d][0] = sum[r][d][1] = Int32Sums{};
+    }
+    for (int i = 0; i < words; ++i) {
+      if constexpr (PrefetchesFixed(kDigits, kRows)) {
+        _mm_prefetch(codes + kFixedPrefetchBytes, _MM_HINT_T1);
+        _mm_prefetch(codes + kFixedPrefetchBytes + 64, _MM_HINT_T1);
+      }
+      const Nibbles nibbles = LoadNibbles(codes);
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) {
+        const uint32_t* const of_row = x + r * stride;
+#pragma GCC unroll 3
+        for (int d = 0; d < kDigits; ++d) {
+          const __m512i even = _mm512_set1_epi32(static_cast<int>(of_row[2 * d]));
+          const __m512i odd = _mm512_set1_epi32(static_cast<int>(of_row[2 * d + 1]));
+          sum[r][d][0] = AddDot(sum[r][d][0], nibbles.even[0], even);
+          sum[r][d][1] = AddDot(sum[r][d][1], nibbles.even[1], even);
+          sum[r][d][0] = AddDot(sum[r][d][0], nibbles.odd[0], odd);
+          sum[r][d][1] = AddDot(sum[r][d][1], nibbles.odd[1], odd);
+        }
+      }
+      codes += 4 * kPanelOutputs;
+      x += FixedWords(kDigits);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      AddGroup<kDigits>(product, row + r, panel, group, sum[r], totals[r]);
     }
   }
   for (int r = 0; r < kRows; ++r) {

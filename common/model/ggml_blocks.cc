@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/math/fp4.h"
 #include "common/tensor/tensor.h"
 
 namespace outrider {
@@ -19,21 +20,30 @@ float HalfAt(const std::byte* bytes) {
 int ByteAt(const std::byte* bytes, int index) { return std::to_integer<int>(bytes[index]); }
 
 // Q8_0: a scale d in f16, then 32 signed bytes q. A value is q * d.
-void DequantizeQ8_0(const std::byte* block, float* out) {
-  const float d = HalfAt(block);
-  for (int i = 0; i < 32; ++i)
-    out[i] = static_cast<float>(std::to_integer<int8_t>(block[2 + i])) * d;
+void UnpackQ8_0(const std::byte* block, GgmlBlock& out) {
+  out.scales[0] = HalfAt(block);
+  std::memcpy(out.codes.data(), block + 2, 32);
 }
 
-// Q4_0: a scale d in f16, then 16 bytes: value i in the low half of byte i, value 16 + i in the
-// high half. A value is (q - 8) * d.
-void DequantizeQ4_0(const std::byte* block, float* out) {
-  const float d = HalfAt(block);
+// 16 bytes: code i in the low half of byte i, code 16 + i in the high half.
+void UnpackHalves(const std::byte* pairs, uint8_t* codes) {
   for (int i = 0; i < 16; ++i) {
-    const int pair = ByteAt(block, 2 + i);
-    out[i] = static_cast<float>((pair & 15) - 8) * d;
-    out[16 + i] = static_cast<float>((pair >> 4) - 8) * d;
+    codes[i] = static_cast<uint8_t>(ByteAt(pairs, i) & 15);
+    codes[16 + i] = static_cast<uint8_t>(ByteAt(pairs, i) >> 4);
   }
+}
+
+// Q4_0: a scale d in f16, then the codes q. A value is (q - 8) * d.
+void UnpackQ4_0(const std::byte* block, GgmlBlock& out) {
+  out.scales[0] = HalfAt(block);
+  out.offsets[0] = -8.f * out.scales[0];
+  UnpackHalves(block + 2, out.codes.data());
+}
+
+// MXFP4: the exponent of the scale, then the codes, 4-bit floats.
+void UnpackMxfp4(const std::byte* block, GgmlBlock& out) {
+  out.scales[0] = ExponentToFloat(std::to_integer<uint8_t>(block[0]));
+  UnpackHalves(block + 1, out.codes.data());
 }
 
 // The scale and the minimum of sub-block `j`, 6 bits each, from the 12 bytes of Q4_K. The first
@@ -47,17 +57,19 @@ std::pair<int, int> ScaleAndMin(const std::byte* scales, int j) {
 
 // Q4_K, 256 values in 8 sub-blocks of 32: d and dmin in f16, 12 bytes of scales s and minima m, 128
 // bytes of codes q: sub-blocks 2 p and 2 p + 1 are in the low and the high halves of bytes 32 p to
-// 32 p + 31. A value is (d * s) * q - dmin * m.
-void DequantizeQ4_K(const std::byte* block, float* out) {
+// 32 p + 31. A value is (d * s) * q - dmin * m; both products of d and dmin are exact.
+void UnpackQ4_K(const std::byte* block, GgmlBlock& out) {
   const float d = HalfAt(block), dmin = HalfAt(block + 2);
-  const std::byte* const scales = block + 4;
+  out.scale_unit = d;
+  out.offset_unit = -dmin;
   const std::byte* const pairs = block + 16;
   for (int j = 0; j < 8; ++j) {
-    const auto [s, m] = ScaleAndMin(scales, j);
-    const float scale = d * static_cast<float>(s), minimum = dmin * static_cast<float>(m);
+    const auto [s, m] = ScaleAndMin(block + 4, j);
+    out.scales[j] = d * static_cast<float>(s);
+    out.offsets[j] = -dmin * static_cast<float>(m);
     for (int i = 0; i < 32; ++i) {
-      const int q = ByteAt(pairs, 32 * (j / 2) + i) >> 4 * (j % 2) & 15;
-      out[32 * j + i] = scale * static_cast<float>(q) - minimum;
+      const int code = ByteAt(pairs, 32 * (j / 2) + i) >> 4 * (j % 2) & 15;
+      out.codes[32 * j + i] = static_cast<uint8_t>(code);
     }
   }
 }
@@ -65,54 +77,67 @@ void DequantizeQ4_K(const std::byte* block, float* out) {
 // Q6_K, 256 values in 16 sub-blocks of 16: 128 bytes with the low 4 bits, 64 bytes with the high 2
 // bits, 16 signed scales s, d in f16. For each half of 128 values, 64 bytes have the low bits of
 // values i and 64 + i, and 32 bytes the high bits of values i, 32 + i, 64 + i and 96 + i. A value
-// is (d * s) * (q - 32).
-void DequantizeQ6_K(const std::byte* block, float* out) {
+// is (d * s) * (q - 32); the first product is exact.
+void UnpackQ6_K(const std::byte* block, GgmlBlock& out) {
   const float d = HalfAt(block + 208);
+  out.scale_unit = d;
+  for (int j = 0; j < 16; ++j) {
+    out.scales[j] = d * static_cast<float>(std::to_integer<int8_t>(block[192 + j]));
+  }
   for (int i = 0; i < 256; ++i) {
     const int half = i / 128, within = i % 128;
     const int low = ByteAt(block, 64 * half + within % 64) >> 4 * (within / 64) & 15;
     const int high = ByteAt(block, 128 + 32 * half + within % 32) >> 2 * (within / 32) & 3;
-    const auto s = std::to_integer<int8_t>(block[192 + i / 16]);
-    out[i] = d * static_cast<float>(s) * static_cast<float>((low | high << 4) - 32);
-  }
-}
-
-template <void (*Of)(const std::byte*, float*)>
-void ForBlocks(GgmlType type, const std::byte* blocks, std::span<float> out) {
-  const auto elements = static_cast<size_t>(GgmlBlockElements(type));
-  for (size_t first = 0; first < out.size(); first += elements) {
-    Of(blocks, out.data() + first);
-    blocks += GgmlBlockBytes(type);
+    out.codes[i] = static_cast<uint8_t>((low | high << 4) - 32);
   }
 }
 
 }  // namespace
 
-void Dequantize(GgmlType type, const std::byte* blocks, std::span<float> out) {
-  const auto floats = [&](Dtype dtype) {
-    LoadElements({blocks, dtype, {static_cast<int64_t>(out.size())}}, 0, out);
-  };
+std::optional<GgmlCodes> CodesOf(GgmlType type) {
   switch (type) {
-    case GgmlType::kF32: return floats(Dtype::kF32);
-    case GgmlType::kF16: return floats(Dtype::kF16);
-    case GgmlType::kBf16: return floats(Dtype::kBf16);
-    case GgmlType::kQ80: return ForBlocks<DequantizeQ8_0>(type, blocks, out);
-    case GgmlType::kQ40: return ForBlocks<DequantizeQ4_0>(type, blocks, out);
-    case GgmlType::kQ4K: return ForBlocks<DequantizeQ4_K>(type, blocks, out);
-    case GgmlType::kQ6K: return ForBlocks<DequantizeQ6_K>(type, blocks, out);
+    case GgmlType::kF32:
+    case GgmlType::kF16:
+    case GgmlType::kBf16: break;
+    case GgmlType::kQ80: return GgmlCodes{.type = CodeType::kInt8, .group_size = 32};
+    case GgmlType::kQ40:
+      return GgmlCodes{.type = CodeType::kInt4, .group_size = 32, .has_offsets = true};
+    case GgmlType::kQ4K:
+      return GgmlCodes{
+          .type = CodeType::kInt4, .group_size = 32, .has_offsets = true, .has_units = true};
+    case GgmlType::kQ6K:
+      return GgmlCodes{.type = CodeType::kInt8, .group_size = 16, .has_units = true};
+    case GgmlType::kMxfp4: return GgmlCodes{.type = CodeType::kFp4E2M1, .group_size = kMxGroup};
+  }
+  return std::nullopt;
+}
+
+void UnpackCodes(GgmlType type, const std::byte* block, GgmlBlock* out) {
+  switch (type) {
+    case GgmlType::kF32:
+    case GgmlType::kF16:
+    case GgmlType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
+    case GgmlType::kQ80: return UnpackQ8_0(block, *out);
+    case GgmlType::kQ40: return UnpackQ4_0(block, *out);
+    case GgmlType::kQ4K: return UnpackQ4_K(block, *out);
+    case GgmlType::kQ6K: return UnpackQ6_K(block, *out);
+    case GgmlType::kMxfp4: return UnpackMxfp4(block, *out);
   }
 }
 
-void UnpackCodes(GgmlType type, const std::byte* block, uint8_t* codes, float* scale) {
-  OUTRIDER_CHECK(type == GgmlType::kQ80 || type == GgmlType::kQ40);
-  *scale = HalfAt(block);
-  if (type == GgmlType::kQ80) {
-    std::memcpy(codes, block + 2, 32);
-    return;
-  }
-  for (int i = 0; i < 16; ++i) {
-    codes[i] = static_cast<uint8_t>(ByteAt(block, 2 + i) & 15);
-    codes[16 + i] = static_cast<uint8_t>(ByteAt(block, 2 + i) >> 4);
+void Dequantize(GgmlType type, const std::byte* blocks, std::span<float> out) {
+  const std::optional<GgmlCodes> kept = CodesOf(type);
+  OUTRIDER_CHECK(kept.has_value());
+  GgmlBlock block;
+  const auto elements = static_cast<size_t>(GgmlBlockElements(type));
+  for (size_t first = 0; first < out.size(); first += elements) {
+    UnpackCodes(type, blocks, &block);
+    for (size_t i = 0; i < elements; ++i) {
+      const size_t group = i / static_cast<size_t>(kept->group_size);
+      const float offset = kept->has_offsets ? block.offsets[group] : 0.f;
+      out[first + i] = CodeValue(kept->type, block.codes[i]) * block.scales[group] + offset;
+    }
+    blocks += GgmlBlockBytes(type);
   }
 }
 

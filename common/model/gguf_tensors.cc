@@ -1,5 +1,6 @@
 #include "common/model/gguf_tensors.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -10,8 +11,6 @@
 
 namespace outrider {
 namespace {
-
-constexpr int64_t kCodeBlock = 32;  // elements per block of Q8_0 and Q4_0
 
 int64_t RowsOf(const GgufTensor& tensor) { return tensor.shape.front(); }
 // Elements per row; each element of a vector is a row.
@@ -43,6 +42,11 @@ const std::byte* RowBytes(const GgufEntry& entry, int64_t row) {
   return entry.tensor.bytes.data() + StoredRow(entry, row) * each;
 }
 
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
 }  // namespace
 
 Status CheckRows(const GgufEntry& entry) {
@@ -62,9 +66,7 @@ bool IsPlain(const GgufEntry& entry) {
   return entry.interleaved_heads == 0 && IsFloats(entry.tensor.type);
 }
 
-bool HasCodes(const GgufEntry& entry) {
-  return entry.tensor.type == GgmlType::kQ80 || entry.tensor.type == GgmlType::kQ40;
-}
+bool HasCodes(const GgufEntry& entry) { return CodesOf(entry.tensor.type).has_value(); }
 
 WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
   const GgufTensor& tensor = entry.tensor;
@@ -102,27 +104,44 @@ WidenedTensor Widen(const GgufEntry& entry, Dtype blocks_as) {
 
 Status AppendCodes(const GgufEntry& entry, QuantizedMatrix* matrix) {
   const GgufTensor& tensor = entry.tensor;
-  const bool is_int4 = tensor.type == GgmlType::kQ40;
-  matrix->type = is_int4 ? CodeType::kInt4 : CodeType::kInt8;
+  const GgmlCodes kept = *CodesOf(tensor.type);
+  const int64_t block_elements = GgmlBlockElements(tensor.type);
+  const int64_t block_groups = block_elements / kept.group_size;
+  matrix->type = kept.type;
   matrix->columns = RowElements(tensor);
-  matrix->group_size = kCodeBlock;
-  const int64_t rows = RowsOf(tensor), groups = matrix->groups();
-  auto at = static_cast<size_t>(matrix->rows * groups);
+  matrix->group_size = kept.group_size;
+  const int64_t rows = RowsOf(tensor), first = matrix->rows, groups = matrix->groups();
   matrix->rows += rows;
   matrix->codes.resize(static_cast<size_t>(matrix->rows * matrix->columns));
   matrix->scales.resize(static_cast<size_t>(matrix->rows * groups));
-  if (is_int4) matrix->offsets.resize(matrix->scales.size());
+  if (kept.has_offsets) matrix->offsets.resize(matrix->scales.size());
+  if (kept.has_units) matrix->unit_groups = block_groups;
+  GgmlBlock unpacked;
+  const auto scales = std::span(unpacked.scales).first(static_cast<size_t>(block_groups));
+  const auto offsets = std::span(unpacked.offsets).first(kept.has_offsets ? scales.size() : 0);
   for (int64_t row = 0; row < rows; ++row) {
     const std::byte* block = RowBytes(entry, row);
-    for (int64_t group = 0; group < groups; ++group, ++at) {
-      UnpackCodes(tensor.type, block, matrix->codes.data() + at * kCodeBlock, &matrix->scales[at]);
-      block += GgmlBlockBytes(tensor.type);
-      if (!std::isfinite(matrix->scales[at])) {
-        return DataLoss(Printable(tensor.name) + ": the scale of block " + std::to_string(group) +
-                        " of row " + std::to_string(StoredRow(entry, row)) +
+    uint8_t* codes = matrix->codes.data() + (first + row) * matrix->columns;
+    for (int64_t group = 0; group < groups; group += block_groups) {
+      UnpackCodes(tensor.type, block, &unpacked);
+      if (!AllFinite(scales) || !AllFinite(offsets)) {
+        return DataLoss(Printable(tensor.name) + ": a scale of block " +
+                        std::to_string(group / block_groups) + " of row " +
+                        std::to_string(StoredRow(entry, row)) +
                         " is not finite: the file is damaged, fetch or convert it again");
       }
-      if (is_int4) matrix->offsets[at] = -8.f * matrix->scales[at];
+      const int64_t at = (first + row) * groups + group;
+      std::copy_n(unpacked.codes.begin(), block_elements, codes);
+      std::copy(scales.begin(), scales.end(), matrix->scales.begin() + at);
+      if (kept.has_offsets) {
+        std::copy(offsets.begin(), offsets.end(), matrix->offsets.begin() + at);
+      }
+      if (kept.has_units) {
+        matrix->scale_units.push_back(unpacked.scale_unit);
+        if (kept.has_offsets) matrix->offset_units.push_back(unpacked.offset_unit);
+      }
+      block += GgmlBlockBytes(tensor.type);
+      codes += block_elements;
     }
   }
   return Status();

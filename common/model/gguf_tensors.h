@@ -18,7 +18,7 @@ Status CheckRows(const GgufEntry& entry);
 
 // Whether the file's bytes can be used as they are: floats in the checkpoint's order.
 bool IsPlain(const GgufEntry& entry);
-// Whether the blocks are codes that a product can read: Q8_0 and Q4_0.
+// Whether the tensor has blocks of codes, and not floats.
 bool HasCodes(const GgufEntry& entry);
 
 // Widens a tensor: floats keep their type; blocks become `blocks_as`, kF32 or kBf16.

@@ -35,6 +35,12 @@ struct QuantizedMatrix {
   std::vector<uint8_t> codes;  // [rows, columns], a byte each
   std::vector<float> scales;   // [rows, groups()]
   std::vector<float> offsets;  // [rows, groups()], or empty: all 0
+  // For kInt4 and kInt8 with scales of scales (ggml's K-quants): `unit_groups` groups of a row
+  // share a unit, of which each scale is an integer multiple, and another one for offsets. 0: no
+  // units.
+  int64_t unit_groups = 0;
+  std::vector<float> scale_units;   // [rows, groups() / unit_groups]
+  std::vector<float> offset_units;  // the same, or empty as `offsets`
   // Column i is input column_order[i] of the product: a permutation, or empty where it is i.
   std::vector<int32_t> column_order;
 

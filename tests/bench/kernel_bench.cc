@@ -43,7 +43,38 @@ Backend& Cpu(bool rounds_activations = false) {
   return rounds_activations ? *rounded : *exact;
 }
 
-std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
+// A type, and for codes with a scale for each group of inputs, the size of a group; 0: as Pack
+// rounds floats.
+struct Format {
+  WeightType type;
+  int64_t group_size = 0;
+  int64_t unit_groups = 0;  // as in QuantizedMatrix
+};
+
+// Random codes: which they are does not matter.
+QuantizedMatrix RandomCodes(const TensorView& view, const Format& format) {
+  QuantizedMatrix out = RoundMatrix(view, CodeType::kInt8);
+  const bool is_8_bits = format.type == WeightType::kFp8 || format.type == WeightType::kW8A16;
+  if (format.type == WeightType::kFp8) out.type = CodeType::kFp8E4M3;
+  if (format.type == WeightType::kMxfp4) out.type = CodeType::kFp4E2M1;
+  if (format.type == WeightType::kW4A16) out.type = CodeType::kInt4;
+  for (uint8_t& code : out.codes) {
+    code &= is_8_bits ? 0xff : 0x0f;
+    if (IsNanCode(out.type, code)) code = 1;
+  }
+  if (format.group_size > 0) out.group_size = format.group_size;
+  out.scales.assign(static_cast<size_t>(out.rows * out.groups()), 0x1p-8f);
+  if (format.type == WeightType::kW4A16) out.offsets.assign(out.scales.size(), -0x1p-5f);
+  if (format.unit_groups > 0) {
+    const size_t units = out.scales.size() / static_cast<size_t>(format.unit_groups);
+    out.unit_groups = format.unit_groups;
+    out.scale_units.assign(units, 0x1p-12f);
+    if (!out.offsets.empty()) out.offset_units.assign(units, 0x1p-9f);
+  }
+  return out;
+}
+
+std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, const Format& format) {
   // Values of realistic magnitude: denormal bit patterns would measure something else.
   std::vector<float> w(static_cast<size_t>(out) * in);
   uint32_t state = 1;
@@ -52,12 +83,10 @@ std::unique_ptr<PackedMatrix> RandomMatrix(int out, int in, WeightType type) {
     v = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-36f;
   }
   const TensorView view = {w.data(), Dtype::kF32, {out, in}};
-  if (type != WeightType::kFp8) return Take(Cpu().Pack(view, type));
-  // Any codes will do, except the two that are NaN; one scale per row.
-  QuantizedMatrix codes = RoundMatrix(view, CodeType::kInt8);
-  codes.type = CodeType::kFp8E4M3;
-  for (uint8_t& code : codes.codes) code &= IsNanCode(codes.type, code) ? 0xfe : 0xff;
-  return Take(Cpu().Pack(codes, type, WeightType::kF32));
+  if (format.type != WeightType::kFp8 && format.group_size == 0) {
+    return Take(Cpu().Pack(view, format.type));
+  }
+  return Take(Cpu().Pack(RandomCodes(view, format), format.type, WeightType::kF32));
 }
 
 std::vector<float> Values(size_t count) {
@@ -95,23 +124,25 @@ void ReadAll(const PackedMatrix& matrix) {
 
 using Matrices = std::vector<std::unique_ptr<PackedMatrix>>;
 
-Matrices MakeMatrices(int out, int in, WeightType type, size_t bytes) {
+Matrices MakeMatrices(int out, int in, const Format& format, size_t bytes) {
   Matrices matrices;
   for (size_t have = 0; have < bytes || matrices.empty(); have += matrices.back()->bytes()) {
-    matrices.push_back(RandomMatrix(out, in, type));
+    matrices.push_back(RandomMatrix(out, in, format));
   }
   return matrices;
 }
 
 // A set of matrices of at least `bytes`; the last set is kept for the next call.
-const Matrices& MatrixSet(int out, int in, WeightType type, size_t bytes) {
+const Matrices& MatrixSet(int out, int in, const Format& format, size_t bytes) {
   static Matrices matrices;
   static std::string made;
   const std::string key = std::to_string(out) + " " + std::to_string(in) + " " +
-                          std::to_string(static_cast<int>(type)) + " " + std::to_string(bytes);
+                          std::to_string(static_cast<int>(format.type)) + " " +
+                          std::to_string(format.group_size) + " " +
+                          std::to_string(format.unit_groups) + " " + std::to_string(bytes);
   if (key != made) {
     matrices.clear();
-    matrices = MakeMatrices(out, in, type, bytes);
+    matrices = MakeMatrices(out, in, format, bytes);
     made = key;
   }
   return matrices;
@@ -153,10 +184,10 @@ class ProductTurns {
 };
 
 // Multiplies rows x[rows, in] by matrices that together have `set_bytes`, one after another.
-void Product(benchmark::State& state, Backend& backend, WeightType type, int out, int in,
+void Product(benchmark::State& state, Backend& backend, const Format& format, int out, int in,
              size_t set_bytes) {
   const int rows = static_cast<int>(state.range(0));
-  const Matrices& matrices = MatrixSet(out, in, type, set_bytes);
+  const Matrices& matrices = MatrixSet(out, in, format, set_bytes);
   ProductTurns turns(&backend, &matrices, rows);
   std::vector<double> times, of_stream, of_one_row;
   for (auto _ : state) {
@@ -189,7 +220,7 @@ void SideBySide(benchmark::State& state) {
   static std::vector<Matrices> sets;
   if (sets.empty()) {
     for (const WeightType type : {WeightType::kBf16, WeightType::kW8A8, WeightType::kW4A16}) {
-      sets.push_back(MakeMatrices(kOut, kIn, type, kColdBytes / 2));
+      sets.push_back(MakeMatrices(kOut, kIn, {type}, kColdBytes / 2));
     }
   }
   const int rows = static_cast<int>(state.range(0));
@@ -217,12 +248,12 @@ void SideBySide(benchmark::State& state) {
   }
 }
 
-void AddProduct(const char* type_name, Backend* backend, WeightType type, int out, int in,
+void AddProduct(const char* type_name, Backend* backend, const Format& format, int out, int in,
                 const char* level, size_t set_bytes, const std::vector<int64_t>& rows) {
   const std::string name = std::string("Product/") + type_name + "/" + std::to_string(out) + "x" +
                            std::to_string(in) + "/" + level;
   auto* benchmark = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
-    Product(state, *backend, type, out, in, set_bytes);
+    Product(state, *backend, format, out, in, set_bytes);
   });
   benchmark->ArgName("rows")->UseManualTime()->Iterations(21);
   for (const int64_t n : rows) benchmark->Arg(n);
@@ -242,12 +273,12 @@ class Decoder {
       : backend_(*backend), s_(shape), rows_(rows), kv_type_(kv) {
     const int q = s_.heads * s_.head_dim;
     for (int i = 0; i < s_.layers; ++i) {
-      matrices_.push_back(RandomMatrix(q + 2 * s_.kv_heads * s_.head_dim, s_.hidden, kType));
-      matrices_.push_back(RandomMatrix(s_.hidden, q, kType));
-      matrices_.push_back(RandomMatrix(2 * s_.intermediate, s_.hidden, kType));
-      matrices_.push_back(RandomMatrix(s_.hidden, s_.intermediate, kType));
+      matrices_.push_back(RandomMatrix(q + 2 * s_.kv_heads * s_.head_dim, s_.hidden, {kType}));
+      matrices_.push_back(RandomMatrix(s_.hidden, q, {kType}));
+      matrices_.push_back(RandomMatrix(2 * s_.intermediate, s_.hidden, {kType}));
+      matrices_.push_back(RandomMatrix(s_.hidden, s_.intermediate, {kType}));
     }
-    matrices_.push_back(RandomMatrix(s_.vocab, s_.hidden, kType));
+    matrices_.push_back(RandomMatrix(s_.vocab, s_.hidden, {kType}));
     attention_ = {s_.heads, s_.kv_heads, s_.head_dim, kPageTokens, 0};
     const int pages = (context + rows + kPageTokens - 1) / kPageTokens;
     for (int i = 0; i < 2 * s_.layers; ++i) {
@@ -405,20 +436,23 @@ void Register() {
   const std::vector<int64_t> few = {1, 2, 4, 8};
   struct Kind {
     const char* name;
-    WeightType type;
+    Format format;
     Backend* backend;
   };
-  for (const auto& [name, type, backend] :
-       {Kind{"bf16", WeightType::kBf16, &Cpu()}, Kind{"f32", WeightType::kF32, &Cpu()},
-        Kind{"int8", WeightType::kW8A8, &Cpu()}, Kind{"w8a16", WeightType::kW8A16, &Cpu()},
-        Kind{"int4", WeightType::kW4A16, &Cpu()}, Kind{"fp8", WeightType::kFp8, &Cpu()},
-        Kind{"bf16_activations", WeightType::kBf16, &Cpu(true)},
-        Kind{"int4_int8_activations", WeightType::kW4A16, &Cpu(true)}}) {
-    AddProduct(name, backend, type, 2048, 2048, "cold", kColdBytes, few);
-    AddProduct(name, backend, type, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});
-    AddProduct(name, backend, type, 1408, 256, "L3", size_t{11} << 20, few);
-    AddProduct(name, backend, type, 512, 256, "L2", 1, few);
-    AddProduct(name, backend, type, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});
+  for (const auto& [name, format, backend] :
+       {Kind{"bf16", {WeightType::kBf16}, &Cpu()}, Kind{"f32", {WeightType::kF32}, &Cpu()},
+        Kind{"int8", {WeightType::kW8A8}, &Cpu()}, Kind{"w8a16", {WeightType::kW8A16}, &Cpu()},
+        Kind{"int4", {WeightType::kW4A16}, &Cpu()}, Kind{"fp8", {WeightType::kFp8}, &Cpu()},
+        Kind{"mxfp4", {WeightType::kMxfp4, 32}, &Cpu()},
+        Kind{"q4_k", {WeightType::kW4A16, 32, 8}, &Cpu()},
+        Kind{"q6_k", {WeightType::kW8A16, 16, 16}, &Cpu()},
+        Kind{"bf16_activations", {WeightType::kBf16}, &Cpu(true)},
+        Kind{"int4_int8_activations", {WeightType::kW4A16}, &Cpu(true)}}) {
+    AddProduct(name, backend, format, 2048, 2048, "cold", kColdBytes, few);
+    AddProduct(name, backend, format, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});
+    AddProduct(name, backend, format, 1408, 256, "L3", size_t{11} << 20, few);
+    AddProduct(name, backend, format, 512, 256, "L2", 1, few);
+    AddProduct(name, backend, format, 1408, 256, "prefill", size_t{11} << 20, {16, 64, 512});
   }
   benchmark::RegisterBenchmark("SideBySide/8192x2048/cold", SideBySide)
       ->ArgName("rows")

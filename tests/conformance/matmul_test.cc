@@ -327,6 +327,47 @@ TEST_P(MatMulTest, Mxfp4HasTheBitsOfIntegers) {
   }
 }
 
+// Scales and offsets that are multiples of units are the same numbers, in less memory.
+TEST_P(MatMulTest, UnitsKeepTheBitsOfScales) {
+  std::mt19937 random(10);
+  constexpr int kRows = 9, kOut = 70, kUnitGroups = 4;
+  for (const CodesCase& c : {CodesCase{CodeType::kInt4, kOut, 512, 32, true},
+                             CodesCase{CodeType::kInt8, kOut, 192, 16}}) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    QuantizedMatrix plain = RandomCodes(c, random);
+    QuantizedMatrix united = plain;
+    united.unit_groups = kUnitGroups;
+    for (size_t i = 0; i < plain.scales.size(); ++i) {
+      if (i % kUnitGroups == 0) {
+        united.scale_units.push_back(0x1p-9f * static_cast<float>(random() % 100));
+        if (c.has_offsets) united.offset_units.push_back(-0x1p-8f);
+      }
+      const auto multiple = static_cast<float>(static_cast<int>(random() % 256) - 128);
+      plain.scales[i] = united.scales[i] = multiple * united.scale_units.back();
+      if (c.has_offsets) {
+        plain.offsets[i] = united.offsets[i] = static_cast<float>(random() % 64) * -0x1p-8f;
+      }
+    }
+    const float* const x = Upload(RandomValues(kRows * c.in, random));
+    const auto product = [&](const PackedMatrix& packed) {
+      float* y = Poisoned(kRows * kOut + c.in);
+      backend_->MatMul(packed, x, kRows, nullptr, false, y);
+      const TokenId row = 33;
+      backend_->Embed(packed, &row, 1, y + kRows * kOut);
+      return Download(y, kRows * kOut + c.in);
+    };
+    const auto as_scales = backend_->Pack(plain, TypeOf(c.type), WeightType::kF32).value();
+    const auto with_units = backend_->Pack(united, TypeOf(c.type), WeightType::kF32).value();
+    EXPECT_EQ(product(*with_units), product(*as_scales));
+    EXPECT_EQ(with_units->bytes() < as_scales->bytes(), backend_->device() == nullptr);
+    // What are no multiples stays as it is.
+    united.scales[7] += 0x1p-12f;
+    plain.scales[7] = united.scales[7];
+    EXPECT_EQ(product(*backend_->Pack(united, TypeOf(c.type), WeightType::kF32).value()),
+              product(*backend_->Pack(plain, TypeOf(c.type), WeightType::kF32).value()));
+  }
+}
+
 // 4.25 bits each: a byte for two codes, and one for the scale of 32.
 TEST_P(MatMulTest, Mxfp4TakesWhatItsFileTakes) {
   std::mt19937 random(9);

@@ -149,6 +149,34 @@ void DecodeQ6_K(const std::string& b, size_t at, std::vector<float>* out) {
   }
 }
 
+constexpr float kFp4Values[8] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+
+// OCP Microscaling Formats 1.0, section 6.3: the largest value's exponent, less that of 4.
+std::string EncodeMxfp4(std::span<const float> x) {
+  const float largest = LargestOf(x);
+  const int exponent = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) - 2 : 0;
+  const auto code_of = [&](float value) {
+    const float magnitude = std::ldexp(std::abs(value), -exponent);
+    const auto* const nearest = std::min_element(
+        std::begin(kFp4Values), std::end(kFp4Values),
+        [&](float a, float b) { return std::abs(a - magnitude) < std::abs(b - magnitude); });
+    return static_cast<int>(nearest - kFp4Values) + (value < 0 ? 8 : 0);
+  };
+  std::string bytes(1, static_cast<char>(exponent + 127));
+  for (size_t i = 0; i < 16; ++i) {
+    bytes += static_cast<char>(code_of(x[i]) | code_of(x[16 + i]) << 4);
+  }
+  return bytes;
+}
+
+void DecodeMxfp4(const std::string& b, size_t at, std::vector<float>* out) {
+  for (size_t i = 0; i < 32; ++i) {
+    const int code = ByteOf(b, at + 1 + i % 16) >> (i < 16 ? 0 : 4) & 15;
+    const float value = std::ldexp(kFp4Values[code % 8], ByteOf(b, at) - 127);
+    out->push_back(code < 8 ? value : -value);
+  }
+}
+
 struct BlockType {
   uint32_t number;
   size_t elements, bytes;
@@ -179,7 +207,8 @@ const BlockType& TypeOf(const std::string& name) {
       {"Q8_0", {8, 32, 34, EncodeQ8_0, DecodeQ8_0}},
       {"Q4_0", {2, 32, 18, EncodeQ4_0, DecodeQ4_0}},
       {"Q4_K", {12, 256, 144, EncodeQ4_K, DecodeQ4_K}},
-      {"Q6_K", {14, 256, 210, EncodeQ6_K, DecodeQ6_K}}};
+      {"Q6_K", {14, 256, 210, EncodeQ6_K, DecodeQ6_K}},
+      {"MXFP4", {39, 32, 17, EncodeMxfp4, DecodeMxfp4}}};
   return kTypes.at(name);
 }
 

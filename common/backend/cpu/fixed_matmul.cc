@@ -56,6 +56,19 @@ OUTRIDER_AVX512_INLINE Nibbles LoadNibbles(const char* at) {
 template <int kDigits>
 using GroupSums = Int32Sums[kDigits][kVectors];
 
+// The scales, or the offsets, of 16 outputs of a panel from `lane` on.
+OUTRIDER_AVX512_INLINE __m512 GroupFactors(const PanelMatrix& w, int panel, int group, int lane,
+                                           bool offsets) {
+  if (!w.has_units()) {
+    return _mm512_load_ps((offsets ? w.offsets(panel, group) : w.scales(panel, group)) + lane);
+  }
+  const int8_t* const multiples = w.multiples(panel, group, offsets) + lane;
+  const __m512i whole =
+      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(multiples)));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(whole),
+                       _mm512_load_ps(w.units(panel, group, offsets) + lane));
+}
+
 // Adds one group's sums, with its scales and offsets, to the row's totals.
 template <int kDigits>
 OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel, int group,
@@ -72,17 +85,24 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
       const __m512 unit = _mm512_set1_ps(static_cast<float>(1 << 8 * d));
       steps = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sums[d][v]), unit, steps);
     }
-    const __m512 scale = _mm512_mul_ps(_mm512_load_ps(w.scales(panel, group) + lane), step);
+    const __m512 scale =
+        _mm512_mul_ps(GroupFactors(w, panel, group, lane, /*offsets=*/false), step);
     __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals + lane));
     if (w.has_offsets()) {
       const __m512 x_sum = _mm512_set1_ps(product.x_sums[at]);
-      total = _mm512_fmadd_ps(x_sum, _mm512_load_ps(w.offsets(panel, group) + lane), total);
+      total = _mm512_fmadd_ps(x_sum, GroupFactors(w, panel, group, lane, /*offsets=*/true), total);
     }
     _mm512_store_ps(totals + lane, total);
   }
 }
 
 OUTRIDER_AVX512_INLINE void PrefetchScales(const PanelMatrix& w, int panel, int group) {
+  if (w.has_units()) {
+    _mm_prefetch(w.multiples(panel, group, /*offsets=*/false) + kScalesAhead, _MM_HINT_T1);
+    if (!w.has_offsets()) return;
+    _mm_prefetch(w.multiples(panel, group, /*offsets=*/true) + kScalesAhead, _MM_HINT_T1);
+    return;
+  }
   const float* const scales = w.scales(panel, group) + kScalesAhead;
   _mm_prefetch(scales, _MM_HINT_T1);
   _mm_prefetch(scales + 16, _MM_HINT_T1);

@@ -309,6 +309,16 @@ HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
   }
 }
 
+// Scales or offsets with units.
+HWY_INLINE VF Multiples(const PanelMatrix& w, int panel, int group, int lane, bool offsets) {
+  const DF df;
+  const hn::RebindToSigned<DF> di;
+  const hn::Rebind<int8_t, DF> d8;
+  const auto bytes = hn::Load(d8, w.multiples(panel, group, offsets) + lane);
+  return hn::Mul(hn::ConvertTo(df, hn::PromoteTo(di, bytes)),
+                 hn::Load(df, w.units(panel, group, offsets) + lane));
+}
+
 // The scales of one vector of outputs, from `lane` on, in one group of inputs.
 template <WeightType kType>
 HWY_INLINE VF ScalesOf(const PanelMatrix& w, int panel, int group, int lane) {
@@ -318,8 +328,14 @@ HWY_INLINE VF ScalesOf(const PanelMatrix& w, int panel, int group, int lane) {
     const auto exponents = hn::Load(d8, w.exponents(panel, group) + lane);
     return hn::BitCast(df, hn::ShiftLeft<23>(hn::PromoteTo(DU(), exponents)));
   } else {
+    if (w.has_units()) return Multiples(w, panel, group, lane, /*offsets=*/false);
     return hn::Load(df, w.scales(panel, group) + lane);
   }
+}
+
+HWY_INLINE VF OffsetsOf(const PanelMatrix& w, int panel, int group, int lane) {
+  if (w.has_units()) return Multiples(w, panel, group, lane, /*offsets=*/true);
+  return hn::Load(DF(), w.offsets(panel, group) + lane);
 }
 
 // Accumulates the block over all inputs, with the scale and the offset that the codes of each group
@@ -344,8 +360,8 @@ HWY_INLINE void ScaledInputs(const Product& product, int row, int first,
           VF sum = hn::MulAdd(block.sum[r][g][v], scale, hn::Load(df, total));
           if (w.has_offsets()) {
             const float x_sum = product.x_sums[(row + r) * w.groups() + part];
-            const float* const offsets = w.offsets(panel, part) + lane;
-            sum = hn::MulAdd(hn::Set(df, x_sum), hn::Load(df, offsets + v * kLanes), sum);
+            const VF offset = OffsetsOf(w, panel, part, lane + v * kLanes);
+            sum = hn::MulAdd(hn::Set(df, x_sum), offset, sum);
           }
           hn::Store(sum, df, total);
         }

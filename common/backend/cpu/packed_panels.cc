@@ -69,6 +69,29 @@ uint8_t HalfExponent(float scale) {
   return static_cast<uint8_t>(biased > 1 ? biased - 1 : 0);
 }
 
+// The multiple of `unit` that `value` is.
+int8_t MultipleOf(float value, float unit) {
+  if (unit == 0.f) return 0;
+  return static_cast<int8_t>(std::clamp(std::nearbyint(value / unit), -128.f, 127.f));
+}
+
+// Whether every value is an integer multiple of its unit, of a signed byte.
+bool AreMultiples(std::span<const float> values, std::span<const float> units, size_t of_unit) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const float unit = units[i / of_unit];
+    if (static_cast<float>(MultipleOf(values[i], unit)) * unit != values[i]) return false;
+  }
+  return true;
+}
+
+// Whether units represent the scales and the offsets exactly.
+bool HasUnits(const QuantizedMatrix& weight) {
+  if (weight.unit_groups == 0 || weight.groups() % weight.unit_groups != 0) return false;
+  const auto of_unit = static_cast<size_t>(weight.unit_groups);
+  return AreMultiples(weight.scales, weight.scale_units, of_unit) &&
+         AreMultiples(weight.offsets, weight.offset_units, of_unit);
+}
+
 bool IsPowerOfTwo(float scale) {
   int exponent = 0;
   return scale > 0 && std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5f;
@@ -102,11 +125,16 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Make(int64_t out, int64_t in, 
   return packed;
 }
 
-Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets) {
+Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups) {
   group_size_ = static_cast<int>(group_size);
   groups_ = (in_ + group_size_ - 1) / group_size_;
   has_offsets_ = has_offsets;
+  unit_groups_ = static_cast<int>(unit_groups);
   const int blocks = has_offsets || type_ == WeightType::kW8A8 ? 2 : 1;
+  if (has_units()) {
+    OUTRIDER_ASSIGN(scales_, AlignedBytes::Allocate(MultipleAt(panel_count(), 0, has_offsets)));
+    return Status();
+  }
   const size_t each = type_ == WeightType::kMxfp4 ? 1 : sizeof(float);
   OUTRIDER_ASSIGN(scales_, AlignedBytes::Allocate(each * GroupAt(blocks * panel_count(), 0)));
   return Status();
@@ -163,7 +191,8 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& we
                          " is supported");
   }
   OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, Make(weight.rows, weight.columns, type));
-  OUTRIDER_TRY(packed->MakeScales(weight.group_size, !weight.offsets.empty()));
+  OUTRIDER_TRY(packed->MakeScales(weight.group_size, !weight.offsets.empty(),
+                                  HasUnits(weight) ? weight.unit_groups : 0));
   packed->column_order_ = weight.column_order;
   packed->FillPanels(threads, [&](int panel) { packed->FillCopied(weight, panel); });
   return packed;
@@ -199,7 +228,8 @@ void PanelMatrix::FillRounded(const TensorView& weight, int panel) {
     LoadElements(weight, static_cast<size_t>(panel * kPanelOutputs + lane) * in_, values);
     RoundRow(values, codes_type, group_size_, codes, scales);
     for (size_t g = 0; g < offsets.size(); ++g) offsets[g] = -8.f * scales[g];
-    FillOutput(panel, lane, codes, scales, offsets);
+    FillScales(panel, lane, scales, offsets);
+    FillCodes(panel, lane, codes);
   }
 }
 
@@ -209,9 +239,22 @@ void PanelMatrix::FillCopied(const QuantizedMatrix& weight, int panel) {
   for (int lane = 0; lane < LanesOf(panel); ++lane) {
     const auto row = static_cast<size_t>(panel * kPanelOutputs + lane);
     std::copy_n(weight.codes.begin() + static_cast<ptrdiff_t>(row * in_), in_, codes.begin());
-    FillOutput(panel, lane, codes, std::span(weight.scales).subspan(row * groups, groups),
-               has_offsets_ ? std::span(weight.offsets).subspan(row * groups, groups)
-                            : std::span<const float>());
+    const auto scales = std::span(weight.scales).subspan(row * groups, groups);
+    std::span<const float> offsets;
+    if (has_offsets_) offsets = std::span(weight.offsets).subspan(row * groups, groups);
+    if (has_units()) {
+      const size_t units = groups / static_cast<size_t>(unit_groups_);
+      FillMultiples(panel, lane, scales, std::span(weight.scale_units).subspan(row * units, units),
+                    /*offsets=*/false);
+      if (has_offsets_) {
+        FillMultiples(panel, lane, offsets,
+                      std::span(weight.offset_units).subspan(row * units, units),
+                      /*offsets=*/true);
+      }
+    } else {
+      FillScales(panel, lane, scales, offsets);
+    }
+    FillCodes(panel, lane, codes);
   }
 }
 
@@ -229,9 +272,17 @@ void PanelMatrix::FillScales(int panel, int lane, std::span<const float> scales,
   }
 }
 
-void PanelMatrix::FillOutput(int panel, int lane, std::span<const uint8_t> codes,
-                             std::span<const float> scales, std::span<const float> offsets) {
-  FillScales(panel, lane, scales, offsets);
+void PanelMatrix::FillMultiples(int panel, int lane, std::span<const float> values,
+                                std::span<const float> units, bool offsets) {
+  auto* const to_units = reinterpret_cast<float*>(scales_.data());
+  for (int g = 0; g < groups_; ++g) {
+    const int unit = g / unit_groups_;
+    scales_.data()[MultipleAt(panel, g, offsets) + lane] = MultipleOf(values[g], units[unit]);
+    to_units[UnitAt(panel, unit, offsets) + lane] = units[unit];
+  }
+}
+
+void PanelMatrix::FillCodes(int panel, int lane, std::span<const uint8_t> codes) {
   char* const bytes = panels_.data() + panel * panel_bytes();
   switch (type_) {
     case WeightType::kF32:
@@ -271,7 +322,20 @@ float PanelMatrix::ScaleOf(int panel, int lane, int group) const {
     const uint8_t exponent = exponents(panel, group)[lane];
     return exponent == 0 ? 0.f : 2 * ExponentToFloat(exponent);
   }
+  if (has_units()) {
+    return static_cast<float>(multiples(panel, group, false)[lane]) *
+           units(panel, group, false)[lane];
+  }
   return scales(panel, group)[lane] / CodeUnit(type_);
+}
+
+float PanelMatrix::OffsetOf(int panel, int lane, int group) const {
+  if (!has_offsets_) return 0.f;
+  if (has_units()) {
+    return static_cast<float>(multiples(panel, group, true)[lane]) *
+           units(panel, group, true)[lane];
+  }
+  return offsets(panel, group)[lane];
 }
 
 float PanelMatrix::WidenCode(int output, int k) const {
@@ -280,7 +344,7 @@ float PanelMatrix::WidenCode(int output, int k) const {
       reinterpret_cast<const uint8_t*>(panels()) + static_cast<size_t>(panel) * panel_bytes();
   const int group = k / group_size_;
   const float scale = ScaleOf(panel, lane, group);
-  const float offset = has_offsets_ ? offsets(panel, group)[lane] : 0.f;
+  const float offset = OffsetOf(panel, lane, group);
   switch (type_) {
     case WeightType::kF32:
     case WeightType::kF16:

@@ -12,7 +12,8 @@
 // make 16 accumulators.
 //
 // Codes of a few bits have a scale, and possibly an offset, for each output and group of inputs.
-// MXFP4's scales are powers of two and kept as their exponents, a byte each.
+// MXFP4's scales are powers of two and kept as their exponents, a byte each; those of formats with
+// units as a signed byte, with a float for each unit.
 //
 // Owner: the model. Thread: immutable once packed.
 #pragma once
@@ -78,7 +79,8 @@ class PanelMatrix final : public PackedMatrix {
   // For codes: inputs that share a scale (at most `in`), and the number of such groups.
   int group_size() const { return group_size_; }
   int groups() const { return groups_; }
-  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group. Not for MXFP4.
+  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group. Not for MXFP4 and
+  // with units.
   const float* scales(int panel, int group) const {
     return reinterpret_cast<const float*>(scales_.data()) + GroupAt(panel, group);
   }
@@ -86,6 +88,16 @@ class PanelMatrix final : public PackedMatrix {
     return has_offsets_ ? scales(panel_count() + panel, group) : nullptr;
   }
   bool has_offsets() const { return has_offsets_; }
+  // With units: the scales, or the offsets, of a panel's 32 outputs in one group as multiples of
+  // their units, and these units. REQUIRES: has_units(), and has_offsets() for offsets.
+  bool has_units() const { return unit_groups_ > 0; }
+  const int8_t* multiples(int panel, int group, bool offsets) const {
+    return reinterpret_cast<const int8_t*>(scales_.data()) + MultipleAt(panel, group, offsets);
+  }
+  const float* units(int panel, int group, bool offsets) const {
+    return reinterpret_cast<const float*>(scales_.data()) +
+           UnitAt(panel, group / unit_groups_, offsets);
+  }
   // MXFP4 only: the biased exponents of half the scales, as those of floats. The product reads
   // twice the value of a code, which is an integer. 0 is the exponent of 0.
   const uint8_t* exponents(int panel, int group) const {
@@ -110,10 +122,19 @@ class PanelMatrix final : public PackedMatrix {
   size_t GroupAt(int panel, int group) const {
     return (static_cast<size_t>(panel) * static_cast<size_t>(groups_) + group) * kPanelOutputs;
   }
+  // With units: where they are among the floats, and the multiples after them among the bytes.
+  size_t UnitAt(int panel, int unit, bool offsets) const {
+    const size_t panels = static_cast<size_t>(panel) + (offsets ? panel_count() : 0);
+    return (panels * static_cast<size_t>(groups_ / unit_groups_) + unit) * kPanelOutputs;
+  }
+  size_t MultipleAt(int panel, int group, bool offsets) const {
+    return sizeof(float) * UnitAt(panel_count(), 0, /*offsets=*/has_offsets_) +
+           GroupAt(panel + (offsets ? panel_count() : 0), group);
+  }
   // Empty panels for a matrix of this shape; same errors as Pack.
   static Result<std::unique_ptr<PanelMatrix>> Make(int64_t out, int64_t in, WeightType type);
   // Allocates scales or MXFP4's exponents, and offsets or W8A8's sums. REQUIRES: a type with codes.
-  Status MakeScales(int64_t group_size, bool has_offsets);
+  Status MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups = 0);
   // Calls fill(panel) for every panel.
   template <class F>
   void FillPanels(int threads, const F& fill);
@@ -122,12 +143,16 @@ class PanelMatrix final : public PackedMatrix {
   // Codes: rounded from floats, and copied as they are.
   void FillRounded(const TensorView& weight, int panel);
   void FillCopied(const QuantizedMatrix& weight, int panel);
-  // `codes` is padded with zeros to a multiple of 8. `offsets` may be empty.
-  void FillOutput(int panel, int lane, std::span<const uint8_t> codes,
-                  std::span<const float> scales, std::span<const float> offsets);
+  // `codes` is padded with zeros to a multiple of 8.
+  void FillCodes(int panel, int lane, std::span<const uint8_t> codes);
+  // `offsets` may be empty.
   void FillScales(int panel, int lane, std::span<const float> scales,
                   std::span<const float> offsets);
+  // With units: the scales or the offsets of one output.
+  void FillMultiples(int panel, int lane, std::span<const float> values,
+                     std::span<const float> units, bool offsets);
   float ScaleOf(int panel, int lane, int group) const;
+  float OffsetOf(int panel, int lane, int group) const;
   // The value of code k times its group's scale, which includes CodeUnit.
   float WidenCode(int output, int k) const;
 
@@ -137,9 +162,10 @@ class PanelMatrix final : public PackedMatrix {
   int group_size_ = 0;
   int groups_ = 0;
   bool has_offsets_ = false;
+  int unit_groups_ = 0;  // groups that share a unit; 0: no units
   std::vector<int32_t> column_order_;
   AlignedBytes panels_;
-  AlignedBytes scales_;  // followed by as many offsets or sums
+  AlignedBytes scales_;  // followed by as many offsets or sums; with units, after those
 };
 
 }  // namespace outrider

@@ -38,35 +38,34 @@ std::vector<float> SomeValues(size_t count) {
   return values;
 }
 
+constexpr GgmlType kTypesOfCodes[] = {GgmlType::kQ80, GgmlType::kQ40, GgmlType::kQ4K,
+                                      GgmlType::kQ6K, GgmlType::kMxfp4};
+
+// Equal as numbers, and so except for the sign of 0.
 TEST(GgmlBlocks, AreWhatTheLayoutsSay) {
-  for (const char* type : {"F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_K", "Q6_K"}) {
-    const std::string bytes = GgmlEncode(type, SomeValues(512));
-    const std::vector<float> expected = GgmlDecode(type, bytes);
+  for (const GgmlType type : kTypesOfCodes) {
+    const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(512));
     std::vector<float> values(512);
-    GgmlType parsed = GgmlType::kF32;
-    for (const GgmlType one : {GgmlType::kF16, GgmlType::kBf16, GgmlType::kQ80, GgmlType::kQ40,
-                               GgmlType::kQ4K, GgmlType::kQ6K}) {
-      if (std::string(GgmlTypeName(one)) == type) parsed = one;
-    }
-    Dequantize(parsed, reinterpret_cast<const std::byte*>(bytes.data()), values);
-    EXPECT_TRUE(BitEqual(values, expected)) << type;
+    Dequantize(type, reinterpret_cast<const std::byte*>(bytes.data()), values);
+    EXPECT_EQ(values, GgmlDecode(GgmlTypeName(type), bytes)) << GgmlTypeName(type);
   }
 }
 
 TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
-  for (const GgmlType type : {GgmlType::kQ80, GgmlType::kQ40}) {
-    const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(96));
+  for (const GgmlType type : kTypesOfCodes) {
+    const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(1536));
     const GgufTensor tensor = {
-        .name = "t", .type = type, .shape = {3, 32}, .bytes = std::as_bytes(std::span(bytes))};
+        .name = "t", .type = type, .shape = {3, 512}, .bytes = std::as_bytes(std::span(bytes))};
     QuantizedMatrix matrix;
-    ASSERT_TRUE(AppendCodes({.name = "t", .tensor = tensor}, &matrix).ok());
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_TRUE(AppendCodes({.name = "t", .tensor = tensor}, &matrix).ok());
+    }
     const std::vector<float> expected = GgmlDecode(GgmlTypeName(type), bytes);
-    std::vector<float> row(32);
-    for (int64_t i = 0; i < 3; ++i) {
+    std::vector<float> row(512);
+    for (int64_t i = 0; i < 6; ++i) {
       matrix.WidenRow(i, row);
-      for (size_t k = 0; k < row.size(); ++k) {  // except for the sign of 0
-        EXPECT_EQ(row[k], expected[static_cast<size_t>(32 * i) + k]) << i << ", " << k;
-      }
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + i % 3 * 512))
+          << GgmlTypeName(type) << " row " << i;
     }
   }
 }
@@ -161,7 +160,7 @@ TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
 
 TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
   const auto kept = [&](const GgufOptions& options) {
-    Make({.family = Family::kLlama, .hidden_size = 64, .intermediate_size = 96}, options);
+    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, options);
     const auto backend = CreateCpuBackend({}).value();
     const Weights weights =
         LoadWeights(LoadModelConfig(file()).value(), Checkpoint::Open(file()).value(),
@@ -174,20 +173,29 @@ TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
   using Types = std::vector<WeightType>;
   EXPECT_EQ(kept({.type = "Q8_0"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "Q4_0"}), Types(4, WeightType::kW4A16));
+  EXPECT_EQ(kept({.type = "Q4_K"}), Types(4, WeightType::kW4A16));
+  EXPECT_EQ(kept({.type = "Q6_K"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "F16"}), Types(4, WeightType::kBf16));
   // One of q, k and v has another type, so all three become floats.
   EXPECT_EQ(kept({.type = "Q4_0", .finer_type = "Q8_0"}),
             Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
+  EXPECT_EQ(kept({.type = "Q4_K", .finer_type = "Q6_K"}),
+            Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
 }
 
 TEST_F(GgufModel, NamesAScaleThatIsNotFinite) {
-  for (const char* type : {"Q8_0", "Q4_0", "Q4_K", "Q6_K"}) {
+  struct Scale {
+    const char* type;
+    size_t at;  // in the block
+  };
+  // Of Q4_K, the scale and the minimum.
+  for (const auto& [type, d] : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0},
+                                Scale{"Q4_K", 2}, Scale{"Q6_K", 208}}) {
     Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = type});
     const std::string path = file().string();
     const Status status = LoadWith([&](std::string& bytes) {
       const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), path).value();
       const GgufTensor* const tensor = parsed.Tensor("blk.1.ffn_down.weight");
-      const size_t d = tensor->type == GgmlType::kQ6K ? 208 : 0;
       const size_t at = static_cast<size_t>(tensor->bytes.data() -
                                             reinterpret_cast<const std::byte*>(bytes.data()));
       bytes.replace(at + d, 2, "\xff\x7f");  // a NaN

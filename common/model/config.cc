@@ -88,14 +88,17 @@ Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   return Status();
 }
 
-// Builds the config from config.json. `directory` gives the model's name.
-Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path& directory) {
+// Builds the config from config.json, or from a GGUF file's metadata in that form. `directory` gives
+// the model's name.
+Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path& directory,
+                             bool is_gguf) {
   ModelConfig config;
   const std::filesystem::path plain = directory.lexically_normal();
   config.name = (plain.has_filename() ? plain : plain.parent_path()).filename().string();
   OUTRIDER_ASSIGN(const Architecture* architecture, ReadArchitecture(json["architectures"]));
   config.architecture = architecture->name;
   OUTRIDER_ASSIGN(config.quantization, ReadQuantization(json["quantization_config"]));
+  if (is_gguf) config.quantization.layout = Quantization::Layout::kGguf;
   OUTRIDER_TRY(ReadSizes(json, *architecture, &config));
   OUTRIDER_TRY(ReadNormEps(json["rms_norm_eps"], *architecture, &config));
   OUTRIDER_TRY(architecture->describe(json, &config));
@@ -112,10 +115,9 @@ Result<ModelConfig> LoadGgufConfig(const std::filesystem::path& path,
   OUTRIDER_ASSIGN(const GgufFile file, GgufFile::Open(path));
   OUTRIDER_ASSIGN(const std::string text, GgufConfigJson(file));
   OUTRIDER_ASSIGN(const JsonValue json, ParseJsonObject(text, path.string()));
-  Result<ModelConfig> config = Describe(json, directory);
+  Result<ModelConfig> config = Describe(json, directory, /*is_gguf=*/true);
   if (!config.ok()) return config.status().Annotate(path.string() + " (as config.json)");
   if (path == directory) config->name = path.stem().string();
-  config->quantization.layout = Quantization::Layout::kGguf;
   config->norm_gain_offset = 0;  // the conversion has already added it to the gains
   return config;
 }
@@ -128,7 +130,7 @@ Result<ModelConfig> LoadModelConfig(const std::filesystem::path& directory) {
   }
   OUTRIDER_ASSIGN(const JsonValue json,
                   ReadJsonObject(directory / "config.json", {.bytes = kMaxFileBytes}));
-  OUTRIDER_ASSIGN(ModelConfig config, Describe(json, directory));
+  OUTRIDER_ASSIGN(ModelConfig config, Describe(json, directory, /*is_gguf=*/false));
   const std::filesystem::path generation = directory / "generation_config.json";
   std::error_code ignored;
   if (std::filesystem::exists(generation, ignored)) {

@@ -95,8 +95,10 @@ struct MixtureDescription {
   const char* gate = "gate_proj";
   const char* up = "up_proj";
   const char* down = "down_proj";
+  // The router and all projections have biases: "<router>.bias", "experts.<e>.<gate>.bias".
+  bool biases = false;
   // gpt-oss: the checkpoint has one tensor per projection for all experts, with gate and up as
-  // alternating rows of one matrix, and the router and all projections have biases.
+  // alternating rows of one matrix; the same for biases.
   bool stacked = false;
 };
 

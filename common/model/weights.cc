@@ -282,10 +282,11 @@ class Loader {
   }
 
   // Whether the blocks of a GGUF file are kept as codes: all parts must have the same type. A
-  // device would widen codes again for each product, so there they become floats once.
+  // device would widen codes again for each product, so there they become floats once, except for
+  // MXFP4: it is that of experts, of which a row takes few.
   bool KeepsGgufCodes(const std::vector<Part>& parts) const {
     const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor.type;
-    return backend_.device() == nullptr &&
+    return (backend_.device() == nullptr || first == GgmlType::kMxfp4) &&
            std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
              return checkpoint_.Gguf(part.name)->tensor.type == first;
            });
@@ -497,7 +498,7 @@ Status LoadAttention(const ModelConfig& config, const AttentionDescription& desc
   return Status();
 }
 
-// The experts of gpt-oss.
+// The experts of gpt-oss as published.
 Status LoadStackedExperts(const MixtureDescription& described, int64_t hidden,
                           const std::string& block, Loader& load, MixtureWeights* out) {
   const StackedShape gate_up = {.experts = described.router.experts,
@@ -506,8 +507,6 @@ Status LoadStackedExperts(const MixtureDescription& described, int64_t hidden,
                                 .interleaved = true};
   const StackedShape down = {
       .experts = described.router.experts, .rows = hidden, .columns = described.intermediate_size};
-  OUTRIDER_ASSIGN(out->router_bias,
-                  load.Vector({{block + described.router_name + ".bias", gate_up.experts}}));
   OUTRIDER_ASSIGN(out->gate_up, load.Stacked(block + "experts.gate_up_proj", gate_up));
   OUTRIDER_ASSIGN(out->gate_up_bias,
                   load.StackedBias(block + "experts.gate_up_proj_bias", gate_up));
@@ -523,17 +522,30 @@ Status LoadMixture(const MixtureDescription& described, int64_t hidden, const st
   const int experts = described.router.experts;
   OUTRIDER_ASSIGN(out->router,
                   load.Router(block + described.router_name + ".weight", experts, hidden));
+  if (described.biases) {
+    OUTRIDER_ASSIGN(out->router_bias,
+                    load.Vector({{block + described.router_name + ".bias", experts}}));
+  }
   if (described.stacked) return LoadStackedExperts(described, hidden, block, load, out);
   const auto name = [&](int expert, const char* projection) {
-    return block + "experts." + std::to_string(expert) + "." + projection + ".weight";
+    return block + "experts." + std::to_string(expert) + "." + projection;
   };
   OUTRIDER_ASSIGN(out->gate_up, load.Experts(experts, hidden, [&](int expert) {
-    return std::vector<Part>{{name(expert, described.gate), width},
-                             {name(expert, described.up), width}};
+    return std::vector<Part>{{name(expert, described.gate) + ".weight", width},
+                             {name(expert, described.up) + ".weight", width}};
   }));
   OUTRIDER_ASSIGN(out->down, load.Experts(experts, width, [&](int expert) {
-    return std::vector<Part>{{name(expert, described.down), hidden}};
+    return std::vector<Part>{{name(expert, described.down) + ".weight", hidden}};
   }));
+  if (!described.biases) return Status();
+  std::vector<std::pair<std::string, int64_t>> gate_up, down;
+  for (int e = 0; e < experts; ++e) {
+    gate_up.emplace_back(name(e, described.gate) + ".bias", width);
+    gate_up.emplace_back(name(e, described.up) + ".bias", width);
+    down.emplace_back(name(e, described.down) + ".bias", hidden);
+  }
+  OUTRIDER_ASSIGN(out->gate_up_bias, load.Vector(gate_up));
+  OUTRIDER_ASSIGN(out->down_bias, load.Vector(down));
   return Status();
 }
 

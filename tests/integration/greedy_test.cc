@@ -167,17 +167,26 @@ TEST(Greedy, Fp8CachesKeepTheirText) {
 TEST(Greedy, GgufTargetsKeepTheirText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(16);
-  for (const char* type : {"Q8_0", "Q4_0", "Q4_K"}) {
+  const CheckpointOptions wide = {.vocab_size = 320,
+                                  .hidden_size = 256,
+                                  .intermediate_size = 256,
+                                  .head_dim = 64,
+                                  .tokenizer = true};
+  const CheckpointOptions gpt_oss = {
+      .family = Family::kGptOss, .vocab_size = 320, .tokenizer = true};
+  struct Target {
+    CheckpointOptions checkpoint;
+    GgufOptions gguf;
+  };
+  for (const auto& [checkpoint, gguf] :
+       {Target{wide, {.type = "Q8_0", .tokenizer = true}},
+        Target{wide, {.type = "Q4_0", .tokenizer = true}},
+        Target{wide, {.type = "Q4_K", .finer_type = "Q6_K", .tokenizer = true}},
+        Target{gpt_oss, {.type = "F16", .tokenizer = true, .experts = "MXFP4"}}}) {
     TempDir dir;
-    const CheckpointOptions options = {.vocab_size = 320,
-                                       .hidden_size = 256,
-                                       .intermediate_size = 256,
-                                       .head_dim = 64,
-                                       .tokenizer = true};
-    ASSERT_TRUE(MakeCheckpoint(dir / "drafter", options).ok());
-    ASSERT_TRUE(MakeCheckpoint(dir / "target", options).ok());
-    ASSERT_TRUE(
-        WriteGguf(dir / "target", dir / "target.gguf", {.type = type, .tokenizer = true}).ok());
+    ASSERT_TRUE(MakeCheckpoint(dir / "drafter", checkpoint).ok());
+    ASSERT_TRUE(MakeCheckpoint(dir / "target", checkpoint).ok());
+    ASSERT_TRUE(WriteGguf(dir / "target", dir / "target.gguf", gguf).ok());
     (void)CompareWithPlain(
         prompts, "fixed", /*enough=*/100,
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/ggml_types.h"
+#include "tests/support/gguf_gpt_oss.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -43,7 +44,8 @@ Family FamilyOf(const std::string& architecture) {
       {"GraniteForCausalLM", {"granite", true}},
       {"SmolLM3ForCausalLM", {"smollm3", true}},
       {"MixtralForCausalLM", {"llama", true}},
-      {"Qwen3MoeForCausalLM", {"qwen3moe"}}};
+      {"Qwen3MoeForCausalLM", {"qwen3moe"}},
+      {"GptOssForCausalLM", {"gpt-oss"}}};
   return kFamilies.at(architecture);
 }
 
@@ -65,6 +67,7 @@ std::string GgufName(const Family& family, std::string name) {
       {"mlp.gate_up_proj", "ffn_up"},
       {"mlp.down_proj", "ffn_down"},
       {"mlp.gate", "ffn_gate_inp"},
+      {"mlp.router", "ffn_gate_inp"},
       {"block_sparse_moe.gate", "ffn_gate_inp"},
       {"input_layernorm", "attn_norm"},
       {"pre_feedforward_layernorm", "ffn_norm"},
@@ -72,9 +75,11 @@ std::string GgufName(const Family& family, std::string name) {
   name = name.substr(std::string("model.layers.").size());
   const size_t dot = name.find('.'), last = name.rfind('.');
   const std::string layer = name.substr(0, dot), part = name.substr(dot + 1, last - dot - 1);
+  if (name.ends_with(".sinks")) return "blk." + layer + ".attn_sinks.weight";
   std::string of;
   if (part == "post_attention_layernorm") {
-    of = family.is_gemma || family.gguf == "olmo2" ? "post_attention_norm" : "ffn_norm";
+    const bool is_after = family.is_gemma || family.gguf == "olmo2" || family.gguf == "gpt-oss";
+    of = is_after ? "post_attention_norm" : "ffn_norm";
   } else {
     of = kParts.at(part);
   }
@@ -179,6 +184,12 @@ class Conversion {
                           to == "token_embd.weight";
     return is_finer && !options_.finer_type.empty() ? options_.finer_type : options_.type;
   }
+  std::string TypeOfExperts(const std::string& to) const {
+    return options_.experts.empty() ? TypeOfMatrix(to) : options_.experts;
+  }
+  // gpt-oss's experts, or their biases.
+  StoredTensor WriteStacked(const std::string& name, const std::vector<int64_t>& shape,
+                            const std::vector<float>& values);
   void WriteStack(const std::string& to, const Stack& stack,
                   std::map<std::string, StoredTensor>* kept);
   StoredTensor WriteTensor(const std::string& name, const std::vector<int64_t>& shape,
@@ -216,6 +227,10 @@ void Conversion::WriteMetadata() {
   CopyInt("num_experts", "expert_count");
   CopyInt("num_experts_per_tok", "expert_used_count");
   CopyInt("moe_intermediate_size", "expert_feed_forward_length");
+  if (family_.gguf == "gpt-oss") {
+    CopyInt("intermediate_size", "expert_feed_forward_length");
+    CopyInt("sliding_window", "attention.sliding_window");
+  }
   if (family_.gguf == "granite") {
     CopyFloat("attention_multiplier", "attention.scale");
     CopyFloat("embedding_multiplier", "embedding_scale");
@@ -335,7 +350,7 @@ void Conversion::WriteStack(const std::string& to, const Stack& stack,
   for (const auto& [expert, named] : stack.experts) {
     all.insert(all.end(), named.second.begin(), named.second.end());
   }
-  const std::string type = TypeOfMatrix(to), bytes = GgmlEncode(type, all);
+  const std::string type = TypeOfExperts(to), bytes = GgmlEncode(type, all);
   writer_.Tensor(to, GgmlTypeNumber(type),
                  {static_cast<int64_t>(stack.experts.size()), stack.shape[0], stack.shape[1]},
                  bytes);
@@ -346,6 +361,18 @@ void Conversion::WriteStack(const std::string& to, const Stack& stack,
     (*kept)[named.first] = {"F32", stack.shape, GgmlEncode("F32", std::vector<float>(begin, end))};
     begin = end;
   }
+}
+
+StoredTensor Conversion::WriteStacked(const std::string& name, const std::vector<int64_t>& shape,
+                                      const std::vector<float>& values) {
+  std::vector<GgufStack> parts = SplitExperts(name, shape, values);
+  for (GgufStack& part : parts) {
+    const std::string type = part.name.ends_with(".bias") ? "F32" : TypeOfExperts(part.name);
+    const std::string bytes = GgmlEncode(type, part.values);
+    writer_.Tensor(part.name, GgmlTypeNumber(type), part.shape, bytes);
+    part.values = GgmlDecode(type, bytes);
+  }
+  return {"F32", shape, GgmlEncode("F32", JoinExperts(shape, parts))};
 }
 
 void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
@@ -364,7 +391,9 @@ void Conversion::WriteTensors(std::map<std::string, StoredTensor>* kept) {
     const auto values = GgmlDecode(entry["dtype"].get<std::string>(),
                                    file.substr(8 + header_bytes + begin, end - begin));
     const auto shape = entry["shape"].get<std::vector<int64_t>>();
-    if (const auto [to, expert] = StackOf(name); !to.empty()) {
+    if (IsStackedExperts(name)) {
+      (*kept)[name] = WriteStacked(name, shape, values);
+    } else if (const auto [to, expert] = StackOf(name); !to.empty()) {
       stacks[to].shape = shape;
       stacks[to].experts[expert] = {name, values};
     } else {

@@ -15,6 +15,7 @@ struct GgufOptions {
   std::string finer_type;
   std::string pre = "gpt-2";  // tokenizer.ggml.pre
   bool tokenizer = false;     // writes tokenizer.json's, which must be byte-level
+  std::string experts;        // the type of a mixture's experts; "": as of other matrices
 };
 
 // Writes `to` from the directory's config.json, model.safetensors and tokenizer.json, as the

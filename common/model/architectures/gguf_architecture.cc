@@ -33,10 +33,17 @@ constexpr GgufNamePair kQwen3Moe[] = {{"attn_q", "self_attn.q_proj"},
                                       {"ffn_gate_exps", "mlp.experts.*.gate_proj"},
                                       {"ffn_up_exps", "mlp.experts.*.up_proj"},
                                       {"ffn_down_exps", "mlp.experts.*.down_proj"}};
+constexpr GgufNamePair kGptOss[] = {
+    {"attn_q", "self_attn.q_proj"},           {"attn_k", "self_attn.k_proj"},
+    {"attn_v", "self_attn.v_proj"},           {"attn_output", "self_attn.o_proj"},
+    {"ffn_gate_inp", "mlp.router"},           {"ffn_gate_exps", "mlp.experts.*.gate_proj"},
+    {"ffn_up_exps", "mlp.experts.*.up_proj"}, {"ffn_down_exps", "mlp.experts.*.down_proj"}};
 constexpr GgufNamePair kNormsBefore[] = {{"attn_norm", "input_layernorm"},
                                          {"ffn_norm", "post_attention_layernorm"}};
 constexpr GgufNamePair kNormsAfter[] = {{"post_attention_norm", "post_attention_layernorm"},
                                         {"post_ffw_norm", "post_feedforward_layernorm"}};
+constexpr GgufNamePair kNormsOfGptOss[] = {{"attn_norm", "input_layernorm"},
+                                           {"post_attention_norm", "post_attention_layernorm"}};
 constexpr GgufNamePair kNormsAround[] = {{"attn_norm", "input_layernorm"},
                                          {"post_attention_norm", "post_attention_layernorm"},
                                          {"ffn_norm", "pre_feedforward_layernorm"},
@@ -61,6 +68,8 @@ constexpr GgufArchitecture kGgufArchitectures[] = {
     {"llama", "MixtralForCausalLM", kMixtral, kNormsBefore, false, true, GgufBiases::kNone,
      /*mixture=*/true},
     {"qwen3moe", "Qwen3MoeForCausalLM", kQwen3Moe, kNormsBefore, true, false, GgufBiases::kNone,
+     /*mixture=*/true},
+    {"gpt-oss", "GptOssForCausalLM", kGptOss, kNormsOfGptOss, false, false, GgufBiases::kAll,
      /*mixture=*/true}};
 
 std::string NamesOf(bool mixtures) {
@@ -77,6 +86,8 @@ std::string NamesOf(bool mixtures) {
 bool IsGgufGemma(const GgufArchitecture& architecture) {
   return architecture.name.starts_with("gemma");
 }
+
+bool IsGgufGptOss(const GgufArchitecture& architecture) { return architecture.name == "gpt-oss"; }
 
 Result<const GgufArchitecture*> FindGgufArchitecture(const GgufFile& file) {
   if (file.Has("general.type")) {

@@ -39,6 +39,7 @@ struct GgufArchitecture {
 };
 
 bool IsGgufGemma(const GgufArchitecture& architecture);
+bool IsGgufGptOss(const GgufArchitecture& architecture);
 
 // The file's architecture; kUnimplemented names it if it is not supported.
 Result<const GgufArchitecture*> FindGgufArchitecture(const GgufFile& file);

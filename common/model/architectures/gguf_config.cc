@@ -41,6 +41,7 @@ class ConfigWriter {
   Status WriteRopeScaling();
   Status WriteFactors(const char* short_tensor, const char* long_tensor, Json attention_factor);
   Status WriteGemma();
+  Status WriteGptOss();
   Status WriteMixture();
   Status WriteEnds();
   bool HasTensor(std::string_view name) const { return file_.Tensor(name) != nullptr; }
@@ -113,6 +114,8 @@ Status ConfigWriter::CheckKeys() const {
                                          "rope.scaling.factor",
                                          "rope.scaling.original_context_length",
                                          "rope.scaling.attn_factor",
+                                         "rope.scaling.yarn_beta_fast",
+                                         "rope.scaling.yarn_beta_slow",
                                          "tensor_data_layout"};
   constexpr std::pair<std::string_view, std::string_view> kOwn[] = {
       {"gemma2", "attention.sliding_window"},
@@ -127,7 +130,9 @@ Status ConfigWriter::CheckKeys() const {
       {"granite", "embedding_scale"},
       {"granite", "residual_scale"},
       {"granite", "logit_scale"},
-      {"qwen3moe", "expert_feed_forward_length"}};
+      {"qwen3moe", "expert_feed_forward_length"},
+      {"gpt-oss", "expert_feed_forward_length"},
+      {"gpt-oss", "attention.sliding_window"}};
   constexpr std::string_view kOfMixtures[] = {"expert_count", "expert_used_count"};
   const std::span<const std::string_view> more =
       architecture_.mixture ? kOfMixtures : std::span<const std::string_view>();
@@ -284,6 +289,11 @@ Status ConfigWriter::WriteRopeScaling() {
   if (type == "yarn" && file_.Has(original)) {
     OUTRIDER_ASSIGN(scaling["original_max_position_embeddings"], Value(original));
   }
+  for (const char* beta : {"beta_fast", "beta_slow"}) {
+    const std::string key = Key(std::string("rope.scaling.yarn_") + beta);
+    if (!file_.Has(key)) continue;
+    OUTRIDER_ASSIGN(scaling[beta], Value(key));
+  }
   json_["rope_scaling"] = std::move(scaling);
   return Status();
 }
@@ -314,27 +324,47 @@ Status ConfigWriter::WriteGemma() {
   return Status();
 }
 
+Status ConfigWriter::WriteGptOss() {
+  if (!file_.Has(Key("attention.sliding_window"))) {
+    return file_.Wrong(Key("attention.sliding_window"), "is missing");
+  }
+  if (!json_.contains("rope_scaling")) json_["rope_scaling"] = nullptr;
+  // As published; a file cannot say it.
+  if (json_["rope_scaling"].is_object()) json_["rope_scaling"]["truncate"] = false;
+  return Copy("attention.sliding_window", "sliding_window");
+}
+
 // llama.cpp has a mixture in every layer, and normalises the weights of a row's experts to sum to
 // 1.
 Status ConfigWriter::WriteMixture() {
-  const bool is_mixtral = architecture_.name == "llama";
+  const bool is_mixtral = architecture_.name == "llama", is_gpt_oss = IsGgufGptOss(architecture_);
   const char* size = is_mixtral ? "feed_forward_length" : "expert_feed_forward_length";
   for (const char* name : {"expert_used_count", size}) {
     if (!file_.Has(Key(name))) return file_.Wrong(Key(name), "is missing");
   }
-  OUTRIDER_TRY(Copy("expert_count", is_mixtral ? "num_local_experts" : "num_experts"));
+  OUTRIDER_TRY(
+      Copy("expert_count", is_mixtral || is_gpt_oss ? "num_local_experts" : "num_experts"));
   OUTRIDER_TRY(Copy("expert_used_count", "num_experts_per_tok"));
   if (is_mixtral) return Status();
+  if (is_gpt_oss) return Copy(size, "intermediate_size");
   json_["norm_topk_prob"] = true;
   return Copy(size, "moe_intermediate_size");
 }
 
+// Those of the published generation_config.json, too, where a file of gpt-oss names one.
 Status ConfigWriter::WriteEnds() {
   Json ends = Json::array();
   for (const char* key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id",
                           "tokenizer.ggml.eom_token_id"}) {
     OUTRIDER_ASSIGN(const auto id, file_.MaybeToken(key, kMostOfAGgufSize));
     if (id.has_value()) ends.push_back(*id);
+  }
+  if (IsGgufGptOss(architecture_) && file_.Has("tokenizer.ggml.tokens")) {
+    OUTRIDER_ASSIGN(const auto tokens, file_.Texts("tokenizer.ggml.tokens"));
+    for (const std::string_view end : {"<|return|>", "<|call|>", "<|endoftext|>"}) {
+      const auto found = std::find(tokens.begin(), tokens.end(), end);
+      if (found != tokens.end()) ends.push_back(found - tokens.begin());
+    }
   }
   json_["eos_token_id"] = std::move(ends);
   return Status();
@@ -361,6 +391,7 @@ Result<std::string> ConfigWriter::Write() {
       json_["sliding_window"] = nullptr;
     }
   }
+  if (IsGgufGptOss(architecture_)) OUTRIDER_TRY(WriteGptOss());
   OUTRIDER_TRY(WriteEnds());
   return json_.dump();
 }

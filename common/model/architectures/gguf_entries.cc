@@ -45,6 +45,7 @@ std::string CheckpointName(const GgufArchitecture& architecture, const GgufLayer
     return MayHaveBias(architecture, name.stem) ? find(architecture.projections) : "";
   }
   if (name.suffix != ".weight") return "";
+  if (IsGgufGptOss(architecture) && name.stem == "attn_sinks") return "self_attn.sinks";
   std::string found = find(architecture.projections);
   if (found.empty()) found = find(architecture.norms);
   if (found.empty() && architecture.qk_norms) found = find(kQkNorms);
@@ -91,9 +92,11 @@ Status Add(const GgufFile& file, GgufEntry entry, int64_t experts,
     return Status();
   }
   const GgufTensor& all = entry.tensor;
-  if (all.shape.size() != 3 || all.shape[0] != experts) {
-    return file.Wrong(all.name, "must have three dimensions, the last of " +
-                                    std::to_string(experts) + " experts");
+  const bool is_bias = entry.name.ends_with(".bias");
+  if (all.shape.size() != (is_bias ? 2 : 3) || all.shape[0] != experts) {
+    return file.Wrong(all.name, std::string("must have ") + (is_bias ? "two" : "three") +
+                                    " dimensions, the last of " + std::to_string(experts) +
+                                    " experts");
   }
   if (entries->size() + static_cast<size_t>(experts) > kMostEntries) {
     return file.Unsupported(all.name, "is one of too many experts; all layers together may have " +
@@ -107,7 +110,7 @@ Status Add(const GgufFile& file, GgufEntry entry, int64_t experts,
         {.name = name.replace(star, 1, number),
          .tensor = {.name = all.name + ", expert " + number,
                     .type = all.type,
-                    .shape = {all.shape[1], all.shape[2]},
+                    .shape = {all.shape.begin() + 1, all.shape.end()},
                     .bytes = all.bytes.subspan(static_cast<size_t>(i) * each, each)}});
   }
   return Status();

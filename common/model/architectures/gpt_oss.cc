@@ -22,7 +22,8 @@ Status DescribeGptOss(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(CheckActivation(json, "silu"));
   OUTRIDER_TRY(MustBe(json["swiglu_limit"], double{kSwigluLimit}));
   const Layout layout = config->quantization.layout;
-  if (layout != Layout::kNone && layout != Layout::kMxfp4) {
+  const bool is_gguf = layout == Layout::kGguf;
+  if (layout != Layout::kNone && layout != Layout::kMxfp4 && !is_gguf) {
     return json["quantization_config"]["quant_method"].Unsupported(" for " + config->architecture +
                                                                    "; supported: mxfp4");
   }
@@ -31,8 +32,10 @@ Status DescribeGptOss(const JsonValue& json, ModelConfig* config) {
   layer.attention.qkv_bias = layer.attention.out_bias = true;
   if (!json["attention_bias"].is_null()) OUTRIDER_TRY(ReadAttentionBias(json, &layer));
   OUTRIDER_TRY(ReadGptOssRope(json, config, &layer.attention.rope));
-  MixtureDescription mixture = {
-      .router = {.experts = 128, .top_k = 4}, .router_name = "router", .stacked = true};
+  MixtureDescription mixture = {.router = {.experts = 128, .top_k = 4},
+                                .router_name = "router",
+                                .biases = true,
+                                .stacked = !is_gguf};
   OUTRIDER_TRY(ReadMixture(json["num_local_experts"], json["num_experts_per_tok"],
                            json["intermediate_size"], &mixture));
   OUTRIDER_TRY(MustBe(json["experts_per_token"], double{1} * mixture.router.top_k));

@@ -41,7 +41,8 @@ class GgufGptOss : public ::testing::Test {
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, bytes.data(), sizeof header_bytes);
     std::map<std::string, StoredTensor> tensors;
-    for (const auto& [name, entry] : json::parse(bytes.substr(8, header_bytes)).items()) {
+    const json header = json::parse(bytes.substr(8, header_bytes));
+    for (const auto& [name, entry] : header.items()) {
       if (name == "__metadata__") continue;
       const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
       const std::string values = bytes.substr(8 + header_bytes + begin, end - begin);

@@ -42,7 +42,7 @@ FORMATS = {
     "GGUF Q4_K": r"Gguf\w*Q4K",
     "GGUF Q6_K": "GgufQ6K",
 }
-TESTS = ("LogitsAgreeInFloat", "LogitsAgreeWithBf16WeightsAndCache")
+TESTS = ("LogitsAgreeInFloat", "AgreesWithBf16WeightsAndCache")
 
 
 def errors(path):

@@ -81,7 +81,7 @@ def race(folder: Path, *flags) -> tuple[int, str, dict]:
             json.loads(report.read_text("utf-8")) if report.exists() else {})
 
 
-def test_race_skips_what_is_missing_and_compares() -> None:
+def test_race_compares_what_is_there() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         code, out, _ = race(folder)
@@ -113,6 +113,6 @@ def test_race_skips_what_is_missing_and_compares() -> None:
 
 
 for test in (test_ratios_are_of_paired_turns, test_regressions_are_beyond_both_spreads,
-             test_tables_say_what_was_not_measured, test_race_skips_what_is_missing_and_compares):
+             test_tables_say_what_was_not_measured, test_race_compares_what_is_there):
     test()
 print("cpu_race: OK")

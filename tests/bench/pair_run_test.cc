@@ -58,7 +58,7 @@ Counts ExpectedCounts(const PairLoad& load, const PairCase& c) {
   return counts;
 }
 
-TEST(PairRun, KeepsWhatTheCoinsSayAndEmitsWhatWasAskedFor) {
+TEST(PairRun, AcceptsByCoinsAndEmitsTokens) {
   const auto target = Random(TinyTarget()), drafter = Random(TinyDrafter());
   ASSERT_TRUE(target != nullptr && drafter != nullptr);
   const PairCase cases[] = {{.sessions = 1, .draft = 4, .acceptance = 0.},
@@ -84,7 +84,7 @@ TEST(PairRun, KeepsWhatTheCoinsSayAndEmitsWhatWasAskedFor) {
   EXPECT_EQ(drafter->free_pages(), drafter->total_pages());
 }
 
-TEST(PairRun, SpeaksAsPlainDecodingDoesWhereTheModelsDecide) {
+TEST(PairRun, GreedyTextEqualsPlainDecoding) {
   const auto target = Disturbed(0);
   ASSERT_NE(target, nullptr);
   for (const int sessions : {1, 3}) {

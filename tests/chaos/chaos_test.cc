@@ -121,7 +121,7 @@ class Chaos : public ::testing::Test {
   std::vector<FaultEvent> events_;
 };
 
-TEST_F(Chaos, CostsSpeedButNoRequestAndNoText) {
+TEST_F(Chaos, FailsNoRequestKeepsTexts) {
   load_->Start();
   const Time until = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds_));

@@ -28,14 +28,14 @@ TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
   EXPECT_DOUBLE_EQ(PercentilesOf({10, 20}).p95, 19.5);
 }
 
-TEST(Percentiles, OfOneValueAreThatValueAndOfNoneZero) {
+TEST(Percentiles, HandleOneValueAndNone) {
   EXPECT_DOUBLE_EQ(PercentilesOf({7}).p50, 7);
   EXPECT_DOUBLE_EQ(PercentilesOf({7}).p99, 7);
   EXPECT_DOUBLE_EQ(PercentilesOf({7, 8, 12}).mean, 9);
   EXPECT_DOUBLE_EQ(PercentilesOf({}).p99, 0);
 }
 
-TEST(TokenTimes, SharesAGapAmongTheTokensOfItsChunk) {
+TEST(TokenTimes, SharesGapAmongTokensOfChunk) {
   const Time sent;
   const auto at = [&](int ms) { return sent + std::chrono::milliseconds(ms); };
   TokenTimes times(sent);
@@ -64,7 +64,7 @@ RequestRecord Record(const std::string& domain, uint64_t drafted_rounds, uint64_
   return record;
 }
 
-TEST(Summarise, CountsAcceptedTokensPerDraftedRoundInAllAndByDomain) {
+TEST(Summarise, CountsAcceptedTokensByDomain) {
   const BenchReport report =
       Summarise({Record("code", 4, 12), Record("stories", 4, 2), Record("", 2, 1)}, 2.0, 1.0);
   EXPECT_EQ(report.requests_ok, 3);
@@ -80,7 +80,7 @@ TEST(Summarise, CountsAcceptedTokensPerDraftedRoundInAllAndByDomain) {
               ElementsAre(Pair("code", DoubleEq(3)), Pair("stories", DoubleEq(0.5))));
 }
 
-TEST(Summarise, AFailedRequestAddsToTheErrorsOnly) {
+TEST(Summarise, FailedRequestAddsOnlyToErrors) {
   RequestRecord failed = Record("code", 4, 12);
   failed.status = Unavailable("gone");
   RequestRecord full = failed;
@@ -93,7 +93,7 @@ TEST(Summarise, AFailedRequestAddsToTheErrorsOnly) {
   EXPECT_THAT(report.accepted_per_round_by_domain, ElementsAre(Pair("stories", DoubleEq(1))));
 }
 
-TEST(Summarise, ARefusalIsAFailureBeforeTheFirstTokenAndIsTimed) {
+TEST(Summarise, TimesRefusalsBeforeFirstToken) {
   RequestRecord refused;
   refused.status = ResourceExhausted("full");
   refused.seconds = 0.004;
@@ -107,7 +107,7 @@ TEST(Summarise, ARefusalIsAFailureBeforeTheFirstTokenAndIsTimed) {
   EXPECT_DOUBLE_EQ(report.started_per_second, 6) << "three gaps in half a second";
 }
 
-TEST(Summarise, InterruptedRequestCountsWithWhatHadCome) {
+TEST(Summarise, InterruptedRequestCountsReceivedTokens) {
   RequestRecord cut = Record("code", 4, 12);
   cut.status = Status(Code::kCancelled, "cancelled");
   cut.interrupted = true;
@@ -119,11 +119,11 @@ TEST(Summarise, InterruptedRequestCountsWithWhatHadCome) {
   EXPECT_EQ(report.accepted_tokens, 13u);
 }
 
-TEST(Summarise, WithoutADraftNothingWasAcceptedPerRound) {
+TEST(Summarise, WithoutDraftsAcceptsNothingPerRound) {
   EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0, 0.0).accepted_per_round, 0);
 }
 
-TEST(BenchReport, TheTableNamesErrorsAndDomains) {
+TEST(BenchReport, TableNamesErrorsAndDomains) {
   RequestRecord failed = Record("code", 4, 12);
   failed.status = Unavailable("gone");
   const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0, 0.5));

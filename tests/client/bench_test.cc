@@ -57,7 +57,7 @@ grpc::Status FourTokens(const v1::GenerateRequest& request, GenerateWriter* writ
   return grpc::Status::OK;
 }
 
-TEST_F(Bench, JsonHasTheFiguresOfAllRequests) {
+TEST_F(Bench, JsonHasFiguresOfAllRequests) {
   FakeGeneration fake(FourTokens);
   const auto result = Run(fake, {"--requests", "6", "--concurrency", "2", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -83,7 +83,7 @@ TEST_F(Bench, JsonHasTheFiguresOfAllRequests) {
   }
 }
 
-TEST_F(Bench, CyclesThroughThePromptsAndRaisesTheSeed) {
+TEST_F(Bench, CyclesThroughPromptsAndSeeds) {
   FakeGeneration fake(FourTokens);
   const auto result = Run(fake, {"--requests", "5", "--seed", "100", "--max-tokens", "9"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -99,7 +99,7 @@ TEST_F(Bench, CyclesThroughThePromptsAndRaisesTheSeed) {
   }
 }
 
-TEST_F(Bench, WithoutANumberOfRequestsEachPromptRunsOnce) {
+TEST_F(Bench, RunsEachPromptOnceByDefault) {
   FakeGeneration fake(FourTokens);
   EXPECT_EQ(Run(fake, {}).exit_code, 0);
   std::multiset<std::string> prompts;
@@ -107,7 +107,7 @@ TEST_F(Bench, WithoutANumberOfRequestsEachPromptRunsOnce) {
   EXPECT_EQ(prompts, (std::multiset<std::string>{"one", "two", "three"}));
 }
 
-TEST_F(Bench, KeepsAsManyRequestsRunningAsAsked) {
+TEST_F(Bench, KeepsRequestedConcurrency) {
   // Every call waits for two others: fewer at a time would hang, and the test with them.
   std::barrier together(3);
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
@@ -127,7 +127,7 @@ void WriteFamilies(const std::string& path) {
   }
 }
 
-TEST_F(Bench, SendsAFamilyOfPromptsToOneVerifier) {
+TEST_F(Bench, SendsPromptFamilyToOneVerifier) {
   WriteFamilies(path_);
   FakeGeneration one(FourTokens), two(FourTokens), three(FourTokens);
   const auto result =
@@ -162,7 +162,7 @@ TEST_F(Bench, TakesTurnsIfAsked) {
   EXPECT_THAT(result.out, HasSubstr(" 48, 1\n"));
 }
 
-TEST_F(Bench, AsksAnotherVerifierIfOneIsUnavailable) {
+TEST_F(Bench, TriesAnotherVerifierIfUnavailable) {
   WriteFamilies(path_);
   FakeGeneration good(FourTokens);
   FakeGeneration draining([](const v1::GenerateRequest&, GenerateWriter*) {
@@ -178,7 +178,7 @@ TEST_F(Bench, AsksAnotherVerifierIfOneIsUnavailable) {
   EXPECT_EQ(nlohmann::json::parse(failed.out)["errors"]["UNAVAILABLE"], 1);
 }
 
-TEST_F(Bench, FailedRequestsAreCountedByCodeAndFailTheCommand) {
+TEST_F(Bench, FailedRequestsFailTheCommand) {
   std::atomic<int> calls = 0;
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
     switch (calls.fetch_add(1)) {
@@ -200,7 +200,7 @@ TEST_F(Bench, FailedRequestsAreCountedByCodeAndFailTheCommand) {
   EXPECT_EQ(json["errors"], nlohmann::json({{"INTERNAL", 1}, {"RESOURCE_EXHAUSTED", 1}}));
 }
 
-TEST_F(Bench, AllowedRefusalsAreCountedAndDoNotFailTheCommand) {
+TEST_F(Bench, AllowedRefusalsDoNotFailCommand) {
   std::atomic<int> calls = 0;
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
     if (calls.fetch_add(1) % 2 == 0) {
@@ -216,7 +216,7 @@ TEST_F(Bench, AllowedRefusalsAreCountedAndDoNotFailTheCommand) {
   EXPECT_GT(json["refusal_ms"]["p50"], 0);
 }
 
-TEST_F(Bench, OtherFailuresFailTheCommandAlsoWhereRefusalsAreAllowed) {
+TEST_F(Bench, AllowedRefusalsExcuseNoOtherFailure) {
   std::atomic<int> calls = 0;
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
     switch (calls.fetch_add(1)) {
@@ -234,7 +234,7 @@ TEST_F(Bench, OtherFailuresFailTheCommandAlsoWhereRefusalsAreAllowed) {
             "was received)\n");
 }
 
-TEST_F(Bench, ARateStartsRequestsOnTimeAlthoughNoneHasEnded) {
+TEST_F(Bench, RateStartsRequestsOnTime) {
   // Every call waits for all five: a loop that waits for an end would hang.
   std::barrier together(5);
   FakeGeneration fake([&](const v1::GenerateRequest& request, GenerateWriter* writer) {
@@ -250,7 +250,7 @@ TEST_F(Bench, ARateStartsRequestsOnTimeAlthoughNoneHasEnded) {
   EXPECT_LE(json["started_per_second"], 40);
 }
 
-TEST_F(Bench, DrawsItsProgressOnATerminalOnly) {
+TEST_F(Bench, DrawsProgressOnTerminalOnly) {
   FakeGeneration fake(FourTokens);
   const auto quiet = Run(fake, {});
   EXPECT_EQ(quiet.err, "");
@@ -260,7 +260,7 @@ TEST_F(Bench, DrawsItsProgressOnATerminalOnly) {
   EXPECT_THAT(drawn.err, ::testing::EndsWith("\n"));
 }
 
-TEST_F(Bench, ABadPromptFileIsAnErrorBeforeAnyRequest) {
+TEST_F(Bench, ChecksPromptFileBeforeRequests) {
   FakeGeneration fake(FourTokens);
   std::ofstream(path_) << "{\"prompt\": 1}\n";
   const auto result = Run(fake, {});

@@ -5,17 +5,17 @@
 namespace outrider {
 namespace {
 
-TEST(DraftMarks, MarkWhatComesBeforeTheVerifiersOwnText) {
+TEST(DraftMarks, MarkTextBeforeVerifiersOwn) {
   EXPECT_EQ(MarkAccepted(" upon a time,", ",", MarkStyle::kBrackets), "[ upon a time],");
   EXPECT_EQ(MarkAccepted(" upon a time,", ",", MarkStyle::kColour), "\x1b[32m upon a time\x1b[0m,");
 }
 
-TEST(DraftMarks, AChunkOfTheVerifiersOwnTextHasNone) {
+TEST(DraftMarks, VerifiersOwnChunkHasNone) {
   EXPECT_EQ(MarkAccepted(" cat", " cat", MarkStyle::kBrackets), " cat");
   EXPECT_EQ(MarkAccepted("", "", MarkStyle::kColour), "");
 }
 
-TEST(DraftMarks, TextCutBeforeTheVerifiersOwnTokenIsAllAccepted) {
+TEST(DraftMarks, CutTextIsAllAccepted) {
   EXPECT_EQ(MarkAccepted("The en", "d.", MarkStyle::kBrackets), "[The en]");
 }
 

@@ -117,7 +117,7 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   EXPECT_TRUE(options.show_drafts);
 }
 
-TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
+TEST(Flags, DefaultsLeaveChoiceToServer) {
   unsetenv("OUTRIDER_VERIFIER");
   const auto options = Parse<GenerateOptions>({"generate", "--prompt", ""});
   EXPECT_EQ(options.connection.verifier, "127.0.0.1:7300");
@@ -131,14 +131,14 @@ TEST(Flags, DefaultsLeaveTheChoiceToTheServer) {
   EXPECT_EQ(options.request.sampling.ByteSizeLong(), 0u);
 }
 
-TEST(Flags, APromptMayBeTokensOrAFile) {
+TEST(Flags, PromptMayBeTokensOrFile) {
   const auto tokens = Parse<GenerateOptions>({"generate", "--token-ids", "1,2,300"});
   EXPECT_THAT(std::get<TokenPrompt>(tokens.prompt).token_ids, ElementsAre(1u, 2u, 300u));
   const auto file = Parse<GenerateOptions>({"generate", "--prompt-file", "-"});
   EXPECT_EQ(std::get<FilePrompt>(file.prompt).path, "-");
 }
 
-TEST(Flags, TheEnvironmentNamesTheVerifierAndTheFlagGoesBeforeIt) {
+TEST(Flags, FlagOverridesVerifierOfEnvironment) {
   setenv("OUTRIDER_VERIFIER", "env:1", 1);
   const auto verifier = [](std::vector<std::string> arguments) {
     arguments.emplace_back("--allow-plaintext");
@@ -149,7 +149,7 @@ TEST(Flags, TheEnvironmentNamesTheVerifierAndTheFlagGoesBeforeIt) {
   unsetenv("OUTRIDER_VERIFIER");
 }
 
-TEST(Flags, PlaintextToAnotherMachineMustBeAskedFor) {
+TEST(Flags, RemotePlaintextMustBeRequested) {
   const CommandResult plain = RunOutrider({"status", "--verifier", "h:1"});
   EXPECT_EQ(plain.exit_code, 2);
   EXPECT_THAT(plain.err, HasSubstr("--tls-ca"));
@@ -164,14 +164,14 @@ TEST(Flags, PlaintextToAnotherMachineMustBeAskedFor) {
   EXPECT_EQ(tls.connection.token_file, "t");
 }
 
-TEST(Flags, TheEnvironmentHoldsAToken) {
+TEST(Flags, EnvironmentHoldsToken) {
   setenv("OUTRIDER_TOKEN", "secret", 1);
   EXPECT_EQ(Parse<StatusOptions>({"status"}).connection.token, "secret");
   unsetenv("OUTRIDER_TOKEN");
   EXPECT_EQ(Parse<StatusOptions>({"status"}).connection.token, "");
 }
 
-TEST(Flags, UsageErrorsExitWithTwoAndSayWhy) {
+TEST(Flags, UsageErrorsExitWithTwo) {
   const std::vector<std::vector<std::string>> wrong = {
       {},
       {"fly"},
@@ -231,7 +231,7 @@ TEST(Flags, HelpIsNoError) {
   EXPECT_EQ(RunOutrider({"--help"}).exit_code, 0);
 }
 
-TEST(Flags, TrainHeadTakesWhatItCollectsWith) {
+TEST(Flags, TrainHeadTakesCollectionFlags) {
   const auto options = Parse<TrainHeadOptions>(
       {"train-head", "--data",        "d",           "--drafter",      "m",  "--prompts",
        "p",          "--verifier",    "localhost:9", "--examples",     "77", "--concurrency",

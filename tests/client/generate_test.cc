@@ -29,7 +29,7 @@ grpc::Status TwoChunks(const v1::GenerateRequest&, GenerateWriter* writer) {
   return grpc::Status::OK;
 }
 
-TEST(Generate, StreamsTheTextAndEndsWithStatistics) {
+TEST(Generate, StreamsTextAndEndsWithStatistics) {
   FakeGeneration fake(TwoChunks);
   const auto result = RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "p"});
   EXPECT_EQ(result.exit_code, 0);
@@ -58,7 +58,7 @@ TEST(Generate, JsonHasTheWholeResult) {
   EXPECT_GT(json["tokens_per_second"], 0);
 }
 
-TEST(Generate, ABrokenStreamIsToldWithTheTokensThatCame) {
+TEST(Generate, BrokenStreamReportsReceivedTokens) {
   const auto broken = [](const v1::GenerateRequest& request, GenerateWriter* writer) {
     if (request.text() == "p") writer->Write(Chunk("Once<6>", {5, 6}));
     return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
@@ -71,7 +71,7 @@ TEST(Generate, ABrokenStreamIsToldWithTheTokensThatCame) {
   EXPECT_THAT(at_once.err, ::testing::Not(HasSubstr("received")));
 }
 
-TEST(Generate, ShowsAcceptedTextInBracketsOrColour) {
+TEST(Generate, MarksAcceptedText) {
   FakeGeneration fake(TwoChunks);
   const std::vector<std::string> arguments = {"generate", "--verifier", fake.address(),
                                               "--prompt", "p",          "--show-drafts"};
@@ -79,7 +79,7 @@ TEST(Generate, ShowsAcceptedTextInBracketsOrColour) {
   EXPECT_EQ(RunOutrider(arguments, {.colour = true}).out, "Once\x1b[32m<6><7>\x1b[0m<8>\n");
 }
 
-TEST(Generate, TheRequestCarriesWhatTheFlagsSay) {
+TEST(Generate, RequestFollowsTheFlags) {
   FakeGeneration fake(TwoChunks);
   RunOutrider({"generate",
                "--verifier",
@@ -115,7 +115,7 @@ TEST(Generate, TheRequestCarriesWhatTheFlagsSay) {
   EXPECT_EQ(request.speculation().draft_length(), 5u);
 }
 
-TEST(Generate, WhatNoFlagSetsStaysUnset) {
+TEST(Generate, UnsetFlagsStayUnset) {
   FakeGeneration fake(TwoChunks);
   RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "p"});
   ASSERT_EQ(fake.requests().size(), 1u);
@@ -126,7 +126,7 @@ TEST(Generate, WhatNoFlagSetsStaysUnset) {
   EXPECT_EQ(request.speculation().rule(), v1::SpeculationOptions::RULE_DEFAULT);
 }
 
-TEST(Generate, APromptComesFromAFileOrStandardInput) {
+TEST(Generate, ReadsPromptFromFileOrStdin) {
   FakeGeneration fake(TwoChunks);
   const testing::TempDir dir;
   const std::string path = dir / "prompt.txt";
@@ -139,13 +139,13 @@ TEST(Generate, APromptComesFromAFileOrStandardInput) {
   EXPECT_EQ(fake.requests()[1].text(), "from a pipe\n");
 }
 
-TEST(Generate, AMissingPromptFileIsAnError) {
+TEST(Generate, MissingPromptFileIsError) {
   const auto result = RunOutrider({"generate", "--prompt-file", "/nowhere/prompt"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, StartsWith("error: NOT_FOUND: /nowhere/prompt"));
 }
 
-TEST(Generate, AnErrorOfTheServiceIsOneLineWithItsCode) {
+TEST(Generate, ServiceErrorIsOneLine) {
   FakeGeneration fake([](const v1::GenerateRequest&, GenerateWriter* writer) {
     writer->Write(Chunk("half", {1}));
     return grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "no room");
@@ -163,7 +163,7 @@ TEST(Generate, NobodyAtTheAddressIsUnavailable) {
   EXPECT_THAT(result.err, StartsWith("error: UNAVAILABLE: 127.0.0.1:1: "));
 }
 
-TEST(Generate, AStreamWithoutItsLastMessageIsAnError) {
+TEST(Generate, StreamWithoutLastMessageIsError) {
   FakeGeneration fake([](const v1::GenerateRequest&, GenerateWriter* writer) {
     writer->Write(Chunk("half", {1}));
     return grpc::Status::OK;
@@ -173,7 +173,7 @@ TEST(Generate, AStreamWithoutItsLastMessageIsAnError) {
   EXPECT_THAT(result.err, StartsWith("error: INTERNAL: "));
 }
 
-TEST(Generate, ATimeoutEndsTheCall) {
+TEST(Generate, TimeoutEndsCall) {
   FakeGeneration fake([](const v1::GenerateRequest&, GenerateWriter* writer) {
     while (writer->Write(Chunk("on and on ", {1}))) {
     }

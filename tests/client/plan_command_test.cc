@@ -31,7 +31,7 @@ TEST(PlanCommand, JsonHasEveryLayout) {
   EXPECT_NEAR(json["break_even_rtt_ms"][0]["one_request"].get<double>(), 4, 2e-3);
 }
 
-TEST(PlanCommand, TheTableSaysWhatWinsAndUpToWhichRoundTrip) {
+TEST(PlanCommand, TableNamesWinnersAndBreakEven) {
   const CommandResult result = Plan({"--verifier-price", "2", "--drafter-price", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("most for one request: colocated"));
@@ -39,7 +39,7 @@ TEST(PlanCommand, TheTableSaysWhatWinsAndUpToWhichRoundTrip) {
   EXPECT_THAT(result.out, HasSubstr("split beats plain: one request up to 4.0 ms"));
 }
 
-TEST(PlanCommand, WhatIsMissingOrMakesNoSenseIsSaid) {
+TEST(PlanCommand, NamesMissingAndInvalidInput) {
   const CommandResult missing = RunOutrider({"plan", "--t-draft", "1"});
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("--t-verify"));

@@ -35,14 +35,14 @@ const PlannedLayout& Of(const PlanReport& report, const std::string& name) {
   return report.layouts.front();
 }
 
-TEST(Plan, ExpectedTokensAreThoseOfTheGeometricSeries) {
+TEST(Plan, ExpectedTokensFollowGeometricSeries) {
   EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 1, 1), 1.5);
   EXPECT_NEAR(ExpectedTokens(0.8, 4, 1), (1 - std::pow(0.8, 5)) / 0.2, 1e-12);
   EXPECT_DOUBLE_EQ(ExpectedTokens(0, 8, 1), 1);
   EXPECT_DOUBLE_EQ(ExpectedTokens(0.5, 1, 2), 1.75) << "one of two is accepted";
 }
 
-TEST(Plan, OneRequestPaysForWhatItWaitsFor) {
+TEST(Plan, SingleRequestPaysForItsWaits) {
   const PlanReport report = Plan(Pair());
   EXPECT_NEAR(Of(report, "plain").one_request, 100, 1e-9);
   EXPECT_NEAR(Of(report, "colocated").one_request, 1.5 / 0.011, 1e-9);
@@ -54,7 +54,7 @@ TEST(Plan, OneRequestPaysForWhatItWaitsFor) {
   EXPECT_EQ(report.cheapest, "");
 }
 
-TEST(Plan, BreakEvenIsWhereTheRoundTripEatsTheGain) {
+TEST(Plan, BreakEvenRoundTripCancelsSpeedup) {
   const PlanReport report = Plan(Pair());
   // 1.5 tokens in 10 + 1 + rtt ms against one in 10 ms: 15 - 11.
   EXPECT_EQ(report.break_even[0].layout, "split");
@@ -67,7 +67,7 @@ TEST(Plan, BreakEvenIsWhereTheRoundTripEatsTheGain) {
   EXPECT_LT(Plan(hopeless).break_even[0].one_request_ms, 0);
 }
 
-TEST(Plan, GuessesHideTheDraftButNotTheRoundTrip) {
+TEST(Plan, LookaheadHidesDraftingNotRoundTrip) {
   PlanOptions options = Pair();
   options.ahead_hits = 1;
   EXPECT_NEAR(Of(Plan(options), "ahead").one_request, 1.5 / 0.014, 1e-9);
@@ -75,7 +75,7 @@ TEST(Plan, GuessesHideTheDraftButNotTheRoundTrip) {
   EXPECT_NEAR(Of(Plan(options), "ahead").one_request, 1.5 / 0.030, 1e-9);
 }
 
-TEST(Plan, AFullBatchSharesSteps) {
+TEST(Plan, FullBatchSharesSteps) {
   PlanOptions options = Pair();
   options.sessions = 4;
   options.verify_row_ms = 1;
@@ -96,7 +96,7 @@ TEST(Plan, AFullBatchSharesSteps) {
   EXPECT_EQ(Of(report, "colocated").mbit_to_verifier, 0);
 }
 
-TEST(Plan, ClientsAreThoseThatGetTheirRate) {
+TEST(Plan, CountsClientsThatGetTheirRate) {
   PlanOptions options = Pair();
   options.verify_row_ms = 1;
   options.client_rate = 20;  // a plain step of 50 ms: 41 rows
@@ -105,7 +105,7 @@ TEST(Plan, ClientsAreThoseThatGetTheirRate) {
   EXPECT_EQ(Of(Plan(options), "plain").clients, 0);
 }
 
-TEST(Plan, DraftersAreAsManyAsBringNearlyAllTheSpeed) {
+TEST(Plan, DrafterCountReachesMostOfSpeedup) {
   PlanOptions options = Pair();
   options.sessions = 64;
   options.draft_row_ms = 1;
@@ -130,7 +130,7 @@ TEST(Plan, PricesAreOfAllMachines) {
   EXPECT_EQ(report.cheapest, "lookup");
 }
 
-TEST(Plan, WithoutALengthEachLayoutHasItsBest) {
+TEST(Plan, ChoosesBestLengthPerLayout) {
   PlanOptions options = Pair();
   options.draft_length = 0;
   options.acceptance = 0.9;
@@ -146,7 +146,7 @@ TEST(Plan, WithoutALengthEachLayoutHasItsBest) {
   EXPECT_EQ(Of(report, "plain").draft_length, 0);
 }
 
-TEST(Plan, NothingIsNegativeOrNoNumberOverAWideRange) {
+TEST(Plan, FiguresAreFiniteAndNonNegative) {
   for (const double rtt : {0., 1., 100., 10000.}) {
     for (const double row : {0., 0.01, 10.}) {
       for (const int sessions : {1, 2, 33, 4096}) {

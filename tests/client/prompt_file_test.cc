@@ -23,7 +23,7 @@ TEST(PromptFile, ReadsPromptsDomainsAndLimits) {
   EXPECT_FALSE((*prompts)[1].max_tokens.has_value());
 }
 
-TEST(PromptFile, AnErrorNamesTheFileAndTheLine) {
+TEST(PromptFile, ErrorNamesFileAndLine) {
   for (const char* bad :
        {"{\"prompt\": ", "[1]", "\"text\"", "{\"domain\": \"code\"}", "{\"prompt\": 3}",
         "{\"prompt\": \"a\", \"domain\": 1}", "{\"prompt\": \"a\", \"max_tokens\": -1}",
@@ -36,12 +36,12 @@ TEST(PromptFile, AnErrorNamesTheFileAndTheLine) {
   }
 }
 
-TEST(PromptFile, AFileWithoutAPromptIsAnError) {
+TEST(PromptFile, FileWithoutPromptIsError) {
   EXPECT_EQ(ParsePrompts("", "p.jsonl").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(ParsePrompts("\n \n", "p.jsonl").status().code(), Code::kInvalidArgument);
 }
 
-TEST(PromptFile, AMissingFileIsNotFound) {
+TEST(PromptFile, MissingFileIsNotFound) {
   EXPECT_EQ(ReadPrompts("/nowhere/p.jsonl").status().code(), Code::kNotFound);
 }
 

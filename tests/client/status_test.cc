@@ -52,7 +52,7 @@ TEST(Status, ShowsDraftersAndSessions) {
   EXPECT_THAT(result.out, Not(HasSubstr("draining")));
 }
 
-TEST(Status, ShowsHowMuchOfAnotherVocabularyIsShared) {
+TEST(Status, ShowsSharedPartOfVocabulary) {
   FakeGeneration fake(NoText);
   fake.status = BusyVerifier();
   EXPECT_THAT(RunOutrider({"status", "--verifier", fake.address()}).out, HasSubstr("  same\n"));
@@ -69,7 +69,7 @@ TEST(Status, ShowsHowMuchOfAnotherVocabularyIsShared) {
   EXPECT_EQ(json["drafters"][0]["vocabulary"]["target_tokens"], 5000);
 }
 
-TEST(Status, SaysThatThereIsNoDrafterAndThatItDrains) {
+TEST(Status, ReportsMissingDraftersAndDrain) {
   FakeGeneration fake(NoText);
   fake.status.set_draining(true);
   const auto result = RunOutrider({"status", "--verifier", fake.address()});
@@ -106,7 +106,7 @@ TEST(Status, NamesCannotWriteToTheTerminal) {
   }
 }
 
-TEST(Status, JsonHasTheFieldsOfTheContract) {
+TEST(Status, JsonHasContractFields) {
   FakeGeneration fake(NoText);
   fake.status = BusyVerifier();
   const auto result = RunOutrider({"status", "--verifier", fake.address(), "--json"});
@@ -125,7 +125,7 @@ TEST(Status, JsonHasTheFieldsOfTheContract) {
   EXPECT_EQ(json["sessions"][0]["drafter"], "d0");
 }
 
-TEST(Status, JsonListsAreEmptyRatherThanMissing) {
+TEST(Status, JsonListsMayBeEmpty) {
   FakeGeneration fake(NoText);
   const auto result = RunOutrider({"status", "--verifier", fake.address(), "--json"});
   const auto json = nlohmann::json::parse(result.out);

@@ -75,7 +75,7 @@ TEST(VerifierChoice, CountsWhatEachHadInFlight) {
   EXPECT_EQ(choice.most_above_bound(), 2);  // 6, of ceil(1.25 * 6 / 2) = 4
 }
 
-TEST(VerifierChoice, ThePrefixPolicyKeepsTheBound) {
+TEST(VerifierChoice, PrefixPolicyKeepsBound) {
   const testing::FakeClock clock;
   VerifierChoice choice(Names(3), RoutePolicy::kPrefix, &clock);
   std::vector<int> running;
@@ -89,7 +89,7 @@ TEST(VerifierChoice, ThePrefixPolicyKeepsTheBound) {
   for (const VerifierChoice::Counts& counts : choice.counts()) EXPECT_GE(counts.requests, 50);
 }
 
-TEST(VerifierChoice, LeavesOutWhoIsUnavailableForAWhile) {
+TEST(VerifierChoice, SkipsUnavailableVerifiersForAWhile) {
   testing::FakeClock clock;
   for (const RoutePolicy policy :
        {RoutePolicy::kPrefix, RoutePolicy::kRoundRobin, RoutePolicy::kLeastLoaded}) {

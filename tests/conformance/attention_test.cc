@@ -139,7 +139,7 @@ TEST_P(AttentionTest, TreesEqualDouble) {
 }
 
 // A prompt in one call or token by token, alone or with other sequences: the same bits.
-TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
+TEST_P(AttentionTest, RowBitsIgnoreTheBatch) {
   std::mt19937 random(3);
   for (const Case& c : Cases()) {
     const int sequences = static_cast<int>(c.rows.size());
@@ -166,7 +166,7 @@ TEST_P(AttentionTest, ARowIsBitEqualInAnyBatch) {
   }
 }
 
-TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
+TEST_P(AttentionTest, TreePathsEqualChainsBitwise) {
   std::mt19937 random(5);
   for (const Case& c : Cases()) {
     const int rows = 13;
@@ -193,7 +193,7 @@ TEST_P(AttentionTest, EveryPathOfATreeIsBitEqualToTheChain) {
   }
 }
 
-TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
+TEST_P(AttentionTest, KeptPathEqualsChainBitwise) {
   std::mt19937 random(6);
   for (const Case& c : Cases()) {
     const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 1, random);
@@ -212,7 +212,7 @@ TEST_P(AttentionTest, AKeptPathIsBitEqualToTheChain) {
   }
 }
 
-TEST_P(AttentionTest, ThePagesDoNotShowInTheBits) {
+TEST_P(AttentionTest, BitsAreIndependentOfPages) {
   std::mt19937 random(7);
   for (const Case& c : Cases()) {
     const NewRows prefix = RandomRows(c.shape, 0, c.contexts[0] + 80, random);

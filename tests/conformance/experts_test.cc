@@ -138,7 +138,7 @@ TEST_P(ExpertsTest, OrdersPairsByExpertAndRow) {
 }
 
 // Whatever the logits are, indices are within bounds; NaN and infinity show in the weights.
-TEST_P(ExpertsTest, NanAndInfinityStayWithinTheirRow) {
+TEST_P(ExpertsTest, NonFiniteValuesStayInRow) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   const RouterShape shape = {5, 3};
@@ -268,7 +268,7 @@ TEST_P(ExpertsTest, CodesKeepTheirOrder) {
 }
 
 // A whole mixture of x: router, one projection and the sum.
-TEST_P(ExpertsTest, ARowIsBitEqualInAnyBatch) {
+TEST_P(ExpertsTest, RowBitsIgnoreTheBatch) {
   std::mt19937 random(6);
   const int out = 48, in = 72, rows = 37;
   for (const RouterShape& shape : {RouterShape{4, 2}, RouterShape{16, 3, false}}) {

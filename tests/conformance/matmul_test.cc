@@ -145,7 +145,7 @@ TEST_P(MatMulTest, AddsTheBiasAndAccumulates) {
   }
 }
 
-TEST_P(MatMulTest, ARowIsBitEqualInAnyCall) {
+TEST_P(MatMulTest, RowBitsIgnoreTheCall) {
   if (!GetParam().batch_invariant_products) GTEST_SKIP() << "not promised";
   std::mt19937 random(3);
   constexpr int kRows = 37;

@@ -39,7 +39,7 @@ TEST_P(RowsTest, RmsNormEqualsDouble) {
   }
 }
 
-TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
+TEST_P(RowsTest, RmsNormRowIgnoresOtherRows) {
   std::mt19937 random(2);
   const int rows = 9, n = 96;
   const std::vector<float> x = RandomValues(rows * n, random);
@@ -55,7 +55,7 @@ TEST_P(RowsTest, RmsNormWorksInPlaceAndARowIsBitEqualInAnyCall) {
   }
 }
 
-TEST_P(RowsTest, RmsNormAddsToWhatIsThere) {
+TEST_P(RowsTest, RmsNormAddsToOutput) {
   std::mt19937 random(5);
   for (const int n : kWidths) {
     const int rows = 2;
@@ -164,7 +164,7 @@ TEST_P(RowsTest, ScaleAndSoftCapEqualDouble) {
   }
 }
 
-TEST_P(RowsTest, ASoftCappedRowIsBitEqualInAnyCall) {
+TEST_P(RowsTest, SoftCapRowIgnoresOtherRows) {
   std::mt19937 random(7);
   const int rows = 5, n = 67;
   const std::vector<float> x = RandomValues(rows * n, random);

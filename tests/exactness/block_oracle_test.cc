@@ -49,7 +49,7 @@ TEST(TwoTokenToy, AcceptsTheExpectedNumberOfTokens) {
               kTolerance);
 }
 
-TEST(TwoTokenToy, DecidesEachDraftAsThePaperSays) {
+TEST(TwoTokenToy, DecidesDraftsAsPublished) {
   ExpectDistribution(AcceptedGiven(Rule::kBlock, TwoTokens(), {0, 0}), {3. / 4, 0, 1. / 4});
   ExpectDistribution(AcceptedGiven(Rule::kBlock, TwoTokens(), {0, 1}), {0, 0, 1});
   ExpectDistribution(AcceptedGiven(Rule::kBlock, TwoTokens(), {1, 0}), {0, 1. / 2, 1. / 2});
@@ -60,7 +60,7 @@ TEST(TwoTokenToy, DecidesEachDraftAsThePaperSays) {
   EXPECT_NEAR(distribution[1], 3. / 4, kTolerance);
 }
 
-TEST(TwoTokenToy, HasThePublishedMeansAtEveryDraftLength) {
+TEST(TwoTokenToy, HasPublishedMeans) {
   const double block[] = {2. / 3,      11. / 9,    5. / 3,        166. / 81,    64. / 27,
                           1933. / 729, 703. / 243, 20384. / 6561, 7202. / 2187, 204271. / 59049};
   double token = 0;
@@ -103,7 +103,7 @@ struct DraftCase {
   OutputDistribution token;
 };
 
-TEST(FourTokenToy, HasTheDerivedValuesOfEachDraft) {
+TEST(FourTokenToy, HasDerivedValuesOfEachDraft) {
   const EnumeratedPair pair = FourTokens();
   const std::vector<DraftCase> cases = {
       {{1, 0, 1},

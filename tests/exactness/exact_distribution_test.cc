@@ -63,7 +63,7 @@ void ExpectLossless(std::span<const Rule> rules, int vocab, int pairs, const Dra
   }
 }
 
-TEST(ExactDistribution, OfOneSequenceIsTheTargets) {
+TEST(ExactDistribution, HoldsForOneSequence) {
   for (int vocab = 2; vocab <= 5; ++vocab) {
     for (int g = 0; g <= (vocab <= 3 ? 4 : 3); ++g) {
       ExpectLossless(kEach, vocab, 8, Sequences(1, g));
@@ -71,18 +71,18 @@ TEST(ExactDistribution, OfOneSequenceIsTheTargets) {
   }
 }
 
-TEST(ExactDistribution, OfOneSequenceOfFourTokensOfFiveIsTheTargets) {
+TEST(ExactDistribution, HoldsForFourTokensOfFive) {
   ExpectLossless(kOnePath, RandomPairs(5, 4)[3], {Sequences(1, 4)}, 5);
   ExpectLossless(kEach, RandomPairs(4, 4)[3], {Sequences(1, 4)}, 5);
 }
 
-TEST(ExactDistribution, OfSeveralTokensIsTheTargets) {
+TEST(ExactDistribution, HoldsForSeveralTokens) {
   for (int vocab = 2; vocab <= 5; ++vocab) {
     for (int k = 2; k <= 4; ++k) ExpectLossless(kManyPaths, vocab, 8, Sequences(k, 1));
   }
 }
 
-TEST(ExactDistribution, OfSeveralSequencesIsTheTargets) {
+TEST(ExactDistribution, HoldsForSeveralSequences) {
   ExpectLossless(kManyPaths, 2, 8, Sequences(2, 4));
   ExpectLossless(kManyPaths, 2, 8, Sequences(3, 3));
   ExpectLossless(kManyPaths, 2, 8, Sequences(4, 4));
@@ -95,7 +95,7 @@ TEST(ExactDistribution, OfSeveralSequencesIsTheTargets) {
   ExpectLossless(kManyPaths, 5, 8, Sequences(2, 2));
 }
 
-TEST(ExactDistribution, OfPrefixTreesIsTheTargets) {
+TEST(ExactDistribution, HoldsForPrefixTrees) {
   ExpectLossless(kManyPaths, 2, 8, {.length = 2, .branching = {2, 2}});
   ExpectLossless(kManyPaths, 2, 8, {.length = 2, .branching = {1, 3}});
   ExpectLossless(kManyPaths, 2, 8, {.length = 3, .branching = {2, 1, 2}});
@@ -107,13 +107,13 @@ TEST(ExactDistribution, OfPrefixTreesIsTheTargets) {
 }
 
 // At each node these rules use only the first token, which is distributed like any other.
-TEST(ExactDistribution, OfOnePathRulesOverATreeIsTheTargets) {
+TEST(ExactDistribution, OnePathRulesHoldOnTrees) {
   ExpectLossless(kOnePath, 2, 4, {.length = 3, .branching = {2, 1, 2}});
   ExpectLossless(kOnePath, 3, 4, Sequences(3, 2));
 }
 
 // No state survives a round, so the next one is lossless whatever its shape.
-TEST(ExactDistribution, OfTwoRoundsIsTheTargets) {
+TEST(ExactDistribution, HoldsOverTwoRounds) {
   const DraftShape tree = {.length = 2, .branching = {1, 2}};
   for (const Case& c : RandomPairs(2, 8)) {
     ExpectLossless(kEach, c, {Sequences(2, 2), Sequences(3, 1)}, 5);
@@ -135,7 +135,7 @@ TEST(ExactDistribution, OfTwoRoundsIsTheTargets) {
 }
 
 // Paths end after a token sampled from a row that makes the rule stop; some trees are ragged.
-TEST(ExactDistribution, UnderAStopRuleIsTheTargets) {
+TEST(ExactDistribution, HoldsUnderStopRules) {
   for (int vocab = 2; vocab <= 3; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 8)) {
       const StopFn unsure = [&c](std::span<const TokenId> draft) {
@@ -150,7 +150,7 @@ TEST(ExactDistribution, UnderAStopRuleIsTheTargets) {
 }
 
 // A drafter may stop after a token that it keeps; the last position of the shorter path is a leaf.
-TEST(ExactDistribution, OfDraftsThatEndEarlyIsTheTargets) {
+TEST(ExactDistribution, HoldsForDraftsThatEndEarly) {
   const StopFn on_one = [](std::span<const TokenId> draft) { return draft.back() == 1; };
   for (const Case& c : RandomPairs(3, 8)) {
     ExpectLossless(kOnePath, c, {Sequences(1, 3), Sequences(1, 2)}, 5, on_one);
@@ -164,7 +164,7 @@ TEST(ExactDistribution, OfDraftsThatEndEarlyIsTheTargets) {
   }
 }
 
-TEST(ExactDistribution, OfADrafterThatIsTheTargetIsTheTargets) {
+TEST(ExactDistribution, HoldsForDrafterEqualToTarget) {
   const Model model = RandomModel(4, 77, 0.3);
   const Case c{{4, model, model}, "equal models"};
   ExpectLossless(kEach, c, {Sequences(1, 3)}, 4);
@@ -179,7 +179,7 @@ TEST(ExactDistribution, OfADrafterThatIsTheTargetIsTheTargets) {
   }
 }
 
-TEST(ExactDistribution, OfADrafterThatIsNeverRightIsTheTargets) {
+TEST(ExactDistribution, HoldsForDisjointDrafter) {
   const OutputDistribution target = {0, 0.5, 0, 0.5}, draft = {0.75, 0, 0.25, 0};
   const Case c{{4, Chain(std::vector<OutputDistribution>(5, target)),
                 Chain(std::vector<OutputDistribution>(5, draft))},
@@ -201,7 +201,7 @@ Model PointMasses(int vocab, int step) {
   };
 }
 
-TEST(ExactDistribution, OfPointMassesIsTheTargets) {
+TEST(ExactDistribution, HoldsForPointMasses) {
   const Case greedy_draft{{3, RandomModel(3, 5, 0.2), PointMasses(3, 1)}, "greedy draft"};
   // For a point-mass draft, block verification has token verification's distribution.
   EXPECT_LE(TotalVariation(AcceptedDistribution(Rule::kToken, greedy_draft.pair, Sequences(1, 3)),
@@ -219,7 +219,7 @@ TEST(ExactDistribution, OfPointMassesIsTheTargets) {
 }
 
 // Among tokens with equal ratios p / q the choice depends on their ids, not on the draft's order.
-TEST(ExactDistribution, OfEqualRatiosIsTheTargets) {
+TEST(ExactDistribution, HoldsForEqualRatios) {
   const OutputDistribution target = {0.3, 0.15, 0.55}, draft = {0.2, 0.1, 0.7};
   const OutputDistribution other_target = {0.5, 0.3, 0.2}, other_draft = {0.3, 0.42, 0.28};
   const Case c{{3, Chain({target, other_target, target, other_target}),
@@ -228,7 +228,7 @@ TEST(ExactDistribution, OfEqualRatiosIsTheTargets) {
   for (int k = 2; k <= 3; ++k) ExpectLossless(kManyPaths, c, {Sequences(k, 2)}, 3);
 }
 
-TEST(BlockVerification, AcceptsAtLeastAsManyAsTokenVerification) {
+TEST(BlockVerification, AcceptsNoFewerThanTokenVerification) {
   double gain = 0;
   for (int vocab = 2; vocab <= 4; ++vocab) {
     for (const Case& c : RandomPairs(vocab, 12)) {

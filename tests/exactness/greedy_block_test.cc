@@ -109,7 +109,7 @@ size_t DeepestCarry(const EnumeratedPair& pair, int length, int rounds) {
   return deepest;
 }
 
-TEST(GreedyBlock, OfTheTwoTokenToyHasTheDerivedMeansOverRounds) {
+TEST(GreedyBlock, HasDerivedMeansOverRounds) {
   const auto total = [](int g, int rounds) {
     const std::vector<double> means = TokensByRound(TwoTokens(), g, rounds);
     return std::accumulate(means.begin(), means.end(), 0.0);
@@ -131,7 +131,7 @@ TEST(GreedyBlock, SettlesAtTheDerivedRates) {
   EXPECT_NEAR(TokensByRound(TwoTokens(), 4, 7).back(), 2.6465, 2e-3);
 }
 
-TEST(GreedyBlock, OfTheToysAcceptsTheDerivedNumberOfTokensInOneRound) {
+TEST(GreedyBlock, HasDerivedMeansOfOneRound) {
   const Emitter rule = EmitterOfCode(VerifyForgetful);
   const OutputDistribution two = AcceptedDistribution(rule, TwoTokens(), Sequences(1, 2));
   EXPECT_NEAR(two[0], 1. / 3, kTolerance);
@@ -154,7 +154,7 @@ TEST(GreedyBlock, OfTheToysAcceptsTheDerivedNumberOfTokensInOneRound) {
 }
 
 // sum over prefixes of min(target, draft): the bound of any coupling (Lemmas 9 and 10).
-TEST(GreedyBlock, AcceptsTheMostThatOneRoundCan) {
+TEST(GreedyBlock, MaximizesAcceptanceOfOneRound) {
   const Emitter rule = EmitterOfCode(VerifyForgetful);
   for (uint64_t seed = 0; seed < 12; ++seed) {
     const double zeros = seed % 2 == 0 ? 0 : 0.3;
@@ -171,7 +171,7 @@ TEST(GreedyBlock, AcceptsTheMostThatOneRoundCan) {
   }
 }
 
-TEST(GreedyBlock, WithItsCarryIsLossless) {
+TEST(GreedyBlock, CarryIsLossless) {
   for (const auto& [pair, g, total] : {std::tuple(TwoTokens(), 2, 7),
                                        {TwoTokens(), 3, 8},
                                        {FourTokens(), 2, 5},
@@ -184,7 +184,7 @@ TEST(GreedyBlock, WithItsCarryIsLossless) {
   }
 }
 
-TEST(GreedyBlock, WithItsCarryIsLosslessForRandomPairs) {
+TEST(GreedyBlock, CarryIsLosslessForRandomPairs) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     const double target_zeros = seed % 4 < 2 ? 0 : 0.4, draft_zeros = seed % 2 == 0 ? 0 : 0.4;
     const EnumeratedPair two{2, RandomModel(2, seed, target_zeros),
@@ -213,7 +213,7 @@ TEST(GreedyBlock, NestsItsLevels) {
   EXPECT_EQ(DeepestCarry(TwoTokens(), 4, 4), 3u);
 }
 
-TEST(GreedyBlock, WithoutItsCarryIsNotLossless) {
+TEST(GreedyBlock, MissingCarryIsLossy) {
   const Emitter rule = EmitterOfCode(VerifyForgetful);
   const DraftShape two = Sequences(1, 2), three = Sequences(1, 3);
   const OutputDistribution distribution =

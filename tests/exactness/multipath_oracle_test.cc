@@ -72,7 +72,7 @@ TEST(PathChoice, HasTheDistributionsThatItStates) {
 }
 
 // (Q + q)^k - Q^k, where the id decides between tokens with equal ratios.
-TEST(PathChoice, ByRatioTakesTheFirstInRank) {
+TEST(PathChoice, RatioTakesFirstInRank) {
   const std::vector<RatioEntry> entries = {{.id = 4, .p = .4, .q = .1},
                                            {.id = 0, .p = .3, .q = .3},
                                            {.id = 2, .p = .2, .q = .2},
@@ -167,28 +167,28 @@ void ExpectOrder(const Means& m) {
   EXPECT_LT(m.ratio, m.mixed);
 }
 
-TEST(MultiPathBlock, OfTwoSequencesBeatsEveryOtherRuleInTheMean) {
+TEST(MultiPathBlock, TwoSequencesBeatOtherRules) {
   const Means m = MeansOfRandomPairs(2, 4, 14);
   ExpectOrder(m);
   EXPECT_NEAR(m.token, 1.825, 0.2);
   EXPECT_NEAR(m.mixed, 2.332, 0.2);
 }
 
-TEST(MultiPathBlock, OfThreeSequencesBeatsEveryOtherRuleInTheMean) {
+TEST(MultiPathBlock, ThreeSequencesBeatOtherRules) {
   const Means m = MeansOfRandomPairs(3, 3, 5);
   ExpectOrder(m);
   EXPECT_NEAR(m.token, 1.825, 0.2);
   EXPECT_NEAR(m.mixed, 2.510, 0.2);
 }
 
-TEST(MultiPathBlock, WithEitherChoiceAloneIsLossless) {
+TEST(MultiPathBlock, EitherChoiceAloneIsLossless) {
   for (const double share : {0.0, 1.0}) {
     EXPECT_LE(RoundError(WithShare(share), ThreeTokens(), Sequences(2, 2)), kTolerance) << share;
     EXPECT_LE(RoundError(WithShare(share), FourTokens(), Sequences(2, 2)), kTolerance) << share;
   }
 }
 
-TEST(MultiPathBlock, OfOneSequenceIsBlockVerification) {
+TEST(MultiPathBlock, OneSequenceAcceptsLikeBlockVerification) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const double zeros = seed % 2 == 0 ? 0 : 0.4;
     const EnumeratedPair pair{3, RandomModel(3, seed, zeros), RandomModel(3, ~seed, zeros)};
@@ -211,7 +211,7 @@ struct KeyedCoins {
   }
 };
 
-TEST(MultiPathBlock, OfOneSequenceIsBlockVerificationCoinByCoin) {
+TEST(MultiPathBlock, OneSequenceEqualsBlockVerification) {
   int accepted = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     const EnumeratedPair pair{5, RandomModel(5, seed, 0.2), RandomModel(5, ~seed, 0.2)};

@@ -50,7 +50,7 @@ TEST(NewRule, IsLosslessByEnumeration) {
               Mean(AcceptedDistribution(Rule::kToken, ThreeTokens(), Sequences(1, 1))), 1e-12);
 }
 
-TEST(NewRule, IsSeenToBeWrongByEnumeration) {
+TEST(NewRule, EnumerationShowsItIsLossy) {
   const Emitter rule = EmitterOfRule(
       [](const auto& view, auto& coins) { return VerifyFirstTokenKindly(view, coins); });
   EXPECT_GT(RoundError(rule, ThreeTokens(), Sequences(1, 1)), 0.01);

@@ -63,7 +63,7 @@ TEST(OptimalAcceptance, IsThatOfTheOptimalPlan) {
   }
 }
 
-TEST(OptimalPlan, IsACouplingOfDrawsAndTarget) {
+TEST(OptimalPlan, IsCouplingOfDrawsAndTarget) {
   for (const Rows& rows : RandomRows()) {
     const TransportPlan plan = SolveTransport(rows.p, rows.q, rows.k);
     const size_t vocab = rows.p.size();
@@ -126,7 +126,7 @@ std::vector<EnumeratedPair> RandomPairs(int count) {
 }
 
 // Theorem 2 of Sun et al. 2025: for a single sequence, block verification is optimal.
-TEST(MostAccepted, OfOneSequenceIsBlockVerifications) {
+TEST(MostAccepted, OneSequenceEqualsBlockVerification) {
   for (const EnumeratedPair& pair : RandomPairs(12)) {
     for (int g = 1; g <= 3; ++g) {
       EXPECT_NEAR(MostAccepted(pair, 1, g), Accepted(Rule::kBlock, pair, Sequences(1, g)),
@@ -137,7 +137,7 @@ TEST(MostAccepted, OfOneSequenceIsBlockVerifications) {
   EXPECT_NEAR(MostAccepted(FourTokens(), 1, 3), 5001. / 3200, kSolverTolerance);
 }
 
-TEST(MostAccepted, OfSeveralTokensIsThatOfTheOptimalPlan) {
+TEST(MostAccepted, EqualsOptimalPlan) {
   for (const EnumeratedPair& pair : RandomPairs(8)) {
     for (const int k : {2, 3}) {
       EXPECT_NEAR(MostAccepted(pair, k, 1),
@@ -147,7 +147,7 @@ TEST(MostAccepted, OfSeveralTokensIsThatOfTheOptimalPlan) {
   }
 }
 
-TEST(MostAccepted, IsAboveMultiPathBlockWhichIsAboveSpecTrInTheMean) {
+TEST(MostAccepted, RanksOptimumMultiPathSpecTr) {
   for (const auto& [length, k] : {std::pair(2, 2), {3, 2}, {2, 3}}) {
     double most = 0, several = 0, spectr = 0;
     for (const EnumeratedPair& pair : RandomPairs(10)) {

@@ -132,7 +132,7 @@ class LookaheadDistribution : public PairDistribution,
   }
 };
 
-TEST_P(LookaheadDistribution, EverySeedHasTheTextThatItHasWithout) {
+TEST_P(LookaheadDistribution, EverySeedKeepsItsText) {
   if (GetParam().stop.kind == StopRule::Kind::kHead) {
     GTEST_SKIP() << "what a verdict teaches the head comes too late for what was drafted ahead";
   }
@@ -195,7 +195,7 @@ TEST_P(PolicyDistribution, IsTheTargets) {
 }
 
 // With gumbel and at temperature 0 the plans do not affect the text.
-TEST_P(PolicyDistribution, ASeedHasOneTextWhateverThePlans) {
+TEST_P(PolicyDistribution, SeedKeepsTextUnderAnyPlans) {
   for (const float temperature : {0.f, 1.f}) {
     GenerationRequest request{.sampling = {.temperature = temperature}, .seed = 1};
     const auto planned = Generate(400, Options(), request);

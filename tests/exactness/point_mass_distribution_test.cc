@@ -129,11 +129,9 @@ void ExpectLossless(LocalSource source) {
   }
 }
 
-TEST(PointMassDistribution, OfPromptLookupIsTheTargets) { ExpectLossless(LocalSource::kLookup); }
+TEST(PointMassDistribution, HoldsForPromptLookup) { ExpectLossless(LocalSource::kLookup); }
 
-TEST(PointMassDistribution, OfTheSuffixAutomatonIsTheTargets) {
-  ExpectLossless(LocalSource::kSuffix);
-}
+TEST(PointMassDistribution, HoldsForSuffixAutomaton) { ExpectLossless(LocalSource::kSuffix); }
 
 // The distance of the output from the target if a single first token is always drafted, but sent
 // with the distribution `distribution`.
@@ -147,7 +145,7 @@ double ErrorWithDistribution(Rule rule, const DraftDistribution& distribution) {
 
 // The frequencies that led to the choice of a token are not its draft distribution: it was chosen
 // with certainty.
-TEST(PointMassDistribution, BreaksWhereTheRowIsTheFrequencies) {
+TEST(PointMassDistribution, BreaksIfRowsAreFrequencies) {
   for (const Rule rule : kEach) {
     EXPECT_LE(ErrorWithDistribution(rule, {{1}, {kDraftWeightTotal}}), kTolerance)
         << RuleName(rule);
@@ -158,7 +156,7 @@ TEST(PointMassDistribution, BreaksWhereTheRowIsTheFrequencies) {
 }
 
 // Two tokens for the same position, sent as if sampled from a distribution over both.
-TEST(PointMassDistribution, BreaksWhereDistinctTokensPassForDraws) {
+TEST(PointMassDistribution, BreaksIfDistinctTokensAreDraws) {
   const EnumeratedPair pair{3, Chain(std::vector<OutputDistribution>(4, {.2, .5, .3})), nullptr};
   const MakeDraft draft = [](std::span<const TokenId>, int) {
     DraftTree tree;
@@ -176,7 +174,7 @@ TEST(PointMassDistribution, BreaksWhereDistinctTokensPassForDraws) {
 // A request drafts from the text of another one with the same seed, hence the same random numbers:
 // what these rejected for the first request they reject again, and only the token that was rejected
 // first remains.
-TEST(PointMassDistribution, BreaksWhereTheDraftKnowsTheCoins) {
+TEST(PointMassDistribution, BreaksIfDraftKnowsCoins) {
   const std::vector<float> row = {.5f, .5f};
   const TargetRowFn rows = [&](int) { return std::span<const float>(row); };
   const auto first_token = [&](TokenId drafted, uint64_t seed) {

@@ -219,7 +219,7 @@ TEST(SampledDistribution, HoldsForEveryRuleAndShape) {
   ExpectTargetDistribution(s, "every shape", plans);
 }
 
-TEST(SampledDistribution, HoldsOverChainedRoundsOfChangingShape) {
+TEST(SampledDistribution, HoldsOverRoundsOfChangingShape) {
   Setting s = FourTokenSetting();
   s.total = 6;
   std::vector<Plan> plans;
@@ -247,7 +247,7 @@ TEST(SampledDistribution, HoldsUnderStopRules) {
   }
 }
 
-TEST(SampledDistribution, HoldsForModelsWithZerosAndLongMemory) {
+TEST(SampledDistribution, HoldsForZerosAndLongMemory) {
   for (uint64_t seed = 0; seed < 4; ++seed) {
     Setting s;
     s.target = LogitsOf(RandomModel(3, seed, 0.3));
@@ -276,7 +276,7 @@ TEST(SampledDistribution, HoldsUnderTopP) {
   ExpectTargetDistribution(s, "top-p 0.8 against an untruncated draft");
 }
 
-TEST(SampledDistribution, HoldsUnderTopKAndMinP) {
+TEST(SampledDistribution, HoldsUnderTopKMinP) {
   Setting s = FourTokenSetting();
   s.sampling = s.draft_sampling = {.top_k = 2};
   ExpectTargetDistribution(s, "top-k 2");
@@ -329,7 +329,7 @@ TEST(SampledDistribution, HoldsForArgmaxDrafts) {
 
 // The output of the race is a function of seed and target: the same without a draft, with a good
 // one, and with an adversarial one.
-TEST(SampledTokens, OfTheRaceAreTheSameForAnyDraft) {
+TEST(SampledTokens, GumbelTextIgnoresDrafts) {
   const Setting s = FourTokenSetting();
   Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
   int accepted = 0;
@@ -368,7 +368,7 @@ TEST(SampledTokens, OfTheRaceAreTheSameForAnyDraft) {
 }
 
 // A race draft with k tokens agrees more often than one with a single token.
-TEST(SampledTokens, OfTheRaceAreAcceptedMoreOftenFromMoreWinners) {
+TEST(SampledTokens, MoreGumbelWinnersAreAcceptedMore) {
   const Setting s = FourTokenSetting();
   Rows target(s.target, s.sampling, s.vocab), draft(s.draft, s.draft_sampling, s.vocab);
   int accepted[3] = {};

@@ -123,7 +123,7 @@ TEST(KSeq, TakesEveryDraftIfEqual) {
   }
 }
 
-TEST(KSeq, HasTheClosedFormsOfNestedUniforms) {
+TEST(KSeq, HasClosedFormsOfNestedUniforms) {
   constexpr int kDraft = 120;
   for (const int r : {2, 3, 4, 5, 10}) {
     for (const int k : {1, 2, 4, 8, 16}) {
@@ -139,7 +139,7 @@ TEST(KSeq, HasTheClosedFormsOfNestedUniforms) {
   }
 }
 
-TEST(KSeq, HasTheClosedFormsOfPointMasses) {
+TEST(KSeq, HasClosedFormsOfPointMasses) {
   for (const int k : {2, 3, 4, 8}) {
     const Selection sure = Bernoulli(1, .5, k);
     EXPECT_NEAR(sure.Solve().rho, 1 / (2 * (1 - std::pow(2.0, -1.0 / k))), kExact) << k;
@@ -169,7 +169,7 @@ struct NodePlan {
   double optimum;
 };
 
-TEST(ThreeTokenToy, HasTheDerivedPlanOfEachPrefix) {
+TEST(ThreeTokenToy, HasDerivedPlanOfEachPrefix) {
   const NodePlan plans[] = {
       {-1, 2, 1.456776436, .543223564, .791355287, {0, 0, 1}, .86},
       {-1, 3, 1.792593028, .478925552, .858518606, {0, 0, 1}, .988},
@@ -252,7 +252,7 @@ Verdict VerifyAtLargestRho(EnumeratedRound& round, EnumeratingCoins& coins) {
   }
 }
 
-TEST(ThreeTokenToy, AcceptsTheDerivedNumberOfTokensAtTheLargestRho) {
+TEST(ThreeTokenToy, HasDerivedAcceptanceAtLargestRho) {
   const ShapeCase cases[] = {{Sequences(2, 1), 1.770950, {}},
                              {Sequences(3, 1), 1.839952, {}},
                              {Sequences(2, 2), 2.229042, {}},

@@ -103,11 +103,11 @@ void ExpectTargetsDistributionOfEveryRule(bool ends) {
   }
 }
 
-TEST(TranslatedDistribution, OfEveryRuleIsTheTargetsByEnumeration) {
+TEST(TranslatedDistribution, HoldsForEveryRule) {
   ExpectTargetsDistributionOfEveryRule(/*ends=*/false);
 }
 
-TEST(TranslatedDistribution, OfPairedEndsIsTheTargetsByEnumeration) {
+TEST(TranslatedDistribution, HoldsForPairedEnds) {
   ExpectTargetsDistributionOfEveryRule(/*ends=*/true);
 }
 
@@ -223,14 +223,14 @@ TEST_P(TranslatedPair, HasTheTargetsDistribution) {
 }
 
 // Drafts that are sent before their verdict name the end of the round in the target's ids.
-TEST_P(TranslatedPair, ASeedHasOneTextDraftedAheadOrNot) {
+TEST_P(TranslatedPair, LookaheadKeepsTextOfSeed) {
   const auto texts = Generate(300, 0);
   EXPECT_EQ(Generate(300, 64), texts);
   drafts_cross_verdicts_ = true;
   EXPECT_EQ(Generate(300, 64), texts);
 }
 
-TEST_P(TranslatedPair, DraftsChangeNoTextWhereNoneMay) {
+TEST_P(TranslatedPair, DraftsKeepSeedStableTexts) {
   if (GetParam().temperature != 0 && GetParam().rule != Rule::kGumbel) {
     GTEST_SKIP() << "drafts take part in the text";
   }

@@ -49,7 +49,7 @@ double LargestError(const Emitter& rule) {
                   TargetDistribution(FourTokens(), 4));
 }
 
-TEST(MistakenBlock, HasItsDerivedErrorOnTheFourTokenToy) {
+TEST(MistakenBlock, HasDerivedErrorOnToy) {
   EXPECT_NEAR(LargestError(MistakenBlock({})), 0, kTolerance);
   EXPECT_NEAR(LargestError(MistakenBlock({.shared_coin = true})), 31. / 8960, kTolerance);
   EXPECT_NEAR(LargestError(MistakenBlock({.token_residual = true})), 1. / 720, kTolerance);
@@ -58,7 +58,7 @@ TEST(MistakenBlock, HasItsDerivedErrorOnTheFourTokenToy) {
 }
 
 // Dropping a draft token after looking at it.
-TEST(MistakenBlock, WithATokenDroppedOnSightIsLossy) {
+TEST(MistakenBlock, DroppingTokenOnSightIsLossy) {
   const Emitter rule = EmitterOfCode([](EnumeratedRound& round, EnumeratingCoins& coins) {
     const int child = round.draws(DraftTree::kRoot)[0];
     if (round.token(child) == 0) return StopAtLeaf(round, DraftTree::kRoot, coins);
@@ -128,7 +128,7 @@ TEST(MistakenCandidates, AreLosslessWithoutAMistake) {
   ExpectErrors(KSeqOver(AsDrawn), {{2, 1, 0}, {3, 1, 0}, {2, 2, 0}, {3, 2, 0}});
 }
 
-TEST(MistakenCandidates, WithoutDuplicatesAreLossy) {
+TEST(MistakenCandidates, DroppingDuplicatesIsLossy) {
   const Emitter rule =
       KSeqOver([](EnumeratedRound& round, int node, const std::vector<RatioEntry>& entries) {
         Candidates all = AsDrawn(round, node, entries), distinct;
@@ -155,7 +155,7 @@ TEST(MistakenCandidates, SortedByRatioAreLossy) {
   ExpectErrors(rule, {{2, 1, .0686}, {3, 1, .1295}, {2, 2, .0695}, {3, 2, .1295}});
 }
 
-TEST(MistakenCandidates, WithTheRootsNumberBelowTheRootAreLossy) {
+TEST(MistakenCandidates, RootCountBelowRootIsLossy) {
   for (const Error& e : std::vector<Error>{{2, 1, 0}, {3, 1, 0}, {2, 2, .0599}, {3, 2, .1189}}) {
     const Emitter rule =
         KSeqOver([k = e.k](EnumeratedRound& round, int node, const std::vector<RatioEntry>& all) {
@@ -169,7 +169,7 @@ TEST(MistakenCandidates, WithTheRootsNumberBelowTheRootAreLossy) {
 
 // Algorithm 3 over the leaves of a branching tree: first tokens repeat as often as they have
 // leaves.
-TEST(MistakenCandidates, OverTheLeavesOfATreeAreLossy) {
+TEST(MistakenCandidates, LeavesAsCandidatesAreLossy) {
   const struct {
     std::vector<int> branching;
     double total_variation;
@@ -229,7 +229,7 @@ TEST(NaiveRejection, IsLossy) {
 }
 
 // Multi-path block verification with the draft distribution instead of the chosen token's.
-TEST(MistakenPath, WithTheDraftersDistributionIsLossy) {
+TEST(MistakenPath, UsingDraftDistributionIsLossy) {
   const auto rule = [](bool skewed) {
     return EmitterOfCode([skewed](EnumeratedRound& round, EnumeratingCoins& coins) {
       std::vector<int> nodes = {DraftTree::kRoot};

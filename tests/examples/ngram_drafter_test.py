@@ -65,7 +65,7 @@ class AnswersTest(unittest.TestCase):
         self.drafter.take(message)
         return [draft for sent in self.sent() for draft in sent.drafts.drafts]
 
-    def test_follows_the_longest_match_and_the_plan(self):
+    def test_follows_longest_match_and_plan(self):
         [draft] = self.drafts(opening())
         self.assertEqual((draft.session, draft.round, list(draft.token_ids)), (1, 1, [3, 1, 2, 3]))
         self.assertEqual((list(draft.parents), len(draft.rows), draft.more),

@@ -88,7 +88,7 @@ TEST_F(CommandTest, InterruptedBenchReportsWhatItMeasured) {
   }
 }
 
-TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
+TEST_F(CommandTest, InterruptedGenerateShowsFigures) {
   Serve();
   const auto generate =
       Run("generate", {"--prompt", "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"});
@@ -100,7 +100,7 @@ TEST_F(CommandTest, InterruptedGenerateEndsItsLineAndShowsFigures) {
                             "s\\); [0-9]+ rounds, .*; finish: interrupted\n$"));
 }
 
-TEST_F(CommandTest, WatchedStatusLooksAgainUntilCtrlC) {
+TEST_F(CommandTest, WatchedStatusRefreshesUntilCtrlC) {
   Serve();
   const auto watch = Run("status", {"--watch", "0.1"});
   const auto looks = [&] {
@@ -140,7 +140,7 @@ TEST_F(CommandTest, WatchedStatusEndsThoughNobodyAnswers) {
   close(silent);
 }
 
-TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {
+TEST_F(CommandTest, StatusNamesPromptLookupWithoutDrafter) {
   Serve({"--policy", "fixed:lookup-strong-4,lookup-4"});
   v1::GenerateRequest request;
   request.set_text("The cat sat on the mat. The cat sat on the mat. The cat sat on");
@@ -154,7 +154,7 @@ TEST_F(CommandTest, StatusNamesPromptLookupWhereNoDrafterIs) {
   EXPECT_THAT(status->Log(), ContainsRegex("drafted by: .*prompt lookup [0-9.]+ %"));
 }
 
-TEST_F(CommandTest, SimulateIsAProgramOfItsOwn) {
+TEST_F(CommandTest, SimulateIsSeparateProgram) {
   const std::string pair = dir_ / "pair.json";
   std::ofstream(pair) << R"({"vocab": 2,
       "target": {"initial": [0.25, 0.75], "transition": [[0.25, 0.75], [0.25, 0.75]]},

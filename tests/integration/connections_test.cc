@@ -40,7 +40,7 @@ std::vector<std::unique_ptr<HttpClient>> IdleAndHalfSent(int port, const std::st
   return all;
 }
 
-TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
+TEST(Connections, ThousandIdleOnesDelayNoProbe) {
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   if (files.rlim_max < 4 * kConnections) GTEST_SKIP() << "only " << files.rlim_max << " open files";
@@ -72,7 +72,7 @@ TEST(Connections, AThousandIdleOnesHoldUpNoProbe) {
 }
 
 // gRPC's own listener would stop for good.
-TEST(Connections, ATimeWithoutFilesEndsNoListener) {
+TEST(Connections, ListenerSurvivesLackOfFiles) {
   TempDir dir;
   const std::string model = dir / "model";
   ASSERT_TRUE(MakeCheckpoint(model, {.vocab_size = 300, .tokenizer = true}).ok());

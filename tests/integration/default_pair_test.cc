@@ -46,7 +46,7 @@ std::vector<Prompt> Prompts(int count) {
 }
 
 // The drafter was distilled from the target: in every domain it is right more often than not.
-TEST(DefaultPair, DraftsAreTakenInEveryDomainAndGreedyTextStays) {
+TEST(DefaultPair, AcceptsDraftsInEveryDomain) {
   TempDir dir;
   // The adaptive policy would draft only if that is faster on this machine.
   const auto verifier = StartVerifier(SourcePath("models/default/target"), dir / "verifier.log",

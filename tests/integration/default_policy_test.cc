@@ -21,7 +21,7 @@ using testing::TestClient;
 // about three of four draft tokens are accepted.
 constexpr int kLayers = 60;
 
-TEST(DefaultPolicy, DraftsMostRoundsOfASlowTarget) {
+TEST(DefaultPolicy, DraftsMostRoundsOfSlowTarget) {
   TempDir dir;
   ASSERT_TRUE(DeepenCheckpoint(SmallPair("target"), dir / "deep", kLayers).ok());
   const auto verifier = StartVerifier(dir / "deep", dir / "verifier.log");

@@ -331,14 +331,14 @@ class OutputDistribution : public ::testing::Test {
   uint64_t first_seed_ = 0;
 };
 
-TEST_F(OutputDistribution, OfEveryRuleIsPlainDecodings) {
+TEST_F(OutputDistribution, HoldsForEveryRule) {
   Start(TinyModel());
   for (const Case& c : Cases()) ExpectDistributionOfPlainDecoding(c, 0.5, testing::kFalseAlarm);
 }
 
 // The drafter assigns other ids to the letters, so to it they are another model's, and has no "h",
 // so that a fifth of the target's output is never drafted.
-TEST_F(OutputDistribution, OfAnotherVocabularyIsPlainDecodings) {
+TEST_F(OutputDistribution, HoldsForAnotherVocabulary) {
   Start(TinyModel(), TokenizerJsonOf({"c", "a", "b", "f", "X", "d", "g", "e"}));
   for (Case c : Cases()) {
     c.generations = 5000;
@@ -354,7 +354,7 @@ TEST_F(OutputDistribution, OfAnotherVocabularyIsPlainDecodings) {
 
 // Both processes apply the grammar's masks, with one mask per node of a draft. kFalseAlarm is that
 // of all cases together.
-TEST_F(OutputDistribution, OfGrammarsIsPlainDecodings) {
+TEST_F(OutputDistribution, HoldsForGrammars) {
   CheckpointOptions options = TinyModel();
   options.eos_token_ids = {kEnd};
   Start(options);

@@ -88,7 +88,7 @@ TEST_F(Embedded, StopsWhileItDrafts) {
   }
 }
 
-TEST_F(Embedded, NeedsMostOfItsTokensInTheTarget) {
+TEST_F(Embedded, NeedsMostTokensInTarget) {
   const std::string other = dir_ / "other";
   ASSERT_TRUE(MakeCheckpoint(other, {.vocab_size = 600, .tokenizer = true}).ok());
   const auto process =

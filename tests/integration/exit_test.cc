@@ -66,7 +66,7 @@ class Exit : public ::testing::Test {
 
 using Codes = std::map<int, int>;
 
-TEST_F(Exit, DraftersStoppedAtAnyMomentExitZero) {
+TEST_F(Exit, DraftersExitZeroAtAnyMoment) {
   const VerifierProcess verifier = StartVerifier(model_, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   EXPECT_EQ(CodesOf(600,
@@ -96,7 +96,7 @@ TEST_F(Exit, DraftersWithoutAVerifierExitZero) {
             (Codes{{0, 200}}));
 }
 
-TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
+TEST_F(Exit, BusyVerifiersExitZero) {
   EXPECT_EQ(CodesOf(40,
                     [&](const std::string& path, std::mt19937& random) {
                       const VerifierProcess verifier =
@@ -123,7 +123,7 @@ TEST_F(Exit, VerifiersWithDraftersAndStreamsExitZero) {
             (Codes{{0, 40}}));
 }
 
-TEST_F(Exit, AtOnceWhileTheModelIsLoaded) {
+TEST_F(Exit, IsImmediateWhileLoading) {
   using Command = std::vector<std::string>;
   for (const Command& command :
        {Command{ProgramPath("outrider-verifier"), "--listen", "127.0.0.1:0", "--model", model_},
@@ -148,7 +148,7 @@ TEST_F(Exit, ClientsExitZero) {
             (Codes{{0, 100}}));
 }
 
-TEST_F(Exit, ClientsWithAStreamStopAtAnyMoment) {
+TEST_F(Exit, StreamingClientsStopAtAnyMoment) {
   const VerifierProcess verifier = StartVerifier(model_, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const Codes codes = CodesOf(100, [&](const std::string& path, std::mt19937& random) {

@@ -85,7 +85,7 @@ bool Await(Condition condition) {
   return true;
 }
 
-TEST(Failover, KilledDrafterFailsNoRequestAndItsReturnIsUsedByRunningOnes) {
+TEST(Failover, KilledDrafterFailsNoRequest) {
   TempDir dir;
   const VerifierProcess verifier =
       StartVerifier(SourcePath("models/default/target"), dir / "verifier.log", kDrafting);

@@ -98,7 +98,7 @@ Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::
   return comparison;
 }
 
-TEST(Greedy, HundredPromptsEqualPlainDecodingTokenForToken) {
+TEST(Greedy, HundredPromptsEqualPlainDecoding) {
   const std::vector<std::string> prompts = Prompts();
   ASSERT_EQ(prompts.size(), 100u);
   (void)CompareWithPlain(prompts, "fixed", /*enough=*/500,
@@ -108,7 +108,7 @@ TEST(Greedy, HundredPromptsEqualPlainDecodingTokenForToken) {
 }
 
 // Random plans: a drafter, the text itself and earlier texts in turn.
-TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
+TEST(Greedy, MixedProposersEqualPlainDecoding) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(40);
   const Comparison comparison =
@@ -120,7 +120,7 @@ TEST(Greedy, AnyMixOfProposersEqualsPlainDecodingTokenForToken) {
 }
 
 // Whether or not drafts pay on this machine: an unknown drafter is tried.
-TEST(Greedy, TheControllerTriesADrafterAndChangesNoText) {
+TEST(Greedy, ControllerChangesNoText) {
   std::vector<std::string> prompts = Prompts();
   prompts.resize(10);
   const Comparison comparison =

@@ -72,7 +72,7 @@ Texts Generate(TestClient& client, const Setting& setting) {
   return out;
 }
 
-TEST(Gumbel, TextDependsOnTargetPromptAndSeedAlone) {
+TEST(Gumbel, TextDependsOnTargetPromptSeed) {
   TempDir dir;
   const auto verifier =
       StartVerifier(SmallPair("target"), dir / "verifier.log", {"--min-draft-wait", "30"});

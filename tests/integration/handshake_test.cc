@@ -43,7 +43,7 @@ class Handshake : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Handshake, DrafterThatSharesTooFewTokensIsRefusedWithTheShare) {
+TEST_F(Handshake, RefusesDrafterSharingTooFewTokens) {
   const std::string target = Make("target", {.vocab_size = kVocabulary});
   const std::string other = Make("other", {.vocab_size = 2 * kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
@@ -63,7 +63,7 @@ TEST_F(Handshake, DrafterThatSharesTooFewTokensIsRefusedWithTheShare) {
 
 // The drafter is the default one with other ids, some other tokens, and without one of the special
 // tokens, which is in the prompt. A target as small as the drafter would not wait for its drafts.
-TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
+TEST_F(Handshake, OtherVocabularyDraftsSharedTokens) {
   const std::string drafter_model = dir_ / "drafter";
   ASSERT_TRUE(WriteOtherVocabulary(SourcePath("models/default/drafter"), drafter_model).ok());
   const auto verifier = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log",
@@ -116,7 +116,7 @@ TEST_F(Handshake, DrafterOfAnotherVocabularyDraftsSharedTokens) {
   }
 }
 
-TEST_F(Handshake, PaddedVocabularyIsAcceptedAndPaddingIsNeverDrafted) {
+TEST_F(Handshake, PaddingIsNeverDrafted) {
   const std::string target = Make("target", {.vocab_size = kVocabulary});
   // The same model with more logits than tokens, like Qwen's 151936 and 152064.
   CheckpointOptions padded{.vocab_size = kVocabulary + 52};
@@ -168,7 +168,7 @@ TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
   drafts.join();
 }
 
-TEST_F(Handshake, NextReleasesDrafterAgreesOnOurProtocol) {
+TEST_F(Handshake, NewerDrafterAgreesOnOurProtocol) {
   const std::string target = Make("target", {.vocab_size = kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);

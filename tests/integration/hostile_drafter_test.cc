@@ -165,7 +165,7 @@ class HostileStream : public ::testing::Test {
   TokenizerFingerprint tokenizer_;
 };
 
-TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
+TEST_F(HostileStream, InvalidMessagesEndOnlyThatStream) {
   {
     const Load load(verifier_.address());
     for (const InvalidMessage& message : kInvalidMessages) {
@@ -179,7 +179,7 @@ TEST_F(HostileStream, NonsenseEndsItWithAReasonAndNothingElse) {
   ExpectHealthyUndisturbed();
 }
 
-TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
+TEST_F(HostileStream, FloodsStayInTheirConnection) {
   {
     const Load load(verifier_.address());
     // Drafts for sessions that it does not have, a MiB per message, as fast as possible.
@@ -210,7 +210,7 @@ TEST_F(HostileStream, FloodsEndOrWaitInTheirOwnConnection) {
   ExpectHealthyUndisturbed();
 }
 
-TEST_F(HostileStream, OneThatDoesNotSayHelloIsSentAway) {
+TEST_F(HostileStream, MissingHelloEndsIt) {
   const auto stub = v1::Drafting::NewStub(MakeChannel(verifier_.address(), {}));
   grpc::ClientContext context;
   const auto stream = stub->Attach(&context);

@@ -28,7 +28,7 @@ using testing::Process;
 using testing::ReadMetrics;
 using testing::SmallPair;
 
-TEST_F(Http, AClosedConnectionEndsItsGenerations) {
+TEST_F(Http, ClosedConnectionEndsGenerations) {
   Start();
   for (const bool stream : {true, false}) {
     Json body = Story(450);
@@ -51,7 +51,7 @@ TEST_F(Http, AClosedConnectionEndsItsGenerations) {
   }
 }
 
-TEST_F(Http, SixtyFourStreamsAtOnceWhileSomeReadNothing) {
+TEST_F(Http, StalledReadersDelayNoStream) {
   StartWithDrafter();
   Json body = Story(40);
   body["stream"] = true;
@@ -80,7 +80,7 @@ TEST_F(Http, SixtyFourStreamsAtOnceWhileSomeReadNothing) {
   }
 }
 
-TEST_F(Http, AFullQueueSaysWhenToComeBack) {
+TEST_F(Http, FullQueueSendsRetryAfter) {
   Start({"--max-sessions", "1", "--max-waiting", "1"});
   HttpClient running(port_), waiting(port_);
   running.Send("POST", "/v1/completions", Story(450).dump());
@@ -157,7 +157,7 @@ TEST_F(Http, RoutesModelsAndMistakes) {
   }
 }
 
-TEST_F(Http, TheFrontTellsOfItselfAndItsTokens) {
+TEST_F(Http, ServesMetricsVersionAndTokens) {
   std::ofstream(dir_ / "tokens") << "alice tok-a\n";
   Start({"--client-tokens", dir_ / "tokens", "--http-cors", "https://a.example"});
   const std::string bearer = "Authorization: Bearer tok-a\r\n";
@@ -190,7 +190,7 @@ TEST_F(Http, TheFrontTellsOfItselfAndItsTokens) {
   EXPECT_EQ(preflight.headers.at("access-control-allow-methods"), "POST");
 }
 
-TEST_F(Http, MetricsOfTheFrontCanBeSwitchedOff) {
+TEST_F(Http, MetricsRouteCanBeSwitchedOff) {
   Start({"--http-metrics", "false"});
   EXPECT_EQ(Fetch(port_, "GET", "/metrics").code, 404);
   const HttpResponse plain = Fetch(port_, "GET", "/health");
@@ -198,7 +198,7 @@ TEST_F(Http, MetricsOfTheFrontCanBeSwitchedOff) {
   EXPECT_FALSE(plain.headers.contains("access-control-allow-origin"));
 }
 
-TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
+TEST_F(Http, SigtermFinishesStreamsAndExitsZero) {
   Start();
   Json body = Story(400);
   body["stream"] = true;
@@ -218,7 +218,7 @@ TEST_F(Http, SigtermFinishesStreamsRefusesNewRequestsAndExitsZero) {
   EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
 }
 
-TEST_F(Http, StreamsCutByTheEndOfTheDrainSaySo) {
+TEST_F(Http, DrainTimeoutEndsStreamsWithError) {
   Start({"--drain-timeout", "0"});
   Json body = Story(450);
   body["stream"] = true;
@@ -233,7 +233,7 @@ TEST_F(Http, StreamsCutByTheEndOfTheDrainSaySo) {
   EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
 }
 
-TEST_F(Http, TlsHasTheCertificatesOfGrpcAndPaddingItsSizes) {
+TEST_F(Http, ServesTlsAndPadding) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const IssuedCertificate own = ca.Issue("verifier");
   Start({"--tls-cert", own.cert, "--tls-key", own.key, "--pad-responses", "512"});
@@ -251,7 +251,7 @@ TEST_F(Http, TlsHasTheCertificatesOfGrpcAndPaddingItsSizes) {
   EXPECT_NE(Fetch(port_, "GET", "/health").code, 200) << "no plaintext beside it";
 }
 
-TEST_F(Http, PlaintextBeyondTheLoopbackMustBeAskedFor) {
+TEST_F(Http, RemotePlaintextMustBeRequested) {
   const auto run = Process::Start({testing::ProgramPath("outrider-verifier"), "--model",
                                    SmallPair("target"), "--http", "0.0.0.0:8000"},
                                   dir_ / "run.log");

@@ -24,7 +24,7 @@ using testing::HttpResponse;
 using testing::ReadMetrics;
 using testing::TestClient;
 
-TEST_F(Http, StreamedWholeAndGrpcTextsAreOneAndDraftsCount) {
+TEST_F(Http, StreamedWholeAndGrpcTextsAgree) {
   StartWithDrafter();
   Json body = Story(100);
   const Json whole = Complete(body);
@@ -78,7 +78,7 @@ TEST_F(Http, StreamedWholeAndGrpcTextsAreOneAndDraftsCount) {
   }
 }
 
-TEST_F(Http, LogprobsOverGrpcComeWithEveryToken) {
+TEST_F(Http, GrpcSendsLogprobsWithEveryToken) {
   StartWithDrafter();
   v1::GenerateRequest request;
   request.set_text(kPrompt);
@@ -121,7 +121,7 @@ TEST_F(Http, ChatsAreAnsweredWholeAndStreamed) {
   EXPECT_EQ(text, message["content"]);
 }
 
-TEST_F(Http, StopStringsEndTheTextBeforeThem) {
+TEST_F(Http, StopStringsEndText) {
   Start();
   Json body = Story(200);
   body["stop"] = {"girl", "zzz"};
@@ -144,7 +144,7 @@ TEST_F(Http, StopStringsEndTheTextBeforeThem) {
   EXPECT_EQ(client.Generate(request).text, longer["choices"][0]["text"].get<std::string>());
 }
 
-TEST_F(Http, ChoicesAreManyRepeatableAndShareTheirPrompt) {
+TEST_F(Http, ChoicesRepeatAndShareTheirPrompt) {
   Start();
   Json body = Story(30);
   body["prompt"] = {std::string(kPrompt) + " girl named Lily. She loved to play outside in the sun",
@@ -171,7 +171,7 @@ TEST_F(Http, ChoicesAreManyRepeatableAndShareTheirPrompt) {
 }
 
 // <|endoftext|> is the model's BOS token.
-TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
+TEST_F(Http, RequestControlsSpecialTokens) {
   Start();
   const auto tokens = [&](const std::string& prompt, const Json& fields) {
     Json body = {{"prompt", prompt}, {"max_tokens", 1}, {"temperature", 0}};
@@ -188,7 +188,7 @@ TEST_F(Http, PromptsTextIsParsedAsTheRequestSays) {
   EXPECT_EQ(Json::parse(empty.body)["error"]["param"], "prompt");
 }
 
-TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
+TEST_F(Http, MasksHoldWithAndWithoutDrafts) {
   StartWithDrafter({"--policy", "fixed"});  // which drafts
   Json body = Story(60);
   const std::string free = Complete(body)["choices"][0]["text"];
@@ -215,7 +215,7 @@ TEST_F(Http, MasksHoldWithAndWithoutDraftsInTheSameText) {
 
 // As lm-eval's loglikelihood requests use it: the log probabilities from greedy decoding equal
 // those in an echo of the same tokens.
-TEST_F(Http, EchoScoresATextAsDecodingDid) {
+TEST_F(Http, EchoScoresEqualDecoding) {
   StartWithDrafter();
   v1::GenerateRequest request;
   const std::vector<uint32_t> prompt = {4095, 310, 320, 330, 340, 350};

@@ -15,7 +15,7 @@ namespace outrider::limits {
 namespace {
 
 constexpr char kLinkMessageTest[] = "tests/drafter/rpc/link_message_test.cc";
-constexpr char kDrafterLimits[] = "EveryFieldOfAVerifiersMessageHasALimit";
+constexpr char kDrafterLimits[] = "EveryVerifierFieldHasLimit";
 constexpr char kWorkersTest[] = "tests/verifier/engine/text_workers_test.cc";
 
 // The answer of Generate to a request completed by `fill`.
@@ -155,9 +155,9 @@ const Cases kGrpcCases = {
      })}},
     {"`Tokenize`: `text`", Try{TokenizeText}},
     {"`Detokenize`: `token_ids`", Try{DetokenizeIds}},
-    {"texts that wait for a worker", HeldBy{kWorkersTest, "RefuseWhatHasNoRoomOrNoTime"}},
+    {"texts that wait for a worker", HeldBy{kWorkersTest, "RefuseBeyondQueueAndDeadline"}},
     {"texts of one client that are tokenized at once",
-     HeldBy{kWorkersTest, "OneClientsTextsLeaveAWorkerToOthers"}},
+     HeldBy{kWorkersTest, "OneClientLeavesWorkerToOthers"}},
     {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
     {"drafters attached",
      HeldBy{"tests/verifier/pool/drafter_hello_test.cc", "RefusesDraftersBeyondTheirNumber"}},

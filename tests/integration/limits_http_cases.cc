@@ -116,18 +116,17 @@ Json BiasOf(int64_t size) {
 }
 
 const Cases kHttpCases = {
-    {"connections", HeldBy{kServerTest, "BeyondTheLimitConnectionsThatWaitMakeRoom"}},
+    {"connections", HeldBy{kServerTest, "IdleConnectionsMakeRoomAtLimit"}},
     {"head of a request",
      Only{[](Target& t, int64_t above) { return HeadAbove(t.http_port, "/health", above); }}},
-    {"time of a head, and of a body", HeldBy{kServerTest, "SlowHeadsAndBodiesAreCutOff"}},
+    {"time of a head, and of a body", HeldBy{kServerTest, "CutsOffSlowHeadsAndBodies"}},
     {"`Transfer-Encoding`", Only{GzippedBody}},
     {"extensions of a body's chunks", Only{ChunkExtension}},
     {"body", Try{HttpBody}},
     {"unfinished bodies of an address (IPv6: of its network of 64 bits)",
-     HeldBy{kServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
-    {"unfinished bodies of all",
-     HeldBy{kServerTest, "UnfinishedBodiesHaveALimitForAPeerAndForAll"}},
-    {"bytes ahead of an answer", HeldBy{kServerTest, "AClientThatSendsTooFarAheadIsGone"}},
+     HeldBy{kServerTest, "UnfinishedBodiesHaveLimits"}},
+    {"unfinished bodies of all", HeldBy{kServerTest, "UnfinishedBodiesHaveLimits"}},
+    {"bytes ahead of an answer", HeldBy{kServerTest, "DisconnectsClientSendingTooFarAhead"}},
     {"a stream that its client does not read", HeldBy{kServerTest, "DisconnectsAReaderThatLags"}},
     {"`x-request-id`", Try{RequestId}},
     {"`x-outrider-prefix`", Try{PrefixHeader}},
@@ -169,10 +168,9 @@ const Cases kHttpCases = {
        return Json{{"prompt_logprobs", size}};
      })}},
     {"log probabilities of a request's prompts (choices x tokens x alternatives)",
-     HeldBy{kRefusalsTest, "AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo"}},
+     HeldBy{kRefusalsTest, "PromptLogprobsHaveLimitInStreams"}},
     {"rows of logits of prompts in one step",
-     HeldBy{"tests/verifier/engine/prompt_logprobs_test.cc",
-            "HaveALimitOfRowsAStepAndOfThemselves"}},
+     HeldBy{"tests/verifier/engine/prompt_logprobs_test.cc", "RowsAndResultsHaveLimits"}},
     {"`echo`: bytes of prompts, over all choices", HeldBy{kRefusalsTest, "EchoesHaveALimit"}},
     {"`allowed_token_ids`",
      Only{Completing(
@@ -210,9 +208,9 @@ const Cases kHttpCases = {
                                         },
                                         "at most 1024")}},
     {"`/tokenize`: tokens of its answer",
-     HeldBy{"tests/verifier/http/routes_test.cc", "AnAnswerListsSoManyTokens"}},
+     HeldBy{"tests/verifier/http/routes_test.cc", "AnswerTokensHaveLimit"}},
     {"`/detokenize`: text of its tokens",
-     HeldBy{"tests/verifier/http/routes_test.cc", "ATextHasALimit"}},
+     HeldBy{"tests/verifier/http/routes_test.cc", "TextHasLimit"}},
     {"`best_of`, times the prompts", Only{Completing([](int64_t size) {
        return Json{{"best_of", size}};
      })}},
@@ -250,14 +248,14 @@ const Cases kHttpCases = {
        return Json{{"max_tokens", int64_t{1} << 31}};
      })}},
     {"steps of a match of the tokenizer's expressions",
-     HeldBy{"tests/common/text/pattern_test.cc", "AMatchThatBacktracksWithoutBoundIsAnError"}},
+     HeldBy{"tests/common/text/pattern_test.cc", "UnboundedBacktrackingIsError"}},
     {"a chat template's file", HeldBy{kTemplateTest, "NestingOfTemplatesHasALimit"}},
     {"steps of a chat template", HeldBy{kTemplateTest, "StepsEndWhateverRepeats"}},
     {"bytes of strings and lists that a chat template makes",
-     HeldBy{kTemplateTest, "BytesAreCountedBeforeTheyAreMade"}},
+     HeldBy{kTemplateTest, "CountsBytesBeforeMakingThem"}},
     {"bytes that a chat template renders", HeldBy{kTemplateTest, "OutputHasALimit"}},
     {"calls of a chat template in each other",
-     HeldBy{kTemplateTest, "RecursionOfMacrosAndLoopsHasALimit"}},
+     HeldBy{kTemplateTest, "MacroAndLoopRecursionIsLimited"}},
     {"a text that is being tokenized when the server stops",
      HeldBy{"tests/verifier/engine/text_workers_test.cc", "StopReturnsWhileATextRuns"}},
 };

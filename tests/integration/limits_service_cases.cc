@@ -149,7 +149,7 @@ std::string Compressed(Target& target, int64_t) {
 
 const Cases kConnectionCases = {
     {"open connections",
-     HeldBy{"tests/common/rpc/connection_intake_test.cc", "APeerAndAllHaveALimit"}},
+     HeldBy{"tests/common/rpc/connection_intake_test.cc", "LimitsConnectionsPerPeerAndTotal"}},
     {"time of a connection until its handshake is over",
      Only{[](Target& t, int64_t) { return SilentConnection(t.verifier.port); }}},
     {"pings of a connection", Only{[](Target& t, int64_t) { return Pings(t, 10); }}},
@@ -170,11 +170,11 @@ const Cases kConnectionCases = {
     {"message", Try{Message}},
     {"message that is no protobuf of its type, or has a string that is not UTF-8", Only{Malformed}},
     {"messages of a drafter that wait for the engine",
-     HeldBy{"tests/integration/hostile_drafter_test.cc", "FloodsEndOrWaitInTheirOwnConnection"}},
+     HeldBy{"tests/integration/hostile_drafter_test.cc", "FloodsStayInTheirConnection"}},
     {"messages that wait for a drafter that does not read",
-     HeldBy{"tests/common/rpc/stream_sink_test.cc", "APeerThatDoesNotReadLosesItsStream"}},
+     HeldBy{"tests/common/rpc/stream_sink_test.cc", "ClosesPeerThatDoesNotRead"}},
     {"messages that wait for a client that does not read",
-     HeldBy{"tests/common/rpc/stream_sink_test.cc", "APeerThatDoesNotReadLosesItsStream"}},
+     HeldBy{"tests/common/rpc/stream_sink_test.cc", "ClosesPeerThatDoesNotRead"}},
 };
 
 constexpr char kRefused[] = "drafter refused";
@@ -231,17 +231,16 @@ const Cases kLogCases = {
     {"control characters (C0, DEL, C1, U+2028, U+2029, turns of direction), bytes that are no "
      "UTF-8",
      Only{ControlCharacters}},
-    {"bytes of a line",
-     HeldBy{"tests/common/base/log_test.cc", "LongValuesAreCutSoThatAPipeTakesTheLineWhole"}},
+    {"bytes of a line", HeldBy{"tests/common/base/log_test.cc", "CutsValuesToFitPipe"}},
     {"lines that stderr has no room for",
      HeldBy{"tests/integration/log_test.cc", "StallsNothingAndIsCounted"}},
 };
 
 constexpr char kExporterTest[] = "tests/common/trace_http/http_exporter_test.cc";
 const Cases kCollectorCases = {
-    {"bytes of an answer", HeldBy{kExporterTest, "OnlyTheBeginningOfALongAnswerIsKept"}},
+    {"bytes of an answer", HeldBy{kExporterTest, "KeepsBeginningOfLongAnswer"}},
     {"time of a request", HeldBy{kExporterTest, "SilentEndpointCostsSpansOnly"}},
-    {"batches that wait", HeldBy{kExporterTest, "FullQueueDropsAndCountsAndNeverWaits"}},
+    {"batches that wait", HeldBy{kExporterTest, "FullQueueDropsWithoutWaiting"}},
 };
 
 }  // namespace

@@ -117,14 +117,12 @@ std::vector<Row> ReadRows() {
 constexpr char kGgufTest[] = "tests/common/gguf/gguf_file_test.cc";
 constexpr char kGgufTokenizerTest[] = "tests/common/text/gguf_tokenizer_test.cc";
 const Cases kModelFileCases = {
-    {"GGUF: pairs of metadata", HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
-    {"GGUF: tensors", HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
-    {"GGUF: counts, lengths, shapes and offsets",
-     HeldBy{kGgufTest, "IsRefusedWithTheFileAndTheFault"}},
+    {"GGUF: pairs of metadata", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
+    {"GGUF: tensors", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
+    {"GGUF: counts, lengths, shapes and offsets", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
     {"GGUF: tokens", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
     {"Unigram and WordPiece: bytes of a token",
-     HeldBy{"tests/common/text/tokenizer_json_test.cc",
-            "LongTokensOfUnigramAndWordPieceAreRefused"}},
+     HeldBy{"tests/common/text/tokenizer_json_test.cc", "RefusesTooLongTokens"}},
     {"SentencePiece: bytes of a piece", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
     {"SentencePiece: merges that follow from scores",
      HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},

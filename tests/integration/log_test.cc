@@ -122,7 +122,7 @@ TEST_F(RequestLog, HttpRequestsHaveALineEach) {
   EXPECT_THAT(LineOf("refused")["error"].get<std::string>(), HasSubstr("INVALID_ARGUMENT"));
 }
 
-TEST_F(RequestLog, SaysWhyADrafterLeftAndWhichSignalCame) {
+TEST_F(RequestLog, SaysWhyDrafterLeft) {
   const auto start = [&](const std::string& name) {
     auto drafter = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / (name + ".log"),
                                 {"--name", name});

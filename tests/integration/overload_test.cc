@@ -74,7 +74,7 @@ void AwaitSessions(TestClient& client, uint32_t running, uint32_t waiting) {
   ADD_FAILURE() << "not " << running << " running and " << waiting << " waiting";
 }
 
-TEST(Overload, IsRefusedAtOnceWithATimeToComeBack) {
+TEST(Overload, IsRefusedWithRetryDelay) {
   TempDir dir;
   ASSERT_TRUE(MakeCheckpoint(dir / "target", {.vocab_size = 32,
                                               .hidden_size = 64,

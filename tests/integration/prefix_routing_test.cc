@@ -81,7 +81,7 @@ class PrefixRouting : public ::testing::Test {
   const std::string model_ = dir_ / "model";
 };
 
-TEST_F(PrefixRouting, FindsMorePromptTokensCachedThanTurns) {
+TEST_F(PrefixRouting, CachesMoreThanRoundRobin) {
   std::vector<VerifierProcess> verifiers;
   std::vector<std::string> addresses;
   for (int i = 0; i < 3; ++i) {
@@ -106,7 +106,7 @@ TEST_F(PrefixRouting, FindsMorePromptTokensCachedThanTurns) {
   }
 }
 
-TEST_F(PrefixRouting, GoesOnWithoutAVerifierThatEnds) {
+TEST_F(PrefixRouting, SurvivesLossOfVerifier) {
   std::vector<VerifierProcess> verifiers;
   std::vector<std::string> addresses;
   for (int i = 0; i < 2; ++i) {
@@ -118,7 +118,7 @@ TEST_F(PrefixRouting, GoesOnWithoutAVerifierThatEnds) {
   EXPECT_EQ(report["requests_ok"], kFamilies * kMembers);
 }
 
-TEST_F(PrefixRouting, HeaderAndDigestNameThePromptsPages) {
+TEST_F(PrefixRouting, HeaderAndDigestNamePromptPages) {
   VerifierProcess verifier =
       StartVerifier(model_, dir_ / "verifier.log",
                     {"--http", "127.0.0.1:0", "--prefix-digest", "--vllm-metrics"});

@@ -165,7 +165,7 @@ class RollingRestart : public ::testing::Test {
   int starts_ = 0;
 };
 
-TEST_F(RollingRestart, OfDraftersFailsNoRequest) {
+TEST_F(RollingRestart, DraftersFailNoRequest) {
   const auto verifier = StartVerifier("verifier", "127.0.0.1:0");
   std::vector<std::unique_ptr<Pod>> drafters;
   for (const std::string name : {"drafter-0", "drafter-1"}) {
@@ -188,7 +188,7 @@ TEST_F(RollingRestart, OfDraftersFailsNoRequest) {
   EXPECT_EQ(load.failed(), 0) << load.failure();
 }
 
-TEST_F(RollingRestart, OfTwoVerifiersFailsNoRequest) {
+TEST_F(RollingRestart, TwoVerifiersFailNoRequest) {
   std::vector<std::unique_ptr<Pod>> pods;
   for (const std::string name : {"verifier-0", "verifier-1"}) {
     pods.push_back(StartVerifier(name, "127.0.0.1:0"));

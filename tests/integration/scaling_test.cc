@@ -103,7 +103,7 @@ class Scaling : public ::testing::Test {
   const std::string list_ = dir_ / "verifiers";
 };
 
-TEST_F(Scaling, ThreeVerifiersAndUpToFiveDraftersShareTheWorkAsTheirNumberChanges) {
+TEST_F(Scaling, VerifiersAndDraftersShareTheWork) {
   std::vector<Verifier> verifiers;
   std::vector<std::string> addresses;
   for (int i = 0; i < 3; ++i) {
@@ -162,7 +162,7 @@ TEST_F(Scaling, ThreeVerifiersAndUpToFiveDraftersShareTheWorkAsTheirNumberChange
   }
 }
 
-TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
+TEST_F(Scaling, RemovedVerifierKeepsDraftsOfSessions) {
   Verifier one = Start("one"), two = Start("two");
   WriteList({one.process.address(), two.process.address()});
   const auto drafter = StartDrafter(drafter_, "file:" + list_, dir_ / "drafter.log");
@@ -200,7 +200,7 @@ TEST_F(Scaling, AVerifierThatLeavesTheListKeepsItsDraftsUntilItsSessionsEnd) {
   EXPECT_TRUE(one.client->AwaitDrafters(1)) << drafter->Log();
 }
 
-TEST_F(Scaling, ACertificateMustCarryTheResolvedName) {
+TEST_F(Scaling, CertificateMustCarryResolvedName) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const auto start = [&](const std::string& name, const std::string& hosts) {
     const IssuedCertificate own = ca.Issue(name, hosts);
@@ -227,7 +227,7 @@ TEST_F(Scaling, ACertificateMustCarryTheResolvedName) {
   EXPECT_NE(told->AwaitLine("INFO attached "), "") << told->Log();
 }
 
-TEST_F(Scaling, WhatNamesNoVerifierIsSaid) {
+TEST_F(Scaling, ReportsNamesWithoutVerifier) {
   for (const auto& [target, words] :
        std::map<std::string, std::string>{{"dns:///localhost", "not a host:port"},
                                           {"dns://10.0.0.1/localhost:80", "dns:///host:port"},

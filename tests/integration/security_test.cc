@@ -75,7 +75,7 @@ Flags operator+(Flags a, const Flags& b) {
   return a;
 }
 
-TEST_F(Security, MutualTlsWithTokensServesTextAndDrafts) {
+TEST_F(Security, MutualTlsWithTokensServes) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const std::string tokens = Write("clients", "alice token-a\n");
   const auto verifier = StartVerifier(model_, dir_ / "verifier.log",
@@ -107,7 +107,7 @@ TEST_F(Security, MutualTlsWithTokensServesTextAndDrafts) {
   EXPECT_THAT(log, HasSubstr("UNAVAILABLE")) << "plaintext";
 }
 
-TEST_F(Security, ADrafterOfAnotherNameIsRefused) {
+TEST_F(Security, RefusesDrafterOfAnotherName) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const auto verifier =
       StartVerifier(model_, dir_ / "verifier.log",
@@ -123,7 +123,7 @@ TEST_F(Security, ADrafterOfAnotherNameIsRefused) {
   EXPECT_NE(verifier.process->AwaitLine("drafter refused"), "");
 }
 
-TEST_F(Security, ADraftersTokenIsAskedForAndFollowsTheFile) {
+TEST_F(Security, DrafterTokensFollowTheFile) {
   const std::string taken = Write("drafters", "token-1\n");
   const auto verifier = StartVerifier(model_, dir_ / "verifier.log", {"--drafter-tokens", taken});
   ASSERT_NE(verifier.port, 0);
@@ -140,7 +140,7 @@ TEST_F(Security, ADraftersTokenIsAskedForAndFollowsTheFile) {
   EXPECT_TRUE(TestClient(verifier.address()).AwaitDrafters(1)) << drafter->Log();
 }
 
-TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
+TEST_F(Security, AllCallsExceptHealthNeedTokens) {
   const auto verifier = StartVerifier(model_, dir_ / "verifier.log",
                                       {"--client-tokens", Write("clients", "token-a\n")});
   ASSERT_NE(verifier.port, 0);
@@ -166,7 +166,7 @@ TEST_F(Security, EveryCallOfAClientNeedsATokenButHealth) {
   EXPECT_EQ(RunOutrider({"status", "--verifier", verifier.address()}, &log), 1);
 }
 
-TEST_F(Security, CertificatesAreReplacedUnderARunningPair) {
+TEST_F(Security, ReplacesCertificatesWhileRunning) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const CertificateAuthority next_ca(dir_.path(), "next-ca");
   const IssuedCertificate served = ca.Issue("verifier");
@@ -201,7 +201,7 @@ TEST_F(Security, CertificatesAreReplacedUnderARunningPair) {
   EXPECT_TRUE(next_client.AwaitDrafters(1)) << drafter->Log();
 }
 
-TEST_F(Security, PlaintextBeyondThisMachineMustBeAskedFor) {
+TEST_F(Security, RemotePlaintextMustBeRequested) {
   std::string log;
   const Flags verifier = {ProgramPath("outrider-verifier"),
                           "--model",
@@ -229,7 +229,7 @@ TEST_F(Security, PlaintextBeyondThisMachineMustBeAskedFor) {
   EXPECT_THAT(asked->Log(), HasSubstr("tokens go over the network in plaintext"));
 }
 
-TEST_F(Security, WhatIsWrongAtTheStartIsSaid) {
+TEST_F(Security, ReportsStartupErrors) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const IssuedCertificate one = ca.Issue("one");
   const IssuedCertificate two = ca.Issue("two");

@@ -47,7 +47,7 @@ class Serving : public ::testing::Test {
   std::unique_ptr<TestClient> client_;
 };
 
-TEST_F(Serving, StreamsTextWithDraftsAcceptedAndCountsThem) {
+TEST_F(Serving, StreamsTextAndCountsAcceptedDrafts) {
   const TestClient::Outcome outcome = client_->Generate(Story(100));
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.tokens.size(), 100u);
@@ -78,7 +78,7 @@ TEST_F(Serving, SpeculationOffMeansNoDraft) {
   EXPECT_EQ(client_->Status().drafters(0).drafted_tokens(), 0u);
 }
 
-TEST_F(Serving, SameSeedSameTextAndAnotherSeedAnother) {
+TEST_F(Serving, SeedDeterminesText) {
   v1::GenerateRequest request = Story(80);
   request.set_seed(7);
   const TestClient::Outcome first = client_->Generate(request);
@@ -92,7 +92,7 @@ TEST_F(Serving, SameSeedSameTextAndAnotherSeedAnother) {
   EXPECT_NE(first.tokens, other.tokens);
 }
 
-TEST_F(Serving, DraftLengthAndRuleOfTheRequestAreUsed) {
+TEST_F(Serving, UsesRequestsDraftLengthAndRule) {
   v1::GenerateRequest request = Story(60);
   request.mutable_speculation()->set_rule(v1::SpeculationOptions::RULE_TOKEN);
   request.mutable_speculation()->set_draft_length(2);
@@ -102,7 +102,7 @@ TEST_F(Serving, DraftLengthAndRuleOfTheRequestAreUsed) {
   EXPECT_EQ(outcome.finished.speculation().accepted_per_position_size(), 2);
 }
 
-TEST_F(Serving, StopStringEndsTheTextBeforeIt) {
+TEST_F(Serving, StopStringEndsText) {
   v1::GenerateRequest request = Story(200);
   request.mutable_stop()->add_stop_strings("a");
   const TestClient::Outcome outcome = client_->Generate(request);
@@ -111,7 +111,7 @@ TEST_F(Serving, StopStringEndsTheTextBeforeIt) {
   EXPECT_EQ(outcome.text.find('a'), std::string::npos);
 }
 
-TEST_F(Serving, BadRequestsNameTheFieldAndHarmNobody) {
+TEST_F(Serving, BadRequestsNameTheField) {
   struct Case {
     std::string field;
     v1::GenerateRequest request;
@@ -192,7 +192,7 @@ TEST_F(Serving, ManySessionsAtOnceAllFinish) {
   }
 }
 
-TEST_F(Serving, SigtermFinishesRunningRequestsRefusesNewOnesAndExitsZero) {
+TEST_F(Serving, SigtermFinishesRequestsAndExitsZero) {
   grpc::ClientContext context;
   const auto reader = client_->stub().Generate(&context, Story(400));
   v1::GenerateResponse response;

@@ -31,7 +31,7 @@ v1::GenerateRequest Story(uint32_t max_tokens) {
   return request;
 }
 
-TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext) {
+TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
   TempDir dir;
   VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
@@ -68,7 +68,7 @@ TEST(Shutdown, KilledVerifierLeavesClientsTheirCountAndDraftersComeBackToTheNext
   EXPECT_GT(outcome.finished.speculation().accepted_tokens(), 0u);
 }
 
-TEST(Shutdown, DrainTimeoutEndsRequestsWithTheNumberOfTheirTokens) {
+TEST(Shutdown, DrainTimeoutReportsTokenCounts) {
   TempDir dir;
   const VerifierProcess verifier =
       StartVerifier(SmallPair("target"), dir / "verifier.log", {"--drain-timeout", "0"});
@@ -90,7 +90,7 @@ TEST(Shutdown, DrainTimeoutEndsRequestsWithTheNumberOfTheirTokens) {
   EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
 }
 
-TEST(Shutdown, DrainingVerifierPlansNoMoreDraftsFinishesAndExitsZero) {
+TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {
   TempDir dir;
   const VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);

@@ -148,7 +148,7 @@ TEST_F(Startup, HelpSaysWhatModelsTake) {
 }
 
 // generation_config.json applies to gRPC requests, too; and what the log says about the model.
-TEST_F(Startup, TakesTheModelsDefaultsAndSaysSo) {
+TEST_F(Startup, LogsTheModelsDefaults) {
   const std::string model = dir_ / "made";
   ASSERT_TRUE(
       MakeCheckpoint(model, {.vocab_size = 300, .dtype = Dtype::kF32, .tokenizer = true}).ok());

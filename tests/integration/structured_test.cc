@@ -269,7 +269,7 @@ TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {
 
 // What openai.pydantic_function_tool sends. The model writes text, which is decoded as without the
 // grammar, since it contains no "<tool_call>".
-TEST_F(Structured, StrictToolsLeaveTextAsItIs) {
+TEST_F(Structured, StrictToolsKeepFreeText) {
   Json tool = {
       {"type", "function"},
       {"function", {{"name", "f"}, {"strict", true}, {"parameters", Json::parse(kSchema)}}}};

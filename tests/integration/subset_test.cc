@@ -77,7 +77,7 @@ class SubsetOfVerifiers : public ::testing::Test {
   std::vector<std::unique_ptr<Process>> drafters_;
 };
 
-TEST_F(SubsetOfVerifiers, EachHasDraftersAndLostOnesAreReplaced) {
+TEST_F(SubsetOfVerifiers, ReplacesLostVerifiers) {
   StartVerifiers(4, [](int) { return std::vector<std::string>(); });
   StartDrafters(6, {"--subset", "2"});
   AwaitCounts("every verifier has drafters", [](const std::vector<int>& counts) {

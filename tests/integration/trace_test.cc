@@ -223,7 +223,7 @@ class Traces : public ::testing::Test {
   std::unique_ptr<TestClient> client_;
 };
 
-TEST_F(Traces, OneTreeFromAGrpcClientThroughTheVerifierToTheDrafter) {
+TEST_F(Traces, GrpcRequestIsOneTree) {
   Start();
   StartTheDrafter();
   Generate(Story(60), kSampled, "vendor=1,other=2");
@@ -234,7 +234,7 @@ TEST_F(Traces, OneTreeFromAGrpcClientThroughTheVerifierToTheDrafter) {
   ExpectWholeRequest(spans, request);
 }
 
-TEST_F(Traces, OneTreeFromAnHttpClientThroughTheVerifierToTheDrafter) {
+TEST_F(Traces, HttpRequestIsOneTree) {
   Start();
   StartTheDrafter();
   const HttpResponse response =
@@ -253,7 +253,7 @@ TEST_F(Traces, OneTreeFromAnHttpClientThroughTheVerifierToTheDrafter) {
   ExpectWholeRequest(spans, request);
 }
 
-TEST_F(Traces, ChoicesOfOneHttpRequestAreBelowOneSpan) {
+TEST_F(Traces, ChoicesShareOneRequestSpan) {
   Start();
   const HttpResponse response = Post({{"model", "target"},
                                       {"prompt", "Once upon a time"},
@@ -309,7 +309,7 @@ TEST_F(Traces, FailedRequestsAreMarked) {
   EXPECT_TRUE(ChildrenOf(spans, gone, "decode")[0].error()) << "the phase that it ended in";
 }
 
-TEST_F(Traces, MalformedTraceparentBeginsATraceOfItsOwn) {
+TEST_F(Traces, MalformedTraceparentBeginsNewTrace) {
   Start();
   Generate(Story(3), "00-" + std::string(kTrace) + "-" + kClientSpan + "-1", "vendor=1");
   const std::vector<ReadSpan> spans = StopAndRead();
@@ -319,7 +319,7 @@ TEST_F(Traces, MalformedTraceparentBeginsATraceOfItsOwn) {
   EXPECT_FALSE(request.json.contains("traceState"));
 }
 
-TEST_F(Traces, TheClientsFlagDecidesAndWithoutOneTheRatio) {
+TEST_F(Traces, ClientsFlagOverridesRatio) {
   Start({"--trace-sample-ratio", "0", "--policy", "fixed"});
   StartTheDrafter();
   v1::GenerateRequest story = Story(30);
@@ -337,7 +337,7 @@ TEST_F(Traces, TheClientsFlagDecidesAndWithoutOneTheRatio) {
   EXPECT_EQ(ChildrenOf(spans, request, "draft").size(), 1u);
 }
 
-TEST_F(Traces, VerifierWithoutAFilePassesTheClientsTraceOn) {
+TEST_F(Traces, PassesClientsTraceOnWithoutFile) {
   Start({}, /*verifier_traces=*/false);
   StartTheDrafter();
   Generate(Story(30), kSampled);
@@ -348,7 +348,7 @@ TEST_F(Traces, VerifierWithoutAFilePassesTheClientsTraceOn) {
   EXPECT_EQ(spans[0].parent(), kClientSpan);
 }
 
-TEST_F(Traces, LongTextHasAsManyRoundSpansAsAShortOne) {
+TEST_F(Traces, RoundSpansAreBounded) {
   Start();
   Generate(Story(150), kSampled);
   const std::vector<ReadSpan> spans = StopAndRead();
@@ -363,7 +363,7 @@ TEST_F(Traces, LongTextHasAsManyRoundSpansAsAShortOne) {
   EXPECT_GT(std::stoi(rounds[32].attribute("outrider.round")), 33) << "the slowest of the others";
 }
 
-TEST_F(Traces, WhoMayNotCallLeavesNoSpans) {
+TEST_F(Traces, UnauthorizedCallsLeaveNoSpans) {
   const std::string tokens = dir_ / "tokens";
   std::ofstream(tokens) << "known secret-token\n";
   Start({"--client-tokens", tokens});
@@ -376,7 +376,7 @@ TEST_F(Traces, WhoMayNotCallLeavesNoSpans) {
   EXPECT_THAT(StopAndRead(), IsEmpty());
 }
 
-TEST_F(Traces, FileThatCannotBeWrittenEndsTheProgramWithWords) {
+TEST_F(Traces, UnwritableFileEndsProgram) {
   const auto verifier = Process::Start(
       {testing::ProgramPath("outrider-verifier"), "--model", SmallPair("target"), "--listen",
        "127.0.0.1:0", "--metrics", "", "--trace-file", dir_ / "no/such/file"},
@@ -444,7 +444,7 @@ TEST(TraceEndpoint, GetsTheSpansOfBothServices) {
 }
 
 // A collector that takes connections and says nothing.
-TEST(TraceEndpoint, SilentOneDelaysNeitherRequestsNorTheEnd) {
+TEST(TraceEndpoint, SilentOneDelaysNothing) {
   const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
   socklen_t size = sizeof address;

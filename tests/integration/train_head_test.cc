@@ -75,7 +75,7 @@ class TrainHead : public ::testing::Test {
   std::unique_ptr<Process> drafter_;
 };
 
-TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
+TEST_F(TrainHead, TrainedHeadBeatsTheMean) {
   StartCollecting();
   std::vector<std::string> flags = Collecting("16000");
   // Few epochs, since with more of them so few texts would be memorised.
@@ -116,7 +116,7 @@ TEST_F(TrainHead, ARunningPairMakesAHeadThatKnowsMoreThanTheMean) {
   EXPECT_EQ(Read(dir_ / "data"), data);
 }
 
-TEST_F(TrainHead, AKilledTrainingGoesOnAndEndsAtTheSameHead) {
+TEST_F(TrainHead, KilledTrainingResumesToSameHead) {
   StartCollecting();
   std::vector<std::string> flags = Collecting("2000");
   flags.insert(flags.end(), {"--epochs", "1"});

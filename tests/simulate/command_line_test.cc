@@ -58,7 +58,7 @@ TEST_F(SimulateCommandLine, JsonIsTheSimulatorsOwnObject) {
   EXPECT_EQ(json["mean_accepted"], 0.5);  // min(p, q) = 0.25 for either token
 }
 
-TEST_F(SimulateCommandLine, WithoutJsonItPrintsOneFigureALine) {
+TEST_F(SimulateCommandLine, PrintsOneFigurePerLine) {
   const auto result =
       RunCommand({"--pair", path_, "--algorithm", "token", "--draft-length", "1", "--exact"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -181,7 +181,7 @@ TEST_F(SimulateCommandLine, FleetRunsTheLayouts) {
   EXPECT_THAT(invalid.err, HasSubstr("fleet.json: zones"));
 }
 
-TEST_F(SimulateCommandLine, APairOrAScenarioIsRequired) {
+TEST_F(SimulateCommandLine, NeedsPairOrScenario) {
   for (const std::vector<std::string>& args :
        {std::vector<std::string>{}, {"control"}, {"fleet"}}) {
     const auto result = RunCommand(args);
@@ -190,7 +190,7 @@ TEST_F(SimulateCommandLine, APairOrAScenarioIsRequired) {
   }
 }
 
-TEST_F(SimulateCommandLine, AMissingPairIsNotFound) {
+TEST_F(SimulateCommandLine, MissingPairIsNotFound) {
   const auto result = RunCommand({"--pair", "/nowhere/pair.json"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, StartsWith("error: NOT_FOUND: "));

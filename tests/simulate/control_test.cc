@@ -26,7 +26,7 @@ nlohmann::json Play(const std::string& scenario, const std::string& policy, int 
   return report.ok() ? nlohmann::json::parse(*report) : nlohmann::json();
 }
 
-TEST(SimulateControl, RoundsCostAndYieldWhatTheScenarioSays) {
+TEST(SimulateControl, RoundsFollowTheScenario) {
   const auto sure = Play(kScenario, "fixed:sure");
   EXPECT_DOUBLE_EQ(sure["mean_ms"], 16 * (3 * 4 + 3 + 20 + 4 * 0.5));  // four tokens per round
   EXPECT_EQ(sure["pulls"]["sure"], 16 * 5 * 4);
@@ -64,7 +64,7 @@ TEST(SimulateControl, NumbersMayChangeDuringARequest) {
                    32 * 20 + 32 * 30 + 10 * 0.5 + 54 * 2.5);
 }
 
-TEST(SimulateControl, TheSameSeedsGiveTheSameFigures) {
+TEST(SimulateControl, SameSeedsGiveSameFigures) {
   for (const std::string& policy : PolicyNames()) {
     EXPECT_EQ(Play(kScenario, policy), Play(kScenario, policy)) << policy;
   }
@@ -79,7 +79,7 @@ TEST(SimulateControl, WithoutSharingEachRequestStartsFresh) {
   EXPECT_GT(Play(json.dump(), "ucb-tuned")["mean_ms"].get<double>(), 1.02 * shared);
 }
 
-TEST(SimulateControl, AdaptiveMayDecodePlainlyWithoutSuchAnArm) {
+TEST(SimulateControl, AdaptiveMayAlwaysDecodePlainly) {
   nlohmann::json json = nlohmann::json::parse(kScenario);
   json["arms"] = nlohmann::json::array({json["arms"][3]});
   const auto adaptive = Play(json.dump(), "adaptive");

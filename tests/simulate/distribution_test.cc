@@ -92,7 +92,7 @@ TEST(SimulateDistribution, IsTheTargetsExactly) {
   }
 }
 
-TEST(SimulateDistribution, IsTheTargetsWhereRowsHaveZeros) {
+TEST(SimulateDistribution, HoldsWhereRowsHaveZeros) {
   const Json apart = IidPair({0, 0.5, 0, 0.5}, {0.75, 0, 0.25, 0});
   const Json partly = IidPair({0.25, 0, 0.5, 0.25}, {0.5, 0.5, 0, 0});
   const Json equal = IidPair({0.25, 0, 0.5, 0.25}, {0.25, 0, 0.5, 0.25});
@@ -108,7 +108,7 @@ TEST(SimulateDistribution, IsTheTargetsWhereRowsHaveZeros) {
 }
 
 // Rounds of one token with that many candidates are computed in closed form.
-TEST(SimulateDistribution, OfManyDraftsOfOneTokenIsTheTargets) {
+TEST(SimulateDistribution, HoldsForManyOneTokenDrafts) {
   const Json pair = IidPair({0.2, 0.3, 0.5}, {0.5, 0.3, 0.2});
   for (const char* algorithm : {"spectr", "multiround", "multipath-block"}) {
     for (const int drafts : {8, 12, 16}) {
@@ -127,7 +127,7 @@ TEST(SimulateDistribution, OfManyDraftsOfOneTokenIsTheTargets) {
 
 // For a rule that walks down the tree, which of two tokens is accepted does not depend on what is
 // drafted after it: with a second depth the same candidates are enumerated.
-TEST(SimulateDistribution, InClosedFormIsWhatIsEnumerated) {
+TEST(SimulateDistribution, ClosedFormEqualsEnumeration) {
   const Json pair = IidPair({0.25, 0.75}, {0.875, 0.125});
   for (const char* algorithm : {"spectr", "multiround"}) {
     const auto first = [&](int length) {
@@ -139,7 +139,7 @@ TEST(SimulateDistribution, InClosedFormIsWhatIsEnumerated) {
   }
 }
 
-TEST(SimulateDistribution, OfOneDraftIsTheSameForBlockAndMultiPathBlock) {
+TEST(SimulateDistribution, OneDraftEqualsBlockVerification) {
   for (const int length : {1, 2, 4}) {
     SimulateOptions options{
         .algorithm = "block", .draft_length = length, .chain = 2, .exact = true};
@@ -161,7 +161,7 @@ TEST(SimulateDistribution, OfOneDraftIsTheSameForBlockAndMultiPathBlock) {
   }
 }
 
-TEST(SimulateDistribution, OfSeveralDraftsAcceptsMore) {
+TEST(SimulateDistribution, SeveralDraftsAcceptMore) {
   for (const RuleTraits& rule : kRuleTraits) {
     if (!rule.takes_many_paths) continue;
     double before = 0;
@@ -229,7 +229,7 @@ TEST(SimulateDistribution, IsSampledAsItIsEnumerated) {
   }
 }
 
-TEST(SimulateDistribution, OfManyDraftsIsSampledAsItIsInClosedForm) {
+TEST(SimulateDistribution, SamplingMatchesClosedForm) {
   const Json pair = IidPair({0.1, 0.2, 0.7}, {0.6, 0.3, 0.1});
   for (const char* algorithm : {"spectr", "multiround", "multipath-block"}) {
     ExpectSampled(pair, {.algorithm = algorithm, .draft_length = 1, .drafts = 8}, algorithm);
@@ -237,7 +237,7 @@ TEST(SimulateDistribution, OfManyDraftsIsSampledAsItIsInClosedForm) {
 }
 
 // Rounding changes a row by 2^-17 per entry, and a token below half a unit is never drafted.
-TEST(SimulateDistribution, OfIntegersIsAnotherButClose) {
+TEST(SimulateDistribution, IntegerWeightsAreClose) {
   const auto accepted = [](bool integer_law) {
     return ReportOf(ThreeTokens(),
                     {.draft_length = 2, .exact = true, .integer_law = integer_law})["mean_accepted"]

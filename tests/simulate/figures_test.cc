@@ -143,7 +143,7 @@ TEST(FourTokenFigures, OfOneDraft) {
 }
 
 // Ber(a) as draft, Ber(b) as target: Sun et al. 2023, Eq. 10.
-TEST(BernoulliFigures, OfKSeqOptimumAndMultiRound) {
+TEST(BernoulliFigures, MatchTabledAcceptance) {
   const struct {
     double b;
     int k;

@@ -18,7 +18,7 @@ double Sum(const OutputDistribution& distribution) {
   return sum;
 }
 
-TEST(RaceMatchDistribution, OfOneCandidateIsTheClosedForm) {
+TEST(RaceMatchDistribution, OneCandidateHasClosedForm) {
   const OutputDistribution p = {0.2, 0.3, 0.5}, q = {0.5, 0.3, 0.2};
   const OutputDistribution match = RaceMatchDistribution(p, q, 1);
   EXPECT_NEAR(match[0], 1 / (1 + 1.5 + 2.5), 1e-15);
@@ -44,7 +44,7 @@ TEST(RaceMatchDistribution, HasThePublishedBounds) {
 }
 
 // All candidates include the winner, if the draft can contain it.
-TEST(RaceMatchDistribution, OfAllCandidatesIsTheTarget) {
+TEST(RaceMatchDistribution, AllCandidatesGiveTarget) {
   const OutputDistribution p = {0.1, 0.2, 0.3, 0.4}, q = {0.4, 0.3, 0.3, 0};
   for (const int count : {3, 4, 16}) {
     const OutputDistribution match = RaceMatchDistribution(p, q, count);
@@ -93,7 +93,7 @@ double ByQuadrature(const OutputDistribution& p, const OutputDistribution& q, si
   return sum / (3.0 * kSteps);
 }
 
-TEST(RaceMatchDistribution, IsTheIntegralOverTheWinnersTime) {
+TEST(RaceMatchDistribution, EqualsIntegralOverWinnersTime) {
   std::mt19937_64 rng(3);
   std::uniform_real_distribution<double> uniform(0.05, 1);
   for (const size_t vocab : {2, 3, 5, 8}) {
@@ -112,7 +112,7 @@ TEST(RaceMatchDistribution, IsTheIntegralOverTheWinnersTime) {
   }
 }
 
-TEST(CheckRaceCost, LetsAnyNumberOfCandidatesThroughUpToSixteenTokens) {
+TEST(CheckRaceCost, AllowsAnyCandidatesUpToSixteen) {
   for (int count = 1; count <= 16; ++count) EXPECT_TRUE(CheckRaceCost(16, count).ok());
   EXPECT_TRUE(CheckRaceCost(1024, 1).ok());
   EXPECT_TRUE(CheckRaceCost(100, 2).ok());

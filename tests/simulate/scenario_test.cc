@@ -41,7 +41,7 @@ TEST(ControlScenario, ReadsEveryMember) {
   EXPECT_TRUE(parsed->shared);
 }
 
-TEST(ControlScenario, ArmsWithTheSameAcceptanceAndCostAreOneDrafters) {
+TEST(ControlScenario, EqualArmsShareOneDrafter) {
   const auto parsed = ParseControlScenario(Good().dump());
   ASSERT_TRUE(parsed.ok());
   const std::vector<Arm> arms = ArmsOf(*parsed);
@@ -52,7 +52,7 @@ TEST(ControlScenario, ArmsWithTheSameAcceptanceAndCostAreOneDrafters) {
   EXPECT_EQ(arms[3].shape, Sequences(1, 8));
 }
 
-TEST(ControlScenario, RefusesByTheNameOfTheMember) {
+TEST(ControlScenario, RefusalNamesTheMember) {
   struct Wrong {
     const char* path;
     const char* value;  // empty: the member is omitted

@@ -104,7 +104,7 @@ TEST(Simulate, RefusesTreesByName) {
   EXPECT_THAT(refusal({.tree = std::vector<int>(16, 16)}), HasSubstr("more than 4096 draws"));
 }
 
-TEST(Simulate, RefusesWhatIsTooMuchToEnumerate) {
+TEST(Simulate, RefusesTooLargeEnumeration) {
   const std::string four = FourTokens().dump();
   EXPECT_THAT(Refusal(four, {.draft_length = 12, .exact = true}), HasSubstr("sequences"));
   for (const char* rule : {"spectr", "multiround", "multipath-block"}) {

@@ -111,7 +111,7 @@ std::unique_ptr<DelayProxy> Between(const EchoServer& server, DelayProxyOptions 
   return std::move(proxy).value();
 }
 
-TEST(DelayLine, HoldsBytesForTheDelayInOrder) {
+TEST(DelayLine, HoldsBytesInOrderForDelay) {
   DelayLine line(1);
   const Time start{};
   line.Push("first", {.delay = milliseconds(10)}, start);
@@ -161,7 +161,7 @@ TEST(DelayProxy, BytesArriveUnchangedBeforeTheEnd) {
   sender.join();
 }
 
-TEST(DelayProxy, AnswerTakesTheRoundTripAtLeast) {
+TEST(DelayProxy, AnswerTakesAtLeastRoundTrip) {
   EchoServer server;
   const auto proxy = Between(server, {.rtt = milliseconds(40)});
   Client client(proxy->port());
@@ -221,7 +221,7 @@ TEST(DelayProxy, CutClosesAndTakesNewConnections) {
   EXPECT_EQ(again.Receive(1), "y");
 }
 
-TEST(DelayProxy, WithoutAServerClosesConnections) {
+TEST(DelayProxy, ClosesConnectionsWithoutServer) {
   int port;
   {
     EchoServer server;

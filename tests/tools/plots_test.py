@@ -36,7 +36,7 @@ class Plots(unittest.TestCase):
 
 
 class Data(unittest.TestCase):
-    def test_rows_are_as_wide_as_their_header(self):
+    def test_rows_match_header_width(self):
         self.assertGreater(len(TABLES), 20)
         for path in TABLES:
             lines = [line for line in path.read_text(encoding="utf-8").splitlines()

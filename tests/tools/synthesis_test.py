@@ -93,7 +93,7 @@ class SynthesisTest(unittest.TestCase):
             for call in re.findall(r"<tool_call>\n(.*)\n</tool_call>", document.text):
                 self.assertEqual(set(json.loads(call)), {"name", "arguments"})
 
-    def test_splits_share_no_text_and_no_name(self):
+    def test_splits_share_no_text_or_name(self):
         held_out_names = {n for n in words.GIRLS + words.BOYS if in_split(HELD_OUT, n)}
         self.assertGreater(len(held_out_names), 15)
         for domain in ("stories", "maths", "records", "functions", "edits"):
@@ -103,7 +103,7 @@ class SynthesisTest(unittest.TestCase):
             used = {w for text in train for w in re.findall(r"[A-Z][a-z]+", text)}
             self.assertFalse(used & held_out_names, domain)
 
-    def test_splits_share_no_plot_problem_or_function(self):
+    def test_splits_share_no_plot_or_function(self):
         for domain in ("stories", "maths", "functions"):
             keys = {s: {d.facts["key"] for d in documents(domain, s)} for s in SPLITS}
             self.assertFalse(keys[TRAIN] & keys[HELD_OUT], domain)

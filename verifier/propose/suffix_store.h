@@ -9,7 +9,7 @@
 //
 // Exactness: a draft must not depend on the random numbers that verify it, and requests with the
 // same seed have the same ones. A request that drafts from a text made with its own seed is biased,
-// in the worst case completely (PointMassLaw.BreaksWhereTheDraftKnowsTheCoins). Also, a seed only
+// in the worst case completely (PointMassLaw.BreaksIfDraftKnowsCoins). Also, a seed only
 // repeats a text if the drafts repeat, and a store changes. So requests with a seed chosen by the
 // client do not use the store, neither for their texts nor for their drafts (LocalProposer ensures
 // this). Seeds drawn by the verifier do not repeat.

@@ -118,7 +118,7 @@ class ParamsTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 StructuredOutput(**fields)
 
-    def test_one_stop_string_is_no_sequence_of_them(self):
+    def test_refuses_single_stop_string(self):
         with self.assertRaisesRegex(TypeError, "write stop="):
             GenerationParams(stop="end")
 
@@ -151,7 +151,7 @@ class ConnectionTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "cert and key"):
             Tls("ca.pem", cert="cert.pem")
 
-    def test_reads_the_token_file_at_every_call(self):
+    def test_reads_token_file_at_every_call(self):
         with tempfile.TemporaryDirectory() as folder, FakeVerifier(two_chunks) as verifier:
             path = pathlib.Path(folder) / "token"
             path.write_text("# mine\n\ntester first\nother second\n")

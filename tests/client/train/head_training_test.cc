@@ -45,7 +45,7 @@ TEST(HeadLoss, GradientIsThatOfTheLoss) {
   }
 }
 
-TEST(HeadLoss, IsTheWeightedCrossEntropyOfTheServedHead) {
+TEST(HeadLoss, IsWeightedCrossEntropy) {
   const AcceptanceHead head = SomeHead(3, 2);
   const std::vector<float> hidden = {0.7f, -1.2f, 0.4f};
   std::vector<float> gradient(head.parameters.size());
@@ -85,7 +85,7 @@ HeadExamples Separable(size_t count) {
   return examples;
 }
 
-TEST(HeadTrainer, LearnsWhatCanBeSeparatedAndIsCalibratedAtAnyWeight) {
+TEST(HeadTrainer, IsCalibratedAtAnyWeight) {
   const HeadExamples examples = Separable(2000);
   for (const float weight : {1.f, 6.f}) {
     for (const int depth : {0, 2}) {
@@ -106,7 +106,7 @@ TEST(HeadTrainer, LearnsWhatCanBeSeparatedAndIsCalibratedAtAnyWeight) {
   }
 }
 
-TEST(HeadTrainer, AResumedTrainingEndsAtTheSameHead) {
+TEST(HeadTrainer, ResumedTrainingGivesSameHead) {
   const HeadExamples examples = Separable(300);
   const HeadTraining training{.epochs = 6, .batch = 50, .seed = 9};
   HeadTrainer whole(4, training), first(4, training);
@@ -154,7 +154,7 @@ TEST(HeadSplit, NoPromptIsOnBothSides) {
   for (const float prompt : held_out) EXPECT_FALSE(training.contains(prompt)) << prompt;
 }
 
-TEST(HeadSplit, OnePromptCanOnlyBeMeasuredOn) {
+TEST(HeadSplit, SinglePromptIsOnlyValidation) {
   HeadData data;
   data.header.width = 1;
   data.prompts = {7, 7};

@@ -43,7 +43,7 @@ std::vector<float> Multiply(Backend& backend, const std::vector<float>& w, int o
   return y;
 }
 
-TEST(CpuBackend, TheThreadsDoNotShowInTheBits) {
+TEST(CpuBackend, BitsDoNotDependOnThreads) {
   // More elements than a single thread packs alone, and a partial tile at the end.
   const int out = 700, in = 1001;
   const std::vector<float> w = RandomValues(out * in, 1);
@@ -68,7 +68,7 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-TEST(CpuBackend, MemoryIsResidentOnceItIsUsed) {
+TEST(CpuBackend, MemoryIsResidentOnceUsed) {
   constexpr size_t kBytes = size_t{256} << 20;
   const int64_t before = ResidentBytes();
   const auto buffer = MakeBackend({})->Allocate(kBytes).value();
@@ -93,7 +93,7 @@ TEST(CpuBackend, DescribesItsInstructionSetAndThreads) {
   EXPECT_EQ(backend->Describe(), "cpu (SSE4, 2 threads)");
 }
 
-TEST(CpuBackend, KeepsTheInstructionSetItWasMadeWith) {
+TEST(CpuBackend, KeepsItsInstructionSet) {
   const int out = 64, in = 333;
   const std::vector<float> w = RandomValues(out * in, 3);
   const std::vector<float> x = RandomValues(in, 4);
@@ -137,7 +137,7 @@ TEST(CpuBackend, ImpossibleOptionsAreErrors) {
   }
 }
 
-TEST(CpuBackend, PinsTheCallingThreadToTheFirstCore) {
+TEST(CpuBackend, PinsCallingThreadToFirstCore) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);

@@ -77,7 +77,7 @@ TEST(FixedMatMul, IsExactForShortIntegers) {
   }
 }
 
-TEST(FixedMatMul, HoldsTheLargestStepsOfBothSigns) {
+TEST(FixedMatMul, HoldsLargestStepsOfBothSigns) {
   // On both sides of where the step doubles, the first of which has the most steps there are.
   for (const float value : {127.f, 127.00001f, 128.f, 255.99998f, 254.f, 254.00002f}) {
     for (const float sign : {1.f, -1.f}) {

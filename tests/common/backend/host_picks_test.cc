@@ -78,7 +78,7 @@ TEST_F(HostPicksTest, GivesTheLargestProbabilities) {
   }
 }
 
-TEST_F(HostPicksTest, GivesTheMostLikelyTokensOfThePath) {
+TEST_F(HostPicksTest, GivesMostLikelyTokensOfPath) {
   const RowSampling sampling{.temperature = 0, .frequency_penalty = 0.5f};
   const std::vector<SeenToken> seen = {{.token = 2, .in_output = 1}};
   const std::vector<TokenBias> biases = {{.token = 0, .bias = -9}};

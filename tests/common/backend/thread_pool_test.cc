@@ -36,7 +36,7 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
   }
 }
 
-TEST(ThreadPool, OneThreadIsOneCallOnTheCaller) {
+TEST(ThreadPool, OneThreadRunsOnTheCaller) {
   const auto pool = MakePool(1);
   int calls = 0;
   pool->Run(1000, 1, [&, caller = std::this_thread::get_id()](int begin, int end, int thread) {
@@ -61,7 +61,7 @@ TEST(ThreadPool, ManyShortRunsFollowEachOther) {
 }
 
 // Each thread has its own working memory: no two ranges run under one number at a time.
-TEST(ThreadPool, AThreadNumberIsUsedByOneThreadAtATime) {
+TEST(ThreadPool, ThreadNumbersAreNeverShared) {
   const auto pool = MakePool(4);
   std::vector<int> scratch(4);  // unsynchronised, so that the thread sanitizer detects races
   for (int run = 0; run < 500; ++run) {
@@ -83,7 +83,7 @@ TEST(ThreadPool, WorkersHelp) {
   EXPECT_LT(std::chrono::steady_clock::now(), deadline);
 }
 
-TEST(ThreadPool, EndsWhileIdleAndRightAfterWork) {
+TEST(ThreadPool, EndsIdleOrAfterWork) {
   for (int i = 0; i < 200; ++i) {
     const auto pool = MakePool(3);
     if (i % 2 == 0) pool->Run(8, 1, [](int, int, int) {});

@@ -31,7 +31,7 @@ TEST(FairQueue, ClientsTakeTurns) {
   EXPECT_THAT(order, ElementsAre(1, 11, 21, 2, 3));
 }
 
-TEST(FairQueue, AClientRunsNoMoreThanItMay) {
+TEST(FairQueue, LimitsRunningItemsPerClient) {
   Queue queue(kRoomy);
   for (const int task : {1, 2}) ASSERT_TRUE(queue.Push("a", 1, task));
   EXPECT_EQ(PopTask(queue), 1);
@@ -42,7 +42,7 @@ TEST(FairQueue, AClientRunsNoMoreThanItMay) {
   EXPECT_EQ(PopTask(queue), 2);
 }
 
-TEST(FairQueue, OneClientFillsHalfOfItAtMost) {
+TEST(FairQueue, OneClientFillsAtMostHalf) {
   Queue tasks({.max_tasks = 4, .max_bytes = 1000, .running_per_client = 1});
   EXPECT_TRUE(tasks.Push("a", 1, 1) && tasks.Push("a", 1, 2));
   EXPECT_FALSE(tasks.Push("a", 1, 3));

@@ -20,7 +20,7 @@ TEST(Inbox, KeepsTheOrderOfOnePusher) {
   EXPECT_THAT(inbox.Take(), IsEmpty());
 }
 
-TEST(Inbox, RefusesWhatDoesNotFitAndTakesItOnceThereIsRoom) {
+TEST(Inbox, RefusesUntilThereIsRoom) {
   Inbox<int> inbox(2);
   EXPECT_TRUE(inbox.TryPush(1));
   EXPECT_TRUE(inbox.TryPush(2));
@@ -38,12 +38,12 @@ TEST(Inbox, UrgentEventsIgnoreTheBound) {
   EXPECT_THAT(inbox.Take(), ElementsAre(1, 2));
 }
 
-TEST(Inbox, ADeadlineInThePastDoesNotWait) {
+TEST(Inbox, PastDeadlineDoesNotWait) {
   Inbox<int> inbox(1);
   EXPECT_THAT(inbox.Drain(Time{}), IsEmpty());
 }
 
-TEST(Inbox, WhatWasPushedBeforeTheCloseIsStillDrained) {
+TEST(Inbox, CloseStillDrainsPushedItems) {
   Inbox<int> inbox(4);
   EXPECT_TRUE(inbox.TryPush(1));
   inbox.Close();
@@ -53,7 +53,7 @@ TEST(Inbox, WhatWasPushedBeforeTheCloseIsStillDrained) {
   EXPECT_THAT(inbox.Drain(std::nullopt), IsEmpty());
 }
 
-TEST(Inbox, APushWakesTheOwner) {
+TEST(Inbox, PushWakesOwner) {
   Inbox<std::unique_ptr<int>> inbox(1);
   std::jthread pusher([&] { EXPECT_TRUE(inbox.TryPush(std::make_unique<int>(5))); });
   const auto events = inbox.Drain(std::nullopt);

@@ -19,7 +19,7 @@ std::string PathOf(const std::string& name) {
   return dir / name;
 }
 
-TEST(InputFile, ReadsWholeFilesUpToTheLimit) {
+TEST(InputFile, ReadsWholeFilesUpToLimit) {
   const std::string path = PathOf("text");
   std::ofstream(path) << "four";
   EXPECT_EQ(*ReadFile(path, 4), "four");
@@ -46,7 +46,7 @@ TEST(InputFile, RefusesWhatIsNoRegularFile) {
 }
 
 // Like a shell's <(command).
-TEST(InputFile, ReadsAPipeToItsEndWhereItMay) {
+TEST(InputFile, ReadsPipesWhereAllowed) {
   const std::string fifo = PathOf("pipe");
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   const std::string text(200'000, 'x');

@@ -9,7 +9,7 @@ namespace {
 
 constexpr Time kStart = Time(std::chrono::hours(1));
 
-TEST(LineLimiter, AdmitsABurstThenOnePerRefill) {
+TEST(LineLimiter, AdmitsBurstThenOnePerRefill) {
   LineLimiter limiter;
   int admitted = 0;
   for (int i = 0; i < 1000; ++i) admitted += limiter.Admit("refused", kStart).has_value() ? 1 : 0;

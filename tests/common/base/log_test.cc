@@ -26,7 +26,7 @@ std::string Logged(const Write& write) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(Log, ALineHasTimeLevelMessageAndFields) {
+TEST(Log, LineHasTimeLevelAndFields) {
   const std::string line = Logged([] {
     Log(LogLevel::kWarning, "drafter joined", {{"drafter", "d0"}, {"sessions", 3}});
   });
@@ -34,7 +34,7 @@ TEST(Log, ALineHasTimeLevelMessageAndFields) {
                                  "sessions=3\n"));
 }
 
-TEST(Log, ValuesFromPeersCannotBreakTheLine) {
+TEST(Log, PeerValuesCannotBreakLine) {
   const std::string line = Logged([] {
     Log(LogLevel::kInfo, "hello", {{"name", "a\nb \"c\" \\"}, {"empty", ""}, {"pair", "x=y"}});
   });
@@ -94,7 +94,7 @@ TEST(Log, JsonHasNumbersAndBooleansUnquoted) {
   EXPECT_THAT(line, EndsWith(",\"text\":\"4\"}\n"));
 }
 
-TEST(Log, LongValuesAreCutSoThatAPipeTakesTheLineWhole) {
+TEST(Log, CutsValuesToFitPipe) {
   for (const bool json : {false, true}) {
     const std::string line = Logged([json] {
       SetLogJson(json);
@@ -118,7 +118,7 @@ TEST(Log, UnlimitedLinesAreAllWritten) {
 }
 
 // Were it to wait for room, this test would never end.
-TEST(Log, FullPipeLosesAndCountsLinesWithoutWaiting) {
+TEST(Log, FullPipeCountsLostLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_GT(fcntl(ends[1], F_SETPIPE_SZ, 16384), 0);

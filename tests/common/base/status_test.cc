@@ -20,15 +20,13 @@ TEST(Status, ShowsItsCodeAndMessage) {
   EXPECT_EQ(status.ToString(), "INVALID_ARGUMENT: max_tokens is 0");
 }
 
-TEST(Status, AnnotatingKeepsTheCodeAndLeavesOkAlone) {
+TEST(Status, AnnotatingKeepsTheCode) {
   EXPECT_EQ(NotFound("no such file").Annotate("model").ToString(),
             "NOT_FOUND: model: no such file");
   EXPECT_EQ(Status().Annotate("model").ToString(), "OK");
 }
 
-TEST(Status, ACodeFromAPeerThatWeDoNotKnowStillHasAName) {
-  EXPECT_STREQ(CodeName(static_cast<Code>(99)), "UNKNOWN");
-}
+TEST(Status, UnknownCodeHasName) { EXPECT_STREQ(CodeName(static_cast<Code>(99)), "UNKNOWN"); }
 
 TEST(Result, HoldsAValueOrAReason) {
   const Result<int> value = 7;
@@ -62,7 +60,7 @@ Result<int> QuarterOf(int n, bool fail, int* steps) {
   return quarter;
 }
 
-TEST(Macros, PassValuesOnAndReturnAtTheFirstError) {
+TEST(Macros, ReturnAtFirstError) {
   int steps = 0;
   EXPECT_EQ(*QuarterOf(12, false, &steps), 3);
   EXPECT_EQ(steps, 3);
@@ -74,7 +72,7 @@ TEST(Macros, PassValuesOnAndReturnAtTheFirstError) {
   EXPECT_EQ(steps, 0);
 }
 
-TEST(ResultDeathTest, TakingAMissingValueIsABug) {
+TEST(ResultDeathTest, TakingMissingValueDies) {
   Result<int> error = NotFound("gone");
   EXPECT_DEATH((void)error.value(), "check failed");
   EXPECT_DEATH((void)Result<int>(Status()), "check failed");

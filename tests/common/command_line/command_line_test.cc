@@ -79,7 +79,7 @@ TEST_F(CommandLine, NamesUnknownWordsAndTheNearest) {
   EXPECT_THAT(err_, Not(HasSubstr("\x1b"))) << err_;
 }
 
-TEST_F(CommandLine, SaysWhatIsMissingWhereNoWordIsUnknown) {
+TEST_F(CommandLine, NamesMissingArguments) {
   EXPECT_EQ(Parse({"run"}), 2);
   EXPECT_THAT(err_, HasSubstr("--prompt")) << err_;
   EXPECT_EQ(Parse({}), 2);
@@ -150,7 +150,7 @@ TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {
   EXPECT_THAT(err_, HasSubstr("not a regular file")) << err_;
 }
 
-TEST(Nearest, CountsSwappedNeighboursOnceAndKeepsToTheClose) {
+TEST(Nearest, CountsSwappedNeighboursOnce) {
   EXPECT_EQ(Nearest("prot", {"part", "port"}), "port");
   EXPECT_EQ(Nearest("weigths", {"threads", "weights"}), "weights");
   EXPECT_EQ(Nearest("frobnicate", {"generate", "bench", "status"}), "");

@@ -236,7 +236,7 @@ std::vector<Hostile> HostileTensors() {
 
 class HostileGguf : public ::testing::TestWithParam<Hostile> {};
 
-TEST_P(HostileGguf, IsRefusedWithTheFileAndTheFault) {
+TEST_P(HostileGguf, IsRefusedByFileAndFault) {
   const Status status = Parse(GetParam().bytes).status();
   EXPECT_EQ(status.code(), GetParam().code) << status.ToString();
   EXPECT_THAT(status.message(), ::testing::StartsWith("m.gguf: "));
@@ -258,7 +258,7 @@ TEST(GgufFile, RefusesFloatsThatAreNotFinite) {
   EXPECT_THAT(file.Floats("list").status().message(), HasSubstr("not finite, number 1"));
 }
 
-TEST(GgufFile, IsFoundAsAFileOrTheOnlyOneOfItsFolder) {
+TEST(GgufFile, IsFoundByFileOrFolder) {
   const testing::TempDir folder;
   const std::filesystem::path path = folder.path();
   const auto write = [&](const std::string& name) { std::ofstream(path / name) << "x"; };

@@ -44,7 +44,7 @@ class DraftGrammarTest : public ::testing::Test {
                       {}};
 };
 
-TEST_F(DraftGrammarTest, EachNodeIsWhereItsPathLeads) {
+TEST_F(DraftGrammarTest, NodeStateFollowsItsPath) {
   DraftGrammar text = Follow("(ab)*c");
   DraftTree draft;
   const int a = draft.AddDraw(0, kA), ab = draft.AddDraw(0, kAb);
@@ -58,7 +58,7 @@ TEST_F(DraftGrammarTest, EachNodeIsWhereItsPathLeads) {
   EXPECT_THAT(After(text, draft, a_b_c), ElementsAre(kEnd));
 }
 
-TEST_F(DraftGrammarTest, WhatNoTextLeadsToMayGoOnWithAnything) {
+TEST_F(DraftGrammarTest, UnreachableNodesAllowAnything) {
   DraftGrammar text = Follow("ab");
   DraftTree draft;
   const int c = draft.AddDraw(0, kC), special = draft.AddDraw(0, kSpecial);
@@ -68,7 +68,7 @@ TEST_F(DraftGrammarTest, WhatNoTextLeadsToMayGoOnWithAnything) {
   }
 }
 
-TEST_F(DraftGrammarTest, TheTextGoesOnAndTheNextDraftBeginsThere) {
+TEST_F(DraftGrammarTest, NextDraftStartsAfterCommittedText) {
   DraftGrammar text = Follow("abc");
   DraftTree first;
   first.AddDraw(0, kAb);
@@ -87,7 +87,7 @@ TEST_F(DraftGrammarTest, TheTextGoesOnAndTheNextDraftBeginsThere) {
   EXPECT_FALSE(text.Advance(kEnd, scratch_));
 }
 
-TEST_F(DraftGrammarTest, ForcedAreTokensThatNothingElseCompetesWith) {
+TEST_F(DraftGrammarTest, ForcesTokensWithoutAlternatives) {
   EXPECT_THAT(Follow("bc").Forced(9, scratch_), ElementsAre(kB, kC, kEnd));
   EXPECT_THAT(Follow("bc").Forced(2, scratch_), ElementsAre(kB, kC));
   // "b" may be the end, so nothing is forced after it.
@@ -98,7 +98,7 @@ TEST_F(DraftGrammarTest, ForcedAreTokensThatNothingElseCompetesWith) {
   EXPECT_THAT(Follow("ab", {0b1000111}).Forced(9, scratch_), ElementsAre(kA, kB, kEnd));
 }
 
-TEST_F(DraftGrammarTest, ReadsAsFarAsATextGoes) {
+TEST_F(DraftGrammarTest, ReadsLongestMatchingText) {
   const DraftGrammar text = Follow("(ab)*c");
   EXPECT_EQ(text.Reads({{kAb, kA, kB, kC}}, scratch_), 4u);
   EXPECT_EQ(text.Reads({{kAb, kB, kC}}, scratch_), 1u);
@@ -131,12 +131,12 @@ TEST_F(DraftGrammarTest, StepsOfADraftAreBounded) {
   EXPECT_TRUE(fill(1).ok());
 }
 
-TEST_F(DraftGrammarTest, TheRequestsOwnMaskCountsToo) {
+TEST_F(DraftGrammarTest, RequestsOwnMaskCountsToo) {
   DraftGrammar text = Follow("[abc]*", {0b1000101});
   EXPECT_THAT(After(text, DraftTree(), 0), ElementsAre(kA, kC, kEnd));
 }
 
-TEST_F(DraftGrammarTest, TooManyWaysToReadATextAreTold) {
+TEST_F(DraftGrammarTest, ReportsTooManyParses) {
   DraftGrammar text = Follow("a{0,60000}a{0,60000}b");
   bool told = false;
   for (int i = 0; i < 2000 && !told; ++i) {

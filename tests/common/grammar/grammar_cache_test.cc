@@ -52,7 +52,7 @@ TEST(GrammarCache, ChargesTheBytesInUse) {
   EXPECT_EQ(cache.size(), 52u);
 }
 
-TEST(GrammarCache, ForgetsWhatWasAskedForLongestAgo) {
+TEST(GrammarCache, EvictsLeastRecentlyUsed) {
   const auto tokens = TokensOf({"ab"}, 2);
   const size_t limit = 5 * BytesOfOne(tokens) / 2;
   GrammarCache cache(tokens, {.bytes = limit});

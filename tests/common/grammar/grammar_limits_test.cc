@@ -260,7 +260,7 @@ TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
 
 // Each "a" keeps 150 frames with 150 returns each. The path from an item to the bottom passes only
 // one of these frames per "a", but all of them are kept.
-TEST(GrammarLimits, ReturnsOfAllKeptFramesAreBounded) {
+TEST(GrammarLimits, BoundsReturnsOfKeptFrames) {
   std::string calls, rules;
   for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
   for (int i = 0; i < 150; ++i) {
@@ -278,7 +278,7 @@ TEST(GrammarLimits, ReturnsOfAllKeptFramesAreBounded) {
 }
 
 // Frames that a text no longer keeps are not counted: here each "a" replaces the previous one.
-TEST(GrammarLimits, ReturnsThatAreOverDoNotCount) {
+TEST(GrammarLimits, FinishedReturnsDoNotCount) {
   const GrammarPtr grammar =
       Compiled(Kind::kGbnf, "root ::= (x | y)*\nx ::= \"a\" [a-c]\ny ::= \"b\" [a-c]");
   Stepper stepper;
@@ -306,7 +306,7 @@ TEST(GrammarLimits, ReturnsOfATokenAreBounded) {
 }
 
 // Each "a" keeps a frame with 240 returns, although there is one item.
-TEST(GrammarLimits, ReturnsThatATextKeepsAreBounded) {
+TEST(GrammarLimits, BoundsReturnsKeptByText) {
   std::string calls, rules;
   for (int i = 0; i < 240; ++i) {
     const std::string number = std::to_string(i);

@@ -147,7 +147,7 @@ TEST(GrammarMasks, LongTokensAloneTellCountsApart) {
 }
 
 // Whether a mask exceeds the limit does not depend on whether the masks of its nodes were cached.
-TEST(GrammarMasks, LimitsDoNotDependOnTheCache) {
+TEST(GrammarMasks, LimitsAreIndependentOfCache) {
   const auto tokens = TokensOf({kDocument}, 5);
   const GrammarPtr grammar = Compiled(Kind::kRegex, "(\\(a,b\\)|[^,]{2,9},)+");
   std::vector<MaskWord> mask(tokens->mask_words());

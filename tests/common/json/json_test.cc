@@ -32,7 +32,7 @@ std::string Nested(size_t levels) {  // the surrounding object is one more level
   return R"({"a": )" + std::string(levels, '[') + std::string(levels, ']') + "}";
 }
 
-TEST(Json, RefusesWhatIsNoObjectOfWellFormedJson) {
+TEST(Json, RefusesMalformedJsonAndNonObjects) {
   for (const char* text : {"", "{", "{\"a\": nul}", "{\"a\": \"\xff\"}", R"({"a": "\ud800"})",
                            "{} {}", R"({"a": 1e999})", R"({"a": [1,]})"}) {
     EXPECT_THAT(Refusal(text), StartsWith("the body is not well-formed JSON in UTF-8, near byte "))
@@ -68,7 +68,7 @@ TEST(Json, TakesNoMemoryBeyondALimit) {
   EXPECT_EQ(watch.held(), 0);
 }
 
-TEST(Json, RefusesAMemberTwiceUnlessToldOtherwise) {
+TEST(Json, RefusesDuplicateMembersByDefault) {
   EXPECT_EQ(Refusal(R"({"a": 1, "a": 2})"), "a is given twice; give it once");
   EXPECT_EQ(Refusal(R"({"a": [{}, {"b c": {"d": 1, "d": 1}}]})"),
             R"(a[1]["b c"].d is given twice; give it once)");
@@ -77,7 +77,7 @@ TEST(Json, RefusesAMemberTwiceUnlessToldOtherwise) {
   EXPECT_EQ(last->Dump(), R"({"a":[2]})");
 }
 
-TEST(Json, NamesTheFileThePathAndTheValue) {
+TEST(Json, NamesFilePathAndValue) {
   const testing::TempDir folder;
   const std::string file = folder.path() + "/config.json";
   EXPECT_EQ(ReadJsonObject(file, {}).status().code(), Code::kNotFound);
@@ -132,7 +132,7 @@ TEST(Json, ChecksTypesAndRanges) {
   EXPECT_FALSE(json["none"].IsOneOf("[]") || json["yes"].IsOneOf("[1]"));
 }
 
-TEST(Json, ReadKeepsWhatNullAndAbsentLeaveOpen) {
+TEST(Json, NullAndAbsentKeepDefaults) {
   const JsonValue json = Parsed(R"({"null": null, "n": 3, "seed": -1, "s": "x", "f": 0.5,
                                     "b": false, "big": 18446744073709551615})");
   int n = 5;
@@ -171,7 +171,7 @@ TEST(Json, VisitsMembersUntilTheFirstError) {
   EXPECT_EQ(json["a"].size(), 0U);
 }
 
-TEST(Json, WalksMembersInTheOrderOfTheTextIfAsked) {
+TEST(Json, CanWalkMembersInTextOrder) {
   const auto order = [](const JsonLimits& limits) {
     const auto json = ParseJsonObject(
         R"({"b": {"z": 1, "y": 2, "x": 3}, "a": {}, "c": [{"q": 0}]})", "it", limits);
@@ -203,7 +203,7 @@ TEST(Json, DepthCanBeAnother) {
   EXPECT_TRUE(ParseJsonObject(Nested(40), "the body", {.depth = 64}).ok());
 }
 
-TEST(Json, AValueKeepsItsDocument) {
+TEST(Json, ValueKeepsItsDocument) {
   const JsonValue inner = Parsed(R"({"a": {"b": "text"}})")["a"]["b"];
   EXPECT_EQ(inner.text(), "text");
   EXPECT_EQ(inner.path(), "a.b");

@@ -15,7 +15,7 @@ TEST(PagePool, HandsOutEveryPageOnce) {
   EXPECT_EQ(pool.total_pages(), 5);
 }
 
-TEST(PagePool, TakesAPageBackWhenItsLastHolderDropsIt) {
+TEST(PagePool, FreesPageWithLastHolder) {
   PagePool pool(1);
   const int32_t page = pool.Take();
   pool.Share(page);
@@ -27,7 +27,7 @@ TEST(PagePool, TakesAPageBackWhenItsLastHolderDropsIt) {
   EXPECT_EQ(pool.Take(), page);
 }
 
-TEST(PagePoolDeathTest, DroppingAFreePageIsABug) {
+TEST(PagePoolDeathTest, DroppingFreePageDies) {
   PagePool pool(1);
   EXPECT_DEATH(pool.Drop(0), "references");
 }

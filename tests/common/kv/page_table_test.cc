@@ -45,7 +45,7 @@ TEST(PageTable, ChangesNothingWhenPagesAreOut) {
   EXPECT_TRUE(table.Reserve(8, &copies).ok());
 }
 
-TEST(PageTable, KeepsItsPagesWhenTruncatedAndReturnsThemWhenItDies) {
+TEST(PageTable, KeepsPagesUntilDestruction) {
   PagePool pool(4);
   {
     PageTable table(&pool, kPageTokens);
@@ -57,7 +57,7 @@ TEST(PageTable, KeepsItsPagesWhenTruncatedAndReturnsThemWhenItDies) {
   EXPECT_EQ(pool.free_pages(), 4);
 }
 
-TEST(PageTable, ForkSharesFullPagesAndCopiesThePartialOne) {
+TEST(PageTable, ForkSharesFullPages) {
   PagePool pool(8);
   PageTable table(&pool, kPageTokens);
   ReserveAndAppend(table, 11);
@@ -83,7 +83,7 @@ TEST(PageTable, ForkWithoutRoomChangesNothing) {
   EXPECT_TRUE(table.Fork(8, &copies).ok());
 }
 
-TEST(PageTable, WritesIntoNoPageThatAForkStillReads) {
+TEST(PageTable, NeverWritesSharedPages) {
   PagePool pool(8);
   PageTable table(&pool, kPageTokens);
   ReserveAndAppend(table, 8);
@@ -100,7 +100,7 @@ TEST(PageTable, WritesIntoNoPageThatAForkStillReads) {
                                            {shared * kPageTokens + 1, table.Slot(5)}}));
 }
 
-TEST(PageTable, KeepPathMovesOnlyNodesThatAreOutOfPlace) {
+TEST(PageTable, KeepPathMovesOnlyDisplacedNodes) {
   PagePool pool(8);
   PageTable table(&pool, kPageTokens);
   ReserveAndAppend(table, 3);
@@ -115,7 +115,7 @@ TEST(PageTable, KeepPathMovesOnlyNodesThatAreOutOfPlace) {
   EXPECT_EQ(copies, (std::vector<SlotCopy>{{before[2], before[1]}, {before[4], before[2]}}));
 }
 
-TEST(PageTable, KeepPathOfNothingDropsAllThatTheLastAppendBrought) {
+TEST(PageTable, EmptyKeepPathDropsLastAppend) {
   PagePool pool(8);
   PageTable table(&pool, kPageTokens);
   ReserveAndAppend(table, 3);
@@ -126,7 +126,7 @@ TEST(PageTable, KeepPathOfNothingDropsAllThatTheLastAppendBrought) {
   EXPECT_TRUE(copies.empty());
 }
 
-TEST(PageTableDeathTest, KeepPathOfNodesThatAreNoPathIsABug) {
+TEST(PageTableDeathTest, KeepPathOfNonPathDies) {
   PagePool pool(8);
   PageTable table(&pool, kPageTokens);
   ReserveAndAppend(table, 5, {-1, -1, 0, 1, 2});
@@ -271,7 +271,7 @@ class RandomWalk {
   int moved_ = 0;
 };
 
-TEST(PageTable, RandomWalkNeverLosesAPageOrATokensValue) {
+TEST(PageTable, InvariantsHoldOnRandomWalk) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     RandomWalk walk(seed);
     for (int step = 0; step < 1000; ++step) {

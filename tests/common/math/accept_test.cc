@@ -33,7 +33,7 @@ TEST(AcceptedMass, RecoversFromASmallMass) {
   EXPECT_DOUBLE_EQ(AcceptedMass(0.01, target, Draft{ids, weights, 2, 1}, 0), 0.08);
 }
 
-TEST(AcceptedMass, IsZeroForTokensOutsideTheDraft) {
+TEST(AcceptedMass, IsZeroOutsideTheDraft) {
   const double target[] = {0.5, 0.5};
   const TokenId ids[] = {0, 1};
   const double weights[] = {1, 0};
@@ -83,7 +83,7 @@ TEST(InnerAcceptance, HoldsItsEdgeCases) {
 }
 
 // The midpoint of each token's part of [0, 1) must select that token, at every size of tile.
-TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
+TEST(ResidualRow, DrawsByInverseCdfOfResidual) {
   std::mt19937_64 rng(5);
   std::uniform_real_distribution<double> uniform;
   for (const int vocab : {1, 2, 5, 255, 256, 257, 1000}) {
@@ -126,7 +126,7 @@ TEST(ResidualRow, DrawsByInverseCdfOfTheResidual) {
   }
 }
 
-TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
+TEST(ResidualRow, EmptyResidualFallsBackToTarget) {
   const double target[] = {0.25, 0.75};
   const TokenId ids[] = {0, 1};
   const ResidualRow<double> row{1, target, 2, {ids, target, 2, 1}};
@@ -138,7 +138,7 @@ TEST(ResidualRow, FallsBackToTheTargetWhereNothingIsLeft) {
   EXPECT_EQ(distribution[1], 0.75);
 }
 
-TEST(ResidualRow, DrawsNothingFromARowOfZeros) {
+TEST(ResidualRow, DrawsNothingFromZeroRow) {
   const float target[] = {0.f, 0.f};
   EXPECT_EQ((ResidualRow<float>{1, target, 2, {}}.Draw(0.5)), -1);
 }

@@ -21,7 +21,7 @@ double ValueOfFp8(int code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-TEST(Fp8, EveryCodeHasItsValueAndComesBack) {
+TEST(Fp8, EveryCodeRoundTrips) {
   for (int code = 0; code < 256; ++code) {
     const float value = Fp8ToFloat(static_cast<uint8_t>(code));
     EXPECT_EQ(FloatToFp8(value), code);

@@ -46,7 +46,7 @@ double Beta(const std::vector<RatioEntry>& entries, double rho) {
   return beta;
 }
 
-TEST(RanksBefore, IsFallingRatioAndThenRisingId) {
+TEST(RanksBefore, OrdersByRatioThenId) {
   EXPECT_TRUE(RanksBefore({.id = 9, .p = .5, .q = .1}, {.id = 1, .p = .5, .q = .2}));
   EXPECT_FALSE(RanksBefore({.id = 1, .p = .5, .q = .2}, {.id = 9, .p = .5, .q = .1}));
   EXPECT_TRUE(RanksBefore({.id = 1, .p = .5, .q = .25}, {.id = 2, .p = .25, .q = .125}));
@@ -55,7 +55,7 @@ TEST(RanksBefore, IsFallingRatioAndThenRisingId) {
   EXPECT_FALSE(RanksBefore({.id = 1, .p = .5, .q = .2}, {.id = 1, .p = .5, .q = .2}));
 }
 
-TEST(GeometricSum, IsItsClosedFormAndItsLimit) {
+TEST(GeometricSum, EqualsClosedFormAndLimit) {
   for (int k = 1; k <= 16; ++k) {
     EXPECT_EQ(GeometricSum(0, k), k);
     EXPECT_EQ(GeometricSum(1, k), 1);
@@ -101,7 +101,7 @@ TEST(SolveKSeq, HoldsItsEdgeCases) {
   EXPECT_EQ(SolveKSeq(sure.data(), 1, 2).Trial(1, 0), 0);  // a token with draft probability 0
 }
 
-TEST(ChoiceDistributions, OfOneCandidateAreItsOwn) {
+TEST(ChoiceDistributions, OneCandidateKeepsItsDistribution) {
   std::mt19937_64 rng(2);
   for (int trial = 0; trial < 200; ++trial) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);
@@ -147,7 +147,7 @@ TEST(Overlap, IsTheSumOfTheLesser) {
 }
 
 // 1 - max over all subsets B of q(B)^k - p(B).
-TEST(OptimalAcceptance, IsTheMinimalCutOverAllSubsets) {
+TEST(OptimalAcceptance, IsMinimalCutOverSubsets) {
   std::mt19937_64 rng(4);
   for (int trial = 0; trial < 400; ++trial) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);
@@ -172,7 +172,7 @@ TEST(OptimalAcceptance, IsTheMinimalCutOverAllSubsets) {
   }
 }
 
-TEST(RecursiveRest, IsTheNormalisedRestOfRoundAfterRound) {
+TEST(RecursiveRest, MatchesNormalisedResidualsByRound) {
   std::mt19937_64 rng(5);
   for (int trial = 0; trial < 500; ++trial) {
     const std::vector<RatioEntry> entries = RandomEntries(rng);

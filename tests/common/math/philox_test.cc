@@ -18,7 +18,7 @@ TEST(Philox, GivesTheKnownAnswers) {
       ElementsAre(0xd16cfe09u, 0x94fdcceb, 0x5001e420u, 0x24126ea1u));
 }
 
-TEST(Philox, MapsBitsToTheHalfOpenUnitInterval) {
+TEST(Philox, MapsBitsToUnitInterval) {
   EXPECT_EQ(UnitInterval({{0, 0, 0, 0}}), 0.0);
   EXPECT_EQ(UnitInterval({{0x80000000u, 0, 0, 0}}), 0.5);
   EXPECT_LT(UnitInterval({{~0u, ~0u, ~0u, ~0u}}), 1.0);

@@ -27,7 +27,7 @@ std::vector<float> RandomLogits(int n, uint32_t seed, float spread) {
   return row;
 }
 
-TEST(Softmax, AgreesWithDoublePrecisionAtEverySize) {
+TEST(Softmax, AgreesWithDoubleAtEverySize) {
   for (const int n : kSizes) {
     for (const float temperature : {0.3f, 1.f, 2.f}) {
       const std::vector<float> logits = RandomLogits(n, static_cast<uint32_t>(n), 3.f);
@@ -95,7 +95,7 @@ TEST(Softmax, SharesTheMassAmongPlusInfinities) {
   EXPECT_EQ(row[0], 0.f);
 }
 
-TEST(Softmax, TurnsAHopelessRowIntoAPointMassOnTokenZero) {
+TEST(Softmax, InvalidRowGivesTokenZero) {
   for (const float bad : {kNan, -kInf}) {
     std::vector<float> row(33, bad);
     Softmax(row, 1.f);
@@ -114,7 +114,7 @@ TEST(Softmax, SurvivesExtremeTemperatures) {
   EXPECT_EQ(hot[3], 0.f);
 }
 
-TEST(RowArgmax, FindsTheLowestIndexOfTheLargest) {
+TEST(RowArgmax, FindsLowestIndexOfMaximum) {
   for (const int n : kSizes) {
     std::vector<float> row = RandomLogits(n, 7, 1.f);
     const size_t at = static_cast<size_t>(n) * 3 / 4;
@@ -132,7 +132,7 @@ TEST(RowArgmax, PassesOverNan) {
   EXPECT_EQ(RowArgmax(row), 49);
 }
 
-TEST(IsFinite, SeesOneBadEntryWhereverItIs) {
+TEST(IsFinite, SeesOneBadEntryAnywhere) {
   for (const int n : kSizes) {
     std::vector<float> row(static_cast<size_t>(n), -3.4e38f);
     EXPECT_TRUE(IsFinite(row)) << n;
@@ -146,7 +146,7 @@ TEST(IsFinite, SeesOneBadEntryWhereverItIs) {
   }
 }
 
-TEST(ZeroBelow, KeepsTheFloorItselfAndSumsTheRest) {
+TEST(ZeroBelow, KeepsFloorAndSumsRest) {
   for (const int n : kSizes) {
     std::vector<float> row(static_cast<size_t>(n), 0.25f);
     row.back() = 0.5f;

@@ -41,7 +41,7 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   EXPECT_THAT(documented, ::testing::ElementsAreArray(registry.Names()));
 }
 
-TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
+TEST(MetricsPage, ListsEveryVllmName) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
   ExportCacheConfig(registry, "m", 16, 100);
@@ -53,7 +53,7 @@ TEST(MetricsPage, ListsEveryNameOfVllmsWithOurs) {
   EXPECT_EQ(DocumentedNames("vllm:"), theirs);
 }
 
-TEST(VerifierMetrics, AcceptedPositionsAreCountedFromTheFirst) {
+TEST(VerifierMetrics, CountsAcceptedPositionsFromFirst) {
   MetricsRegistry registry;
   VerifierMetrics metrics(registry, "m", {"plain"});
   metrics.CountAcceptedPositions(0);

@@ -36,7 +36,7 @@ std::string HttpGet(int port, const std::string& path) {
   return Ask(port, "GET " + path + " HTTP/1.0\r\n\r\n");
 }
 
-TEST(MetricsExporter, ServesWhatIsRegisteredBeforeAndAfterTheStart) {
+TEST(MetricsExporter, ServesMetricsRegisteredAnytime) {
   MetricsRegistry registry;
   registry.MakeCounter("outrider_early_total", "early", {{"model_name", "a\"b"}}).Increment(3);
   auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
@@ -49,7 +49,7 @@ TEST(MetricsExporter, ServesWhatIsRegisteredBeforeAndAfterTheStart) {
   EXPECT_THAT(page, HasSubstr("outrider_late 0.5"));
 }
 
-TEST(MetricsExporter, ShowsMetricsByTheirOtherNamesWithTheSameValues) {
+TEST(MetricsExporter, AliasesHaveTheSameValues) {
   MetricsRegistry registry;
   Counter counter = registry.MakeCounter("outrider_a_total", "a", {{"model_name", "m"}});
   registry.MakeHistogram("outrider_b_seconds", "b", {1, 2}).Observe(1.5);
@@ -112,7 +112,7 @@ TEST(MetricsExporter, AnswersOtherMethodsAndMistakes) {
   EXPECT_THAT(Ask(port, "\x16\x03\x01 hello\r\n\r\n"), ::testing::StartsWith("HTTP/1.1 400 "));
 }
 
-TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {
+TEST(MetricsExporter, TakenPortNamesItsAddress) {
   MetricsRegistry registry;
   auto first = MetricsExporter::Start("127.0.0.1:0", registry);
   ASSERT_TRUE(first.ok());
@@ -123,7 +123,7 @@ TEST(MetricsExporter, ATakenPortIsAnErrorThatNamesTheAddress) {
   EXPECT_THAT(second.status().message(), HasSubstr(address));
 }
 
-TEST(MetricsExporter, AMalformedAddressIsAnError) {
+TEST(MetricsExporter, MalformedAddressIsError) {
   MetricsRegistry registry;
   EXPECT_EQ(MetricsExporter::Start("nowhere at all", registry).status().code(), Code::kUnavailable);
 }

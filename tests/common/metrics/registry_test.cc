@@ -17,7 +17,7 @@
 namespace outrider {
 namespace {
 
-TEST(MetricsRegistry, SameNameAndLabelsAreOneMetric) {
+TEST(MetricsRegistry, EqualNameAndLabelsShareMetric) {
   MetricsRegistry registry;
   Counter a = registry.MakeCounter("outrider_x_total", "x", {{"kind", "one"}});
   Counter b = registry.MakeCounter("outrider_x_total", "x", {{"kind", "one"}});
@@ -29,7 +29,7 @@ TEST(MetricsRegistry, SameNameAndLabelsAreOneMetric) {
   EXPECT_EQ(other.value(), 0);
 }
 
-TEST(MetricsRegistry, NamesAreSortedAndListedOncePerFamily) {
+TEST(MetricsRegistry, ListsSortedFamiliesOnce) {
   MetricsRegistry registry;
   registry.MakeHistogram("outrider_c_seconds", "c", {1, 2});
   registry.MakeGauge("outrider_a", "a");
@@ -39,7 +39,7 @@ TEST(MetricsRegistry, NamesAreSortedAndListedOncePerFamily) {
               ::testing::ElementsAre("outrider_a", "outrider_b_total", "outrider_c_seconds"));
 }
 
-TEST(MetricsRegistry, ValuesCanBeReadAtEachScrape) {
+TEST(MetricsRegistry, ReadsValuesAtEachScrape) {
   MetricsRegistry registry;
   double value = 1;
   registry.AddGauge("outrider_z", "z", [&value] { return value; }, {{"kind", "one"}});
@@ -110,7 +110,7 @@ TEST(MetricsRegistry, ThreadsLoseNoCount) {
   EXPECT_EQ(histogram.count(), static_cast<uint64_t>(kThreads * kEach));
 }
 
-TEST(MetricsRegistryDeathTest, OneNameWithTwoTypesIsABug) {
+TEST(MetricsRegistryDeathTest, OneNameWithTwoTypesDies) {
   MetricsRegistry registry;
   registry.MakeCounter("outrider_x", "x");
   EXPECT_DEATH(registry.MakeGauge("outrider_x", "x"), "clashing metric name");

@@ -28,13 +28,13 @@ AcceptanceHead SomeHead(int width, int depth) {
 
 float Silu(float x) { return x / (1.f + std::exp(-x)); }
 
-TEST(AcceptanceHead, IsALinearLayerAtDepthZero) {
+TEST(AcceptanceHead, IsLinearLayerAtDepthZero) {
   const AcceptanceHead head{.width = 2, .depth = 0, .parameters = {2.f, -1.f, 0.5f}};
   const std::vector<float> hidden = {1.f, 3.f, -1.f, 0.f};
   EXPECT_EQ(head.Logits(hidden), (std::vector<float>{-0.5f, -1.5f}));
 }
 
-TEST(AcceptanceHead, AddsTheActivatedBlockToItsInput) {
+TEST(AcceptanceHead, AddsActivatedBlockToItsInput) {
   // W = [[1, 2], [3, 4]] (out, in), b = [0.1, -0.2], w = [1, 10], c = 0.
   const AcceptanceHead head{
       .width = 2, .depth = 1, .parameters = {1.f, 3.f, 2.f, 4.f, 0.1f, -0.2f, 1.f, 10.f, 0.f}};
@@ -44,7 +44,7 @@ TEST(AcceptanceHead, AddsTheActivatedBlockToItsInput) {
   EXPECT_NEAR(head.Logits(hidden)[0], first + 10.f * second, 1e-5f);
 }
 
-TEST(AcceptanceHead, SurvivesTheWayToTheFileAndBack) {
+TEST(AcceptanceHead, RoundTripsThroughFile) {
   for (const int depth : {0, 1, 3}) {
     const AcceptanceHead head = SomeHead(5, depth);
     ASSERT_TRUE(head.Save(File("back")).ok());
@@ -55,14 +55,14 @@ TEST(AcceptanceHead, SurvivesTheWayToTheFileAndBack) {
   }
 }
 
-TEST(AcceptanceHead, AFileThatCannotBeFollowedIsAnError) {
+TEST(AcceptanceHead, InvalidFileIsError) {
   const testing::TempDir dir;
   EXPECT_FALSE(AcceptanceHead::LoadBeside(dir.path(), 4)->has_value());
   std::filesystem::create_symlink(kAcceptanceHeadFile, dir / kAcceptanceHeadFile);
   EXPECT_FALSE(AcceptanceHead::LoadBeside(dir.path(), 4).ok()) << "a link to itself";
 }
 
-TEST(AcceptanceHead, RefusesWhatIsNoHeadOfThisModel) {
+TEST(AcceptanceHead, RefusesHeadOfAnotherModel) {
   const auto error = [](const std::string& name, int width) {
     return AcceptanceHead::Load(File(name), width).status();
   };

@@ -140,7 +140,7 @@ TEST(ModelConfig, HasEachArchitecturesContextAndEpsilon) {
   }
 }
 
-TEST(ModelConfig, HasAWindowInSomeLayersOfQwen) {
+TEST(ModelConfig, QwenHasWindowsInSomeLayers) {
   const auto windows = [](const json& config) {
     std::vector<int> all;
     const Result<ModelConfig> loaded = Load(config);
@@ -203,7 +203,7 @@ TEST(ModelConfig, KnowsEachFamilysAttention) {
   EXPECT_EQ(Load(mistral)->layers[1].attention.window, 4096);
 }
 
-TEST(ModelConfig, CollectsStopTokensOfBothFilesOnce) {
+TEST(ModelConfig, MergesStopTokensOfBothFiles) {
   json config = Plain("LlamaForCausalLM");
   config["eos_token_id"] = 2;
   const Result<ModelConfig> both = Load(config, R"({"eos_token_id": [2, 7], "temperature": 0.6})");
@@ -211,7 +211,7 @@ TEST(ModelConfig, CollectsStopTokensOfBothFilesOnce) {
   EXPECT_THAT(both->eos_token_ids, ElementsAre(2, 7));
 }
 
-TEST(ModelConfig, TakesMinusOneForNoStopToken) {
+TEST(ModelConfig, MinusOneMeansNoStopToken) {
   json config = Plain("LlamaForCausalLM");
   config["eos_token_id"] = -1;
   const Result<ModelConfig> none = Load(config);
@@ -250,7 +250,7 @@ TEST(ModelConfig, NamesWhatIsNotSupported) {
   }
 }
 
-TEST(ModelConfig, NamesTheFieldThatIsMissingOrSenseless) {
+TEST(ModelConfig, NamesMissingOrInvalidField) {
   std::vector<Refusal> refusals = {
       {"architectures", nullptr, "architectures"},
       {"architectures", json::array(), "architectures"},
@@ -299,7 +299,7 @@ TEST(ModelConfig, NamesTheFieldThatIsMissingOrSenseless) {
                 Code::kInvalidArgument);
 }
 
-TEST(ModelConfig, RefusesFilesThatAreNotAJsonObject) {
+TEST(ModelConfig, RefusesFilesWithoutJsonObject) {
   const TempDirectory directory;
   EXPECT_EQ(LoadModelConfig(directory.path()).status().code(), Code::kNotFound);
   for (const std::string& text :

@@ -76,7 +76,7 @@ double Probability(const std::vector<float>& row, TokenId token) {
 
 // Three lines of one prompt have a common beginning longer than the model's context: it may err
 // there.
-TEST_F(CopyingCheckpoint, GreedyTextIsTheFunctionWithItsNamesChanged) {
+TEST_F(CopyingCheckpoint, GreedyTextRenamesTheFunction) {
   ptrdiff_t bytes = 0, right = 0;
   double chance = 0;
   int tokens = 0;
@@ -116,7 +116,7 @@ TEST_F(CopyingCheckpoint, IsUniformWithoutAnythingToCopy) {
   }
 }
 
-TEST(CopyingCheckpointOptions, RefuseARenameThatNoTokenFits) {
+TEST(CopyingCheckpointOptions, RefuseRenameWithoutToken) {
   const TempDirectory directory;
   for (const auto& rename : {std::pair("nosuchword", "text"), std::pair("text", "nosuchword")}) {
     const Status made = MakeCopyingCheckpoint(

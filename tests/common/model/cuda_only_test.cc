@@ -41,7 +41,7 @@ TEST(ModelInF16, LogitsAgreeWithTheReference) {
   }
 }
 
-TEST(ModelInF16, ACacheInF16NeedsSuchWeights) {
+TEST(ModelInF16, F16CacheNeedsF16Weights) {
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
   ModelOptions options = kF16Options;
@@ -51,7 +51,7 @@ TEST(ModelInF16, ACacheInF16NeedsSuchWeights) {
   EXPECT_EQ(model.status().code(), Code::kInvalidArgument);
 }
 
-TEST(ModelOnADevice, HeadsWithoutAKernelAreAnErrorOfLoading) {
+TEST(ModelOnADevice, RefusesHeadSizesWithoutKernel) {
   for (const int head_dim : {256, 264}) {
     const TempDirectory directory;
     ASSERT_TRUE(MakeCheckpoint(directory.path(), {.head_dim = head_dim}).ok());

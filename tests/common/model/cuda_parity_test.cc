@@ -105,7 +105,7 @@ TEST_P(CudaParity, VerdictsAgree) {
 }
 
 // Passes as graphs against passes without, on the same device: the same kernels, so the same bits.
-TEST_P(CudaParity, GraphsGiveTheBitsOfPassesWithoutThem) {
+TEST_P(CudaParity, GraphsAreBitExact) {
   GraphTwins twins(
       [](bool graphs) { return CreateBackend("cuda:0", {}, {.graphs = graphs}).value(); },
       GetParam().checkpoint,

@@ -49,11 +49,11 @@ class DefaultModels : public ::testing::TestWithParam<WeightType> {
   }
 };
 
-TEST_P(DefaultModels, TargetGivesTheLogitsOfPyTorch) {
+TEST_P(DefaultModels, TargetMatchesPyTorch) {
   ExpectTopLogits("target", kModels / "target", kRoundedTolerance);
 }
 
-TEST_P(DefaultModels, TargetGivesThemCloselyWithUnroundedActivations) {
+TEST_P(DefaultModels, TargetMatchesCloselyWithUnroundedActivations) {
   const TempDirectory copy;
   std::filesystem::copy(kModels / "target", copy.path());
   auto config = nlohmann::json::parse(copy.Read("config.json"));
@@ -62,7 +62,7 @@ TEST_P(DefaultModels, TargetGivesThemCloselyWithUnroundedActivations) {
   ExpectTopLogits("target_w8a16", copy.path(), kTolerance);
 }
 
-TEST_P(DefaultModels, DrafterGivesTheLogitsOfPyTorch) {
+TEST_P(DefaultModels, DrafterMatchesPyTorch) {
   ExpectTopLogits("drafter", kModels / "drafter", kTolerance);
 }
 

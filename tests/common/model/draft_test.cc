@@ -70,7 +70,7 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
 
 // What differs between drafts that use the same graph: the tokens seen, the bias, the length of the
 // sequence and its pages, one of them a copy of another's; compared with new sequences.
-TEST(Draft, GraphsReadTheArraysOfTheirOwnDraft) {
+TEST(Draft, GraphsReadTheirOwnDraftsArrays) {
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = 200, .num_layers = 1}).ok());
   ModelOptions options = kExactOptions;

@@ -80,7 +80,7 @@ TEST(Forward, TreeNodesSeeExactlyTheirAncestors) {
   }
 }
 
-TEST(Forward, RaggedBatchesAreBitEqualToBatchesOfOne) {
+TEST(Forward, RaggedBatchesEqualSingleSequences) {
   for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
     ASSERT_NE(model, nullptr);
@@ -142,7 +142,7 @@ TEST(Forward, ChunkedPrefillEqualsWholePrefill) {
   }
 }
 
-TEST(Forward, ReturnsOnlyTheRowsThatAreWanted) {
+TEST(Forward, ReturnsOnlyWantedRows) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama};
   const std::unique_ptr<Model> model = MakeModel(checkpoint);
   ASSERT_NE(model, nullptr);
@@ -161,7 +161,7 @@ TEST(Forward, ReturnsOnlyTheRowsThatAreWanted) {
   }
 }
 
-TEST(Forward, FillsTheCacheWhenNoRowIsWanted) {
+TEST(Forward, FillsCacheWithoutWantedRows) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama};
   const std::unique_ptr<Model> model = MakeModel(checkpoint);
   ASSERT_NE(model, nullptr);
@@ -176,7 +176,7 @@ TEST(Forward, FillsTheCacheWhenNoRowIsWanted) {
   EXPECT_TRUE(BitEqual(last[0], RunFresh(*model, tokens).back()));
 }
 
-TEST(Forward, HiddenStatesAreWhatTheHeadMultiplies) {
+TEST(Forward, HiddenStatesAreInputOfHead) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama, .tied_embeddings = false};
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
@@ -205,7 +205,7 @@ TEST(Forward, HiddenStatesAreWhatTheHeadMultiplies) {
   }
 }
 
-TEST(Forward, KeepingAPathEqualsHavingRunOnlyThatPath) {
+TEST(Forward, KeptPathEqualsRunningItAlone) {
   std::mt19937_64 random(5);
   for (const CheckpointOptions& checkpoint : SomeModels()) {
     const std::unique_ptr<Model> model = MakeModel(checkpoint);
@@ -229,7 +229,7 @@ TEST(Forward, KeepingAPathEqualsHavingRunOnlyThatPath) {
   }
 }
 
-TEST(Forward, TruncatingAndForkingLeaveEverySequenceItsOwnHistory) {
+TEST(Forward, TruncatingAndForkingKeepHistories) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama};
   const std::unique_ptr<Model> model = MakeModel(checkpoint);
   ASSERT_NE(model, nullptr);
@@ -254,7 +254,7 @@ TEST(Forward, TruncatingAndForkingLeaveEverySequenceItsOwnHistory) {
 }
 
 // Everything that a service may do with sequences, in random order and with too few pages.
-TEST(Forward, RandomHistoriesEqualComputingThemFromScratch) {
+TEST(Forward, RandomHistoriesEqualRecomputation) {
   const CheckpointOptions checkpoint = {
       .family = Family::kLlama, .vocab_size = 64, .hidden_size = 32, .num_layers = 2};
   ModelOptions options = kExactOptions;
@@ -377,7 +377,7 @@ TEST_F(ForwardErrors, PositionsBeyondTheModel) {
   ExpectError({{sequence_, tokens, {}, {}}}, Code::kInvalidArgument, "position 20");
 }
 
-TEST_F(ForwardErrors, ABadShareSpoilsTheWholeBatch) {
+TEST_F(ForwardErrors, InvalidShareFailsWholeBatch) {
   const SequenceId other = model_->NewSequence();
   const std::vector<TokenId> good = {1};
   const std::vector<TokenId> bad = {-1};
@@ -416,13 +416,13 @@ TEST_F(ForwardErrors, PagesOut) {
   EXPECT_EQ(model_->length(a), 0);
 }
 
-TEST_F(ForwardErrors, AnEmptyBatchIsNone) {
+TEST_F(ForwardErrors, EmptyBatchIsNoError) {
   ForwardOutput output;
   EXPECT_TRUE(model_->Forward({}, /*want_hidden=*/false, &output).ok());
   EXPECT_EQ(output.rows, 0);
 }
 
-TEST_F(ForwardErrors, ReservedPagesAreNotTakenByOthers) {
+TEST_F(ForwardErrors, ReservedPagesAreKept) {
   const SequenceId other = model_->NewSequence();
   ASSERT_TRUE(model_->Reserve(other, 16).ok());
   EXPECT_EQ(model_->free_pages(), 0);
@@ -437,7 +437,7 @@ TEST_F(ForwardErrors, ReservedPagesAreNotTakenByOthers) {
   EXPECT_TRUE(model_->Forward({&greedy, 1}, /*want_hidden=*/false, &output).ok());
 }
 
-TEST_F(ForwardErrors, SequenceIdsAreReusedOnlyAfterTheirRelease) {
+TEST_F(ForwardErrors, ReusesSequenceIdsAfterRelease) {
   const SequenceId a = model_->NewSequence();
   const SequenceId b = model_->NewSequence();
   EXPECT_NE(a, b);

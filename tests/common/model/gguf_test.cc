@@ -158,7 +158,7 @@ TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
   EXPECT_THAT(with_experts(0), HasSubstr("ffn_gate_inp.weight is a tensor that llama models"));
 }
 
-TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
+TEST_F(GgufModel, KeepsEightAndFourBitCodes) {
   const auto kept = [&](const GgufOptions& options) {
     Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, options);
     const auto backend = CreateCpuBackend({}).value();
@@ -183,7 +183,7 @@ TEST_F(GgufModel, KeepsCodesOfEightAndFourBits) {
             Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
 }
 
-TEST_F(GgufModel, NamesAScaleThatIsNotFinite) {
+TEST_F(GgufModel, NamesNonFiniteScale) {
   struct Scale {
     const char* type;
     size_t at;  // in the block
@@ -205,7 +205,7 @@ TEST_F(GgufModel, NamesAScaleThatIsNotFinite) {
   }
 }
 
-TEST_F(GgufModel, RefusesWhatItDoesNotKnowByName) {
+TEST_F(GgufModel, RefusesUnknownKeysByName) {
   Make({.tokenizer = true}, {.type = "F16", .tokenizer = true});
   EXPECT_THAT(Words(GgufString("llama"), GgufString("gptj2")),
               AllOf(HasSubstr("small.gguf: general.architecture is gptj2"), HasSubstr("gemma3")));
@@ -224,7 +224,7 @@ TEST_F(GgufModel, RefusesWhatItDoesNotKnowByName) {
               HasSubstr("llama.context_length is missing"));
 }
 
-TEST_F(GgufModel, ChecksSizesAsThoseOfAConfig) {
+TEST_F(GgufModel, ChecksSizesLikeConfig) {
   Make({}, {.type = "F16"});
   const auto with = [&](const std::string& key, uint32_t from, uint32_t to) {
     return Words(key + LittleEndian(uint32_t{4}) + LittleEndian(from),

@@ -52,7 +52,7 @@ void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 class ModelGraphs : public ::testing::TestWithParam<Kind> {};
 
-TEST_P(ModelGraphs, GiveTheBitsOfPassesWithoutThem) {
+TEST_P(ModelGraphs, AreBitExact) {
   const Kind& kind = GetParam();
   CheckpointOptions checkpoint = kCheckpoint;
   checkpoint.family = kind.family;
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });
 
 // Sequences whose contexts grow across the ends of pages and chunks, one token at a time.
-TEST(Graphs, DecodingSessionsStayTheSameOverEndsOfPagesAndChunks) {
+TEST(Graphs, DecodingIsUnchangedAcrossPages) {
   CheckpointOptions checkpoint = kCheckpoint;
   checkpoint.max_position_embeddings = 600;
   std::vector<std::string> warnings;

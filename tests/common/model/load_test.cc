@@ -63,7 +63,7 @@ TEST_F(LoadModelTest, NamesAMissingTensor) {
   EXPECT_THAT(status.message(), HasSubstr("no tensor model.layers.2.input_layernorm.weight"));
 }
 
-TEST_F(LoadModelTest, NamesAMissingHeadOfAnUntiedModel) {
+TEST_F(LoadModelTest, NamesMissingHeadOfUntiedModel) {
   SetConfig("tie_word_embeddings", false);
   EXPECT_THAT(Load().message(), HasSubstr("no tensor lm_head.weight"));
 }
@@ -77,14 +77,14 @@ TEST_F(LoadModelTest, NamesTensorAndShapesThatDisagree) {
                     HasSubstr("[97, 64]")));
 }
 
-TEST_F(LoadModelTest, NeedsTheBiasesAndNormsOfItsFamily) {
+TEST_F(LoadModelTest, NeedsBiasesAndNormsOfFamily) {
   SetConfig("architectures", {"Qwen2ForCausalLM"});
   EXPECT_THAT(Load().message(), HasSubstr("no tensor model.layers.0.self_attn.q_proj.bias"));
   SetConfig("architectures", {"Qwen3ForCausalLM"});
   EXPECT_THAT(Load().message(), HasSubstr("no tensor model.layers.0.self_attn.q_norm.weight"));
 }
 
-TEST_F(LoadModelTest, RefusesHeadsThatTheKernelsCannotTake) {
+TEST_F(LoadModelTest, RefusesHeadSizesWithoutKernel) {
   SetConfig("head_dim", 20);
   const Status status = Load();
   EXPECT_EQ(status.code(), Code::kUnimplemented);
@@ -97,7 +97,7 @@ TEST_F(LoadModelTest, RefusesATruncatedFile) {
   EXPECT_EQ(Load().code(), Code::kDataLoss);
 }
 
-TEST_F(LoadModelTest, RefusesAHugeShapeBeforeAllocatingForIt) {
+TEST_F(LoadModelTest, RefusesHugeShapeBeforeAllocation) {
   SetConfig("vocab_size", 1000000);
   SetConfig("hidden_size", 65536);
   EXPECT_THAT(Load().message(), HasSubstr("model.embed_tokens.weight is"));
@@ -172,7 +172,7 @@ class WeightValues : public LoadModelTest {
   }
 };
 
-TEST_F(WeightValues, OfNanOrInfinityAreRefusedByPlace) {
+TEST_F(WeightValues, NonFiniteValuesAreRefused) {
   const std::string stacked = "model.layers.1.self_attn.k_proj.weight";
   const std::string norm = "model.norm.weight";
   struct Case {
@@ -195,7 +195,7 @@ TEST_F(WeightValues, OfNanOrInfinityAreRefusedByPlace) {
   }
 }
 
-TEST_F(WeightValues, MustFitWhatTheyAreKeptAs) {
+TEST_F(WeightValues, MustFitStoredType) {
   Set("model.embed_tokens.weight", 1, 70000.f);
   EXPECT_TRUE(Load(Kept(WeightType::kF32)).ok());
   EXPECT_TRUE(Load(Kept(WeightType::kBf16)).ok());

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-TEST(MemoryPlan, TheCacheGetsWhatIsLeftInWholePages) {
+TEST(MemoryPlan, CacheGetsRemainingWholePages) {
   // 80 GiB, of which 16 are weights and 1 is used by another process: 0.9 * 80 - 17 - 3.
   const auto bytes = PlanKvBytes({.free = 63 * kGiB,
                                   .total = 80 * kGiB,
@@ -41,7 +41,7 @@ TEST(MemoryPlan, OthersOnTheDeviceCount) {
   EXPECT_THAT(none.status().message(), HasSubstr("take 79872 MiB"));
 }
 
-TEST(MemoryPlan, TheFractionIsAFraction) {
+TEST(MemoryPlan, FractionMustBeFraction) {
   for (const double fraction : {0., -1., 1.01}) {
     EXPECT_EQ(PlanKvBytes({.free = 1, .total = 1, .fraction = fraction, .page = 1}).status().code(),
               Code::kInvalidArgument);
@@ -59,7 +59,7 @@ TEST(MemoryPlan, PagesOfAKnownModel) {
 }
 
 // Qwen3 30B A3B, compared with the same model with one MLP of the size of the chosen experts.
-TEST(MemoryPlan, AMixtureTakesMoreThanItsActiveSize) {
+TEST(MemoryPlan, MixtureTakesMoreThanActiveSize) {
   ModelConfig dense;
   dense.hidden_size = 2048;
   dense.intermediate_size = 8 * 768;
@@ -74,7 +74,7 @@ TEST(MemoryPlan, AMixtureTakesMoreThanItsActiveSize) {
             4 * (512 * (128 + 8 * (7 + 2048)) + 129));
 }
 
-TEST(MemoryPlan, RefusesACacheThatTheHostCannotHold) {
+TEST(MemoryPlan, RefusesCacheBeyondHostMemory) {
   ModelConfig config;
   config.layers.resize(32);
   config.num_kv_heads = 8;

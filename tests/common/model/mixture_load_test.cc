@@ -128,7 +128,7 @@ TEST_F(LoadMixtureTest, NamesDamagedBlocksOfMxfp4) {
   EXPECT_THAT(nan.message(), HasSubstr(down + "_scales[3, 7, 1] is NaN"));
 }
 
-TEST_F(LoadMixtureTest, RefusesMxfp4ThatDoesNotFillItsBlocks) {
+TEST_F(LoadMixtureTest, RefusesIncompleteMxfp4Blocks) {
   Make({.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4});
   const Checkpoint checkpoint = Checkpoint::Open(directory_.path()).value();
   const Status status = StackedExperts::Find(checkpoint, "model.layers.0.mlp.experts.down_proj",

@@ -64,7 +64,7 @@ TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
   EXPECT_THAT(Words(directory_.path()), HasSubstr("no config.json"));
 }
 
-TEST_F(ModelDirectoryTest, SaysWhatIsThereInsteadOfConfigAndWeights) {
+TEST_F(ModelDirectoryTest, ErrorsListWhatWasFound) {
   using Case = std::pair<std::vector<std::string>, std::string>;  // files, message
   const std::vector<Case> without_config = {
       {{"adapter_config.json", "adapter_model.safetensors"}, "LoRA adapter of org/base"},

@@ -62,7 +62,7 @@ TEST_F(Fingerprints, FollowConfigAndWeights) {
   EXPECT_NE(Of(), first);
 }
 
-TEST_F(Fingerprints, AHeadChangesNothing) {
+TEST_F(Fingerprints, HeadChangesNothing) {
   const uint64_t first = Of();
   Put(kAcceptanceHeadFile, "a head");
   Put("tokenizer.json", "{}");

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-TEST(Draft, PicksFromTheRowsWhereTheyAre) {
+TEST(Draft, PicksFromRowsInPlace) {
   ModelOptions options = kExactOptions;
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     options.weights = weights;

@@ -53,7 +53,7 @@ class PrefixCacheDigest : public ::testing::Test {
   std::optional<PrefixCache> cache_{std::in_place, &model_, &digest_};
 };
 
-TEST_F(PrefixCacheDigest, HasTheHashOfEveryWholePage) {
+TEST_F(PrefixCacheDigest, HashesEveryWholePage) {
   Insert(Text(0, 14));
   EXPECT_THAT(digest_.Hashes(), UnorderedElementsAreArray(HashesOf(Text(0, 14))));
   EXPECT_EQ(digest_.pages(), 3);

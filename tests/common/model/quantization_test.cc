@@ -109,7 +109,7 @@ TEST_F(Int8Rows, KeepTheirIntegers) {
   }
 }
 
-TEST_F(Int8Rows, TakeActivationsIn8BitsWhereTheConfigSays) {
+TEST_F(Int8Rows, QuantizeActivationsIfConfigured) {
   json config = json::parse(directory_.Read("config.json"));
   config["quantization_config"]["config_groups"]["group_0"]["input_activations"] =
       RoundedActivations();
@@ -122,7 +122,7 @@ TEST_F(Int8Rows, TakeActivationsIn8BitsWhereAsked) {
   EXPECT_EQ(KeptAs(WeightType::kF32), std::pair(WeightType::kF32, WeightType::kW8A16));
 }
 
-TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
+TEST_F(Int8Rows, RefuseOtherFormsByName) {
   struct Refusal {
     std::function<void(json& quantization)> change;
     std::string words;
@@ -179,7 +179,7 @@ TEST_F(Int8Rows, OfOtherFormsAreRefusedByName) {
   EXPECT_TRUE(LoadWith([&](json& q) { kv_cache(q)["dynamic"] = false; }).ok());
 }
 
-TEST_F(Int8Rows, ThatContradictTheConfigAreRefused) {
+TEST_F(Int8Rows, RefuseContradictionOfConfig) {
   const std::string q = "model.layers.0.self_attn.q_proj.weight";
   ChangeTensor(q + "_scale", std::string("\x80\x7f", 2));  // infinity in bf16
   EXPECT_THAT(Load().message(), HasSubstr("q_proj.weight_scale[0, 0] is infinite"));

@@ -110,7 +110,7 @@ TEST_P(DamagedCodes, ScalesOfZeroAreNamed) {
   EXPECT_THAT(status.message(), HasSubstr(kBase + GetParam().scales + "[0, 0] is 0"));
 }
 
-TEST_P(DamagedCodes, ScalesThatAreNotFiniteAreNamed) {
+TEST_P(DamagedCodes, NonFiniteScalesAreNamed) {
   const Status nan = LoadWithScale("\xff\x7f");
   EXPECT_EQ(nan.code(), Code::kDataLoss);
   EXPECT_THAT(nan.message(), HasSubstr(kBase + GetParam().scales + "[0, 0] is NaN"));

@@ -19,7 +19,7 @@ std::span<const T> View(const T* data, int count) {
   return {data, static_cast<size_t>(count)};
 }
 
-TEST(RaggedBatch, FlattensChainsAndTreesOverTheirPages) {
+TEST(RaggedBatch, FlattensChainsAndTrees) {
   PagePool pool(8);
   PageTable chain(&pool, 4);
   PageTable tree(&pool, 4);
@@ -56,7 +56,7 @@ TEST(RaggedBatch, FlattensChainsAndTreesOverTheirPages) {
   EXPECT_THAT(batch.logit_rows(), ElementsAre(1, 2, 5));
 }
 
-TEST(RaggedBatch, HasNoParentsWhenAllAreChains) {
+TEST(RaggedBatch, ChainsHaveNoParents) {
   PagePool pool(1);
   PageTable table(&pool, 4);
   std::vector<SlotCopy> copies;
@@ -83,7 +83,7 @@ Status Check(int length, const std::vector<TokenId>& tokens, const std::vector<i
                     length, kLimits);
 }
 
-TEST(CheckShare, AcceptsChainsAndTreesUpToTheLimits) {
+TEST(CheckShare, AcceptsSharesUpToLimits) {
   EXPECT_TRUE(Check(0, {0, 9}, {}, {}).ok());
   EXPECT_TRUE(Check(18, {1, 2}, {}, {0, 1}).ok());
   EXPECT_TRUE(Check(5, {1, 2, 3}, {-1, -1, 1}, {2}).ok());

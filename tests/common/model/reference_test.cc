@@ -95,7 +95,7 @@ TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {
 
 // The files are in bf16, so bf16 weights lose nothing: only the cache rounds, and activations if a
 // backend multiplies those in bf16, too.
-TEST_P(ModelAgainstReference, LogitsAgreeWithBf16WeightsAndCache) {
+TEST_P(ModelAgainstReference, AgreesWithBf16WeightsAndCache) {
   CheckpointOptions checkpoint = GetParam().checkpoint;
   checkpoint.dtype = Dtype::kBf16;
   ModelOptions options = kExactOptions;
@@ -427,7 +427,7 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 // Each layer uses the RoPE of its own description.
-TEST(Model, LogitsAgreeWithARopeOfEachLayersOwn) {
+TEST(Model, LogitsAgreeWithRopePerLayer) {
   const CheckpointOptions checkpoint = {.family = Family::kLlama, .num_layers = 3};
   const TempDirectory directory;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());

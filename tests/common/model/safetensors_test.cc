@@ -49,7 +49,7 @@ Result<std::vector<SafetensorsEntry>> Parse(const std::string& file) {
   return parsed;
 }
 
-TEST(Safetensors, FindsTensorsOfEveryTypeAndShape) {
+TEST(Safetensors, FindsEveryTypeAndShape) {
   const auto parsed = Parse(File(
       "{\"__metadata__\": {\"format\": \"pt\"}, " + Entry("b", "F32", "[2, 1]", "[4, 12]") + ", " +
           Entry("a", "BF16", "[2]", "[0, 4]") + ", " + Entry("empty", "F16", "[0, 7]", "[12, 12]") +
@@ -72,7 +72,7 @@ struct Corruption {
   std::string message;  // a part of it
 };
 
-TEST(Safetensors, RefusesCorruptFilesAndSaysWhatIsWrong) {
+TEST(Safetensors, RefusesCorruptFiles) {
   const std::string good = Entry("a", "F32", "[2]", "[0, 8]");
   const Code bad = Code::kInvalidArgument;
   const std::string deep(100000, '[');
@@ -159,7 +159,7 @@ TEST(Safetensors, RefusesCorruptFilesAndSaysWhatIsWrong) {
   }
 }
 
-TEST(Safetensors, ShowsHostileNamesCutAndWithoutControlCharacters) {
+TEST(Safetensors, ErrorsEscapeHostileNames) {
   const auto parsed = Parse(File("{\"x\\n\\u0007" + std::string(5000, 'y') + "\": 1}", 0));
   ASSERT_FALSE(parsed.ok());
   EXPECT_THAT(parsed.status().message(), HasSubstr("x??yyy"));
@@ -208,11 +208,11 @@ double SecondsToRead(int tensors) {
 
 // 8 times the tensors may take 8 times as long, with a factor of three for cache effects; a parser
 // that walks all previous tensors at the end of each takes 64 times as long.
-TEST(Safetensors, TakesTimeInProportionToTheTensors) {
+TEST(Safetensors, TakesLinearTimeInTensors) {
   EXPECT_LT(SecondsToRead(8000), 3 * 8 * SecondsToRead(1000));
 }
 
-TEST(Checkpoint, WidensNothingAndViewsTheMappedBytes) {
+TEST(Checkpoint, ViewsMappedBytesWithoutCopying) {
   const TempDirectory directory;
   directory.Write("model.safetensors", File("{" + Entry("a", "F32", "[2]", "[0, 8]") + "}", 0) +
                                            std::string("\0\0\x80\x3f\0\0\0\xc0", 8));
@@ -226,7 +226,7 @@ TEST(Checkpoint, WidensNothingAndViewsTheMappedBytes) {
   EXPECT_EQ(LoadElement(*a, 1), -2.f);
 }
 
-TEST(Checkpoint, NamesTheTensorThatIsMissingOrOfATypeThatIsNoWeight) {
+TEST(Checkpoint, NamesMissingOrMistypedTensor) {
   const TempDirectory directory;
   directory.Write("model.safetensors", File("{" + Entry("a", "I64", "[1]", "[0, 8]") + "}", 8));
   const Result<Checkpoint> checkpoint = Checkpoint::Open(directory.path());

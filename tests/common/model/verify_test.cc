@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-TEST(Verify, GivesTheHostsVerdictsWhileRowsStayOnTheDevice) {
+TEST(Verify, MatchesHostVerdictsWithoutCopyingRows) {
   ModelOptions options = kExactOptions;
   for (const WeightType weights : {WeightType::kF32, WeightType::kBf16}) {
     options.weights = weights;

@@ -22,7 +22,7 @@ std::vector<int> Rows(const FakeModel& model) {
   return rows;
 }
 
-TEST(WarmUpTest, RunsTheLargestBatchThenSmallerOnes) {
+TEST(WarmUpTest, RunsLargestBatchFirst) {
   FakeModel model({.max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&model, 100).ok());
   EXPECT_THAT(Rows(model), ::testing::ElementsAre(100, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));
@@ -44,7 +44,7 @@ TEST(WarmUpTest, RunsNoMoreRowsThanAsked) {
   EXPECT_THAT(Rows(model), ::testing::ElementsAre(16, 8, 4, 2, 1));
 }
 
-TEST(WarmUpTest, TimesPassesThreeTimesUntilTheTimeIsOver) {
+TEST(WarmUpTest, TimesPassesWithinItsBudget) {
   FakeModel model({.max_batch_tokens = 10});
   const auto times = TimePasses(&model, 16, 1e9);
   ASSERT_TRUE(times.ok());
@@ -72,7 +72,7 @@ TEST(WarmUpTest, TimesRowsOfDifferentTokens) {
   }
 }
 
-TEST(WarmUpTest, KeepsToWhatASequenceCanHold) {
+TEST(WarmUpTest, StaysWithinSequenceCapacity) {
   FakeModel pages({.page_tokens = 4, .total_pages = 2, .max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&pages, 100).ok());
   EXPECT_THAT(Rows(pages), ::testing::ElementsAre(8, 4, 2, 1));

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-TEST(CheckPort, RefusesPortsThatAResolverWouldWrap) {
+TEST(CheckPort, RefusesPortsBeyondSixteenBits) {
   for (const char* bad :
        {"127.0.0.1:65536", "host:99999", "[::1]:123456789012345678901", ":70000"}) {
     EXPECT_THAT(CheckPort(bad).message(), ::testing::HasSubstr("at most 65535")) << bad;

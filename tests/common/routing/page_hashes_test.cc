@@ -13,12 +13,12 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // Test vectors of FNV-1a (Noll).
-TEST(PageHashes, AreFnv1aOfTheTextSoFar) {
+TEST(PageHashes, AreFnv1aOfPrefix) {
   EXPECT_THAT(TextPageHashes("a", 3, 6), ElementsAre(0xAF63DC4C8601EC8Cu));
   EXPECT_EQ(TextPageHashes("foobar", 3, 6).back(), 0x85944171F73967E8u);
 }
 
-TEST(PageHashes, AgreeAsFarAsPagesAreShared) {
+TEST(PageHashes, AgreeOnSharedPages) {
   const std::vector<TokenId> a = {1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<TokenId> b = {1, 2, 3, 4, 5, 9, 7, 8};
   const std::vector<uint64_t> of_a = TokenPageHashes(a, 2, 100);
@@ -37,7 +37,7 @@ TEST(PageHashes, GoOnFromThePageBefore) {
   EXPECT_EQ(ExtendPageHash(pages[0], std::span(tokens).subspan(2)), pages[1]);
 }
 
-TEST(PageHashes, EndWithAShorterPageOrAtTheMost) {
+TEST(PageHashes, EndAtPartialPageOrLimit) {
   EXPECT_THAT(TextPageHashes("", 4, 100), IsEmpty());
   EXPECT_THAT(TextPageHashes("abcdefgh", 4, 100), SizeIs(2));
   EXPECT_THAT(TextPageHashes("abcdefghi", 4, 100), SizeIs(3));

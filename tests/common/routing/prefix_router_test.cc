@@ -57,13 +57,13 @@ TEST(PrefixRouter, ChoosesByNamesWhateverTheirOrder) {
   for (size_t key = 0; key < of_one.size(); ++key) EXPECT_EQ(of_one[key], 6 - of_other[key]);
 }
 
-TEST(PrefixRouter, GivesVerifiersEqualPartsOfTheKeys) {
+TEST(PrefixRouter, SharesKeysEqually) {
   PrefixRouter router = RouterOf(10);
   // 1000 each, from 128 points: a standard deviation of 9 %, and 3 % of the keys.
   EXPECT_THAT(CountsOf(Homes(router, 10000), 10), Each(AllOf(Ge(700), Le(1300))));
 }
 
-TEST(PrefixRouter, MovesOnlyTheKeysOfOneThatLeaves) {
+TEST(PrefixRouter, MovesOnlyKeysOfLeavingVerifier) {
   PrefixRouter router = RouterOf(10);
   const std::vector<int> before = Homes(router, 10000);
   router.SetServing(3, false);
@@ -79,7 +79,7 @@ TEST(PrefixRouter, MovesOnlyTheKeysOfOneThatLeaves) {
   EXPECT_EQ(Homes(router, 10000), before);
 }
 
-TEST(PrefixRouter, MovesKeysOnlyToOneThatComes) {
+TEST(PrefixRouter, MovesKeysOnlyToNewVerifier) {
   PrefixRouter router = RouterOf(9);
   const std::vector<int> before = Homes(router, 10000);
   const int added = router.Add(NameOf(9));
@@ -94,7 +94,7 @@ TEST(PrefixRouter, MovesKeysOnlyToOneThatComes) {
 }
 
 // With all keys in flight at once, the bound moves some more: those that a full verifier passed on.
-TEST(PrefixRouter, MovesFewKeysMoreUnderTheBound) {
+TEST(PrefixRouter, MovesFewMoreKeysUnderBound) {
   const auto place = [](PrefixRouter router) {
     std::vector<int> homes;
     for (int key = 0; key < 10000; ++key) {
@@ -154,7 +154,7 @@ TEST(PrefixRouter, SendsAFamilyToOneVerifier) {
 }
 
 // What a hash of the first page would send to one verifier.
-TEST(PrefixRouter, SpreadsChatsBelowASharedSystemPrompt) {
+TEST(PrefixRouter, SpreadsChatsBelowSharedPrompt) {
   const std::string system = "You are a helpful assistant. Answer in a sentence\nUser: ";
   ASSERT_EQ(system.size() % kPageBytes, 0u);
   PrefixRouter router = RouterOf(5);
@@ -173,7 +173,7 @@ TEST(PrefixRouter, SpreadsChatsBelowASharedSystemPrompt) {
   EXPECT_THAT(counts, Each(Ge(20)));  // 40 each, deviating by 6
 }
 
-TEST(PrefixRouter, DecidesByTheFirstPageThatFewShare) {
+TEST(PrefixRouter, DecidesByFirstRarelySharedPage) {
   PrefixRouter router = RouterOf(4);
   const auto pages = [](const std::string& text) { return TextPageHashes(text, kPageBytes, 1000); };
   EXPECT_EQ(router.DecidingPage(pages("system..family.1question")), 0u);
@@ -194,7 +194,7 @@ TEST(PrefixRouter, DecidesByTheFirstPageThatFewShare) {
   EXPECT_EQ(router.DecidingPage(pages("system..family.1question")), 0u);
 }
 
-TEST(PrefixShares, CountsALongPrefixAfterAFewRequests) {
+TEST(PrefixShares, CountsLongPrefixAfterFewRequests) {
   PrefixShares shares;
   const std::vector<uint64_t> pages = TextPageHashes(std::string(400, 'x'), kPageBytes, 1000);
   ASSERT_THAT(pages, SizeIs(50));
@@ -247,7 +247,7 @@ TEST(PrefixRouter, ChoosesNoneIfNoneServes) {
   EXPECT_EQ(router.Limit(), 0);
 }
 
-TEST(PrefixRouter, LeavesOutRequestsOfThoseThatDoNotServe) {
+TEST(PrefixRouter, IgnoresRequestsOfAbsentVerifiers) {
   PrefixRouter router = RouterOf(2);
   for (int i = 0; i < 8; ++i) router.Begin(0);
   EXPECT_EQ(router.Limit(), 6);  // ceil(1.25 * 9 / 2)

@@ -94,7 +94,7 @@ class ConnectionIntakeTest : public ::testing::Test {
   std::unique_ptr<ConnectionIntake> intake_;
 };
 
-TEST_F(ConnectionIntakeTest, APeerAndAllHaveALimit) {
+TEST_F(ConnectionIntakeTest, LimitsConnectionsPerPeerAndTotal) {
   Start({.all = 5, .of_a_peer = 3});
   std::vector<Descriptor> open;
   for (int i = 0; i < 3; ++i) open.push_back(Connect("127.0.0.1"));
@@ -105,7 +105,7 @@ TEST_F(ConnectionIntakeTest, APeerAndAllHaveALimit) {
   EXPECT_TRUE(Connect("127.0.0.3").AtEnd()) << "the sixth of all";
 }
 
-TEST_F(ConnectionIntakeTest, AnEndedConnectionMakesRoom) {
+TEST_F(ConnectionIntakeTest, EndedConnectionMakesRoom) {
   Start({.all = 2, .of_a_peer = 2});
   const Descriptor first = Connect("127.0.0.1");
   const Descriptor second = Connect("127.0.0.1");
@@ -120,7 +120,7 @@ TEST_F(ConnectionIntakeTest, AnEndedConnectionMakesRoom) {
   FAIL() << "no room again";
 }
 
-TEST_F(ConnectionIntakeTest, ATakenAddressIsAnErrorThatNamesIt) {
+TEST_F(ConnectionIntakeTest, TakenAddressIsNamed) {
   Start({});
   const std::string address = "127.0.0.1:" + std::to_string(intake_->port());
   const Status taken = ConnectionIntake::Start(address, {}, [](int) {}).status();

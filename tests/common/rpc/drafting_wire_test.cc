@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TEST(DraftingWire, PlansSurviveTheWayThereAndBack) {
+TEST(DraftingWire, PlansRoundTrip) {
   const StopRule stop{.kind = StopRule::Kind::kEntropy, .threshold = 3.f};
   for (const DraftShape& shape :
        {DraftShape(), Sequences(1, 5), Sequences(8, 3), DraftShape{3, {4, 2}}}) {
@@ -28,7 +28,7 @@ TEST(DraftingWire, PlansSurviveTheWayThereAndBack) {
   }
 }
 
-TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
+TEST(DraftingWire, HellosRoundTrip) {
   const DrafterHello hello{
       .name = "d0",
       .model = "small",
@@ -73,7 +73,7 @@ TEST(DraftingWire, HellosSurviveTheWayThereAndBack) {
   }
 }
 
-TEST(DraftingWire, VocabulariesSurviveTheWayThereAndBack) {
+TEST(DraftingWire, VocabulariesRoundTrip) {
   VocabularyEntries vocabulary;
   ASSERT_TRUE(vocabulary.Add(TokenKind::kText, std::string("\0\xff", 2)).ok());
   ASSERT_TRUE(vocabulary.Add(TokenKind::kNone, "").ok());
@@ -107,7 +107,7 @@ TEST(DraftingWire, MalformedVocabulariesAreRefused) {
   EXPECT_THAT(words({4 * 1 + 3}, "a", {0xffffffffu}), HasSubstr("4294967295 is not an id"));
 }
 
-TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {
+TEST(DraftingWire, SessionsRoundTrip) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     SessionOpening opening;
     opening.session = 5;
@@ -147,7 +147,7 @@ TEST(DraftingWire, SessionsSurviveTheWayThereAndBack) {
   EXPECT_EQ(back[1].session, 6u);
 }
 
-TEST(DraftingWire, DraftsSurviveTheWayThereAndBack) {
+TEST(DraftingWire, DraftsRoundTrip) {
   const DraftPart part{.session = 5,
                        .round = 7,
                        .chunk = {.tokens = {3, 9, 3, 4},
@@ -186,7 +186,7 @@ TEST(DraftingWire, EarlyDraftsSayWhatTheyGuess) {
   }
 }
 
-TEST(DraftingWire, ASingleSequenceWithoutRowsIsItsTokens) {
+TEST(DraftingWire, GreedySequenceIsOnlyTokens) {
   v1::Draft wire;
   wire.add_token_ids(5);
   const Result<DraftPart> part = FromWire(wire);
@@ -197,7 +197,7 @@ TEST(DraftingWire, ASingleSequenceWithoutRowsIsItsTokens) {
   EXPECT_FALSE(part->chunk.more);
 }
 
-TEST(DraftingWire, RefusesMoreRowsOrParentsThanTokens) {
+TEST(DraftingWire, RefusesExcessRowsOrParents) {
   v1::DraftBatch batch;
   v1::Draft* draft = batch.add_drafts();
   draft->add_token_ids(1);

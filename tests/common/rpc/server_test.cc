@@ -74,7 +74,7 @@ class RpcServerTest : public ::testing::Test {
   std::string address_;
 };
 
-TEST_F(RpcServerTest, IsAliveAtOnceAndReadyWhenToldSo) {
+TEST_F(RpcServerTest, IsReadyOnceSet) {
   EXPECT_EQ(CheckHealth(address_, "").message, kHealthServing);
   EXPECT_EQ(CheckHealth(address_, "outrider.v1.Generation").status.error_code(),
             grpc::StatusCode::NOT_FOUND);
@@ -93,7 +93,7 @@ TEST_F(RpcServerTest, ListsItsServicesByReflection) {
   EXPECT_THAT(answer.message, HasSubstr("grpc.health.v1.Health"));
 }
 
-TEST_F(RpcServerTest, ATakenPortIsAnErrorThatNamesTheAddress) {
+TEST_F(RpcServerTest, TakenPortNamesItsAddress) {
   v1::Generation::Service other;
   const auto second = RpcServer::Start({.listen = address_}, {&other});
   ASSERT_FALSE(second.ok());
@@ -101,7 +101,7 @@ TEST_F(RpcServerTest, ATakenPortIsAnErrorThatNamesTheAddress) {
   EXPECT_THAT(second.status().message(), HasSubstr(address_));
 }
 
-TEST_F(RpcServerTest, AMessageAboveTheLimitIsRefusedByName) {
+TEST_F(RpcServerTest, RefusesMessageAboveLimit) {
   v1::GenerateRequest request;
   request.set_text(std::string(17 << 20, 'x'));
   const RawAnswer answer =
@@ -109,7 +109,7 @@ TEST_F(RpcServerTest, AMessageAboveTheLimitIsRefusedByName) {
   EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST(RpcServer, AMalformedAddressIsAnError) {
+TEST(RpcServer, MalformedAddressIsError) {
   v1::Generation::Service service;
   EXPECT_EQ(RpcServer::Start({.listen = "nowhere at all"}, {&service}).status().code(),
             Code::kUnavailable);
@@ -126,7 +126,7 @@ class Endless final : public v1::Generation::Service {
   }
 };
 
-TEST(RpcServer, ShutdownCancelsTheCallsThatOutliveTheGrace) {
+TEST(RpcServer, ShutdownCancelsCallsAfterGrace) {
   Endless service;
   auto server = RpcServer::Start({.listen = "127.0.0.1:0"}, {&service});
   ASSERT_TRUE(server.ok());

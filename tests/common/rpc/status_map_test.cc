@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-TEST(StatusMap, EveryCodeSurvivesTheWayThereAndBack) {
+TEST(StatusMap, EveryCodeRoundTrips) {
   for (int code = 1; code <= 16; ++code) {
     const Status status(static_cast<Code>(code), "why");
     const grpc::Status wire = ToGrpc(status);
@@ -21,7 +21,7 @@ TEST(StatusMap, OkIsOk) {
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
 }
 
-TEST(StatusMap, TheNamesAreThoseOfGrpc) {
+TEST(StatusMap, NamesAreThoseOfGrpc) {
   EXPECT_EQ(FromGrpc({grpc::StatusCode::UNAVAILABLE, "gone"}).ToString(), "UNAVAILABLE: gone");
   EXPECT_EQ(FromGrpc({grpc::StatusCode::DEADLINE_EXCEEDED, ""}).code(), Code::kDeadlineExceeded);
 }

@@ -99,7 +99,7 @@ class StreamSinkTest : public ::testing::Test {
   std::unique_ptr<v1::Generation::Stub> stub_;
 };
 
-TEST_F(StreamSinkTest, DeliversInOrderAndThenTheStatus) {
+TEST_F(StreamSinkTest, DeliversInOrderBeforeStatus) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   const auto sink = service_.WaitForStreams(1)[0];
@@ -120,7 +120,7 @@ TEST_F(StreamSinkTest, DeliversInOrderAndThenTheStatus) {
   service_.WaitUntilNoStreamIsLeft();
 }
 
-TEST_F(StreamSinkTest, AStreamWithoutAMessageCanBeClosed) {
+TEST_F(StreamSinkTest, ClosesStreamWithoutMessages) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   service_.WaitForStreams(1)[0]->Close(grpc::Status::OK);
@@ -130,7 +130,7 @@ TEST_F(StreamSinkTest, AStreamWithoutAMessageCanBeClosed) {
   service_.WaitUntilNoStreamIsLeft();
 }
 
-TEST_F(StreamSinkTest, APeerThatDoesNotReadLosesItsStream) {
+TEST_F(StreamSinkTest, ClosesPeerThatDoesNotRead) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   const auto sink = service_.WaitForStreams(1)[0];
@@ -150,7 +150,7 @@ TEST_F(StreamSinkTest, APeerThatDoesNotReadLosesItsStream) {
   service_.WaitUntilNoStreamIsLeft();
 }
 
-TEST_F(StreamSinkTest, IgnoresCallsAfterItsStreamIsGone) {
+TEST_F(StreamSinkTest, IgnoresCallsAfterStreamEnds) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   const auto sink = service_.WaitForStreams(1)[0];

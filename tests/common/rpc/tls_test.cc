@@ -78,24 +78,24 @@ class TlsTest : public ::testing::Test {
   std::unique_ptr<RpcServer> server_;
 };
 
-TEST_F(TlsTest, AServerOfATrustedAuthorityIsTalkedTo) {
+TEST_F(TlsTest, TrustsServerOfItsAuthority) {
   Serve(ca_.Issue("server"));
   const Answer answer = Call(Dial(ca_.cert()));
   EXPECT_TRUE(answer.status.ok()) << answer.status.error_message();
   EXPECT_EQ(answer.server_name, "server");
 }
 
-TEST_F(TlsTest, AServerOfAnotherAuthorityIsNot) {
+TEST_F(TlsTest, RefusesServerOfAnotherAuthority) {
   Serve(ca_.Issue("server"));
   ExpectNoConnection(Call(Dial(other_ca_.cert())));
 }
 
-TEST_F(TlsTest, AnExpiredServerIsNot) {
+TEST_F(TlsTest, RefusesExpiredServer) {
   Serve(ca_.Issue("server", "IP:127.0.0.1", Validity::kExpired));
   ExpectNoConnection(Call(Dial(ca_.cert())));
 }
 
-TEST_F(TlsTest, TheServersNameMustBeTheOneThatIsDialledOrAskedFor) {
+TEST_F(TlsTest, ChecksServerName) {
   Serve(ca_.Issue("server", "DNS:verifier.example"));
   ExpectNoConnection(Call(Dial(ca_.cert())));
   ExpectNoConnection(Call(Dial(ca_.cert(), {}, "other.example")));
@@ -108,7 +108,7 @@ TEST_F(TlsTest, PlaintextIsNotAnswered) {
       Call(MakeChannel("127.0.0.1:" + std::to_string(server_->port()), ChannelOptions())));
 }
 
-TEST_F(TlsTest, MutualTlsTakesOnlyClientsOfItsAuthority) {
+TEST_F(TlsTest, MutualTlsChecksClientAuthority) {
   Serve(ca_.Issue("server"), ca_.cert());
   EXPECT_TRUE(Call(Dial(ca_.cert(), ca_.Issue("client", ""))).status.ok());
   ExpectNoConnection(Call(Dial(ca_.cert())));
@@ -116,7 +116,7 @@ TEST_F(TlsTest, MutualTlsTakesOnlyClientsOfItsAuthority) {
   ExpectNoConnection(Call(Dial(ca_.cert(), ca_.Issue("late", "", Validity::kExpired))));
 }
 
-TEST_F(TlsTest, ReplacedCertificatesAreServedWithoutARestart) {
+TEST_F(TlsTest, ServesReplacedCertificatesWithoutRestart) {
   const IssuedCertificate served = ca_.Issue("server");
   Serve(served);
   const auto open = Dial(ca_.cert());
@@ -128,7 +128,7 @@ TEST_F(TlsTest, ReplacedCertificatesAreServedWithoutARestart) {
   EXPECT_EQ(Call(open).server_name, "server") << "a connection stays as it is";
 }
 
-TEST_F(TlsTest, AReplacedAuthorityIsFollowedToo) {
+TEST_F(TlsTest, FollowsReplacedAuthority) {
   const std::string clients = dir_ / "clients.pem";
   std::filesystem::copy(ca_.cert(), clients);
   Serve(ca_.Issue("server"), clients);
@@ -142,7 +142,7 @@ TEST_F(TlsTest, AReplacedAuthorityIsFollowedToo) {
   EXPECT_TRUE(Call(Dial(ca_.cert(), new_client)).status.ok());
 }
 
-TEST_F(TlsTest, FilesThatAreNotRightLeaveTheOldCertificateInUse) {
+TEST_F(TlsTest, InvalidFilesKeepOldCertificate) {
   const IssuedCertificate served = ca_.Issue("server");
   Serve(served);
   const IssuedCertificate next = ca_.Issue("next");
@@ -157,7 +157,7 @@ TEST_F(TlsTest, FilesThatAreNotRightLeaveTheOldCertificateInUse) {
   EXPECT_EQ(Call(Dial(ca_.cert())).server_name, "next");
 }
 
-TEST_F(TlsTest, FilesMustBeRightAtTheStart) {
+TEST_F(TlsTest, RefusesInvalidFilesAtStart) {
   const IssuedCertificate good = ca_.Issue("server");
   const IssuedCertificate other = ca_.Issue("next");
   const std::string text = dir_ / "text";

@@ -27,7 +27,7 @@ TEST(ParseTokens, TakesNamesCommentsAndBlankLines) {
   EXPECT_EQ((*tokens)[2].token, "tok#3");
 }
 
-TEST(ParseTokens, RefusesOtherLinesByNumberAndShowsNoToken) {
+TEST(ParseTokens, RefusesInvalidLinesByNumber) {
   for (const char* text :
        {"good\na secret more", "good\nbob s\xc3\xa4secret", "secret\na secret"}) {
     const auto tokens = ParseTokens(text);
@@ -68,7 +68,7 @@ TEST_F(TokenFileTest, FollowsItsFile) {
   EXPECT_FALSE((*file)->Find("old-token").has_value()) << "it was taken back";
 }
 
-TEST_F(TokenFileTest, AFileThatIsNotRightLeavesTheTokens) {
+TEST_F(TokenFileTest, InvalidFileKeepsOldTokens) {
   Write(path_, "good\n");
   const auto file = TokenFile::Open(path_);
   ASSERT_TRUE(file.ok());
@@ -92,7 +92,7 @@ TEST_F(TokenFileTest, MustBeRightAtTheStart) {
   EXPECT_THAT(empty.status().message(), HasSubstr(path_));
 }
 
-TEST_F(TokenFileTest, TheFirstTokenIsOnesOwn) {
+TEST_F(TokenFileTest, FirstTokenIsOnesOwn) {
   Write(path_, "# mine\nme token-1\ntoken-2\n");
   const auto token = ReadToken(path_);
   ASSERT_TRUE(token.ok());

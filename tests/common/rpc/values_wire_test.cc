@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
+TEST(ValuesWire, SamplingParamsRoundTrip) {
   const SamplingParams params{.temperature = 0.f,
                               .top_k = 40,
                               .top_p = 0.9f,
@@ -41,7 +41,7 @@ TEST(ValuesWire, SamplingParamsSurviveTheWayThereAndBack) {
   EXPECT_EQ(back.bad_words, params.bad_words);
 }
 
-TEST(ValuesWire, StructuredOutputsSurviveTheWayThereAndBack) {
+TEST(ValuesWire, StructuredOutputsRoundTrip) {
   using Kind = GrammarSource::Kind;
   const GrammarSource sources[] = {
       {.kind = Kind::kJsonObject},
@@ -94,7 +94,7 @@ TEST(ValuesWire, CountsStructuredOutputsAsTheirSource) {
   EXPECT_THAT(CheckSizes(wire, "sampling").message(), HasSubstr("262145 bytes, at most 262144"));
 }
 
-TEST(ValuesWire, UnsetSamplingParamsSwitchTheTransformsOff) {
+TEST(ValuesWire, UnsetSamplingParamsDisableTransforms) {
   const SamplingParams params = FromWire(v1::SamplingParams());
   EXPECT_EQ(params.temperature, 1.f);
   EXPECT_EQ(params.top_k, 0);
@@ -113,7 +113,7 @@ TEST(ValuesWire, HugeCountsDoNotBecomeNegative) {
   EXPECT_GT(params.logit_bias[0].first, 0);
 }
 
-TEST(ValuesWire, StopRulesSurviveTheWayThereAndBack) {
+TEST(ValuesWire, StopRulesRoundTrip) {
   for (const StopRule::Kind kind : kAllStopKinds) {
     v1::StopRule wire;
     const float threshold = kind == StopRule::Kind::kLength ? 0.f : 0.25f;  // kLength has none
@@ -145,7 +145,7 @@ TEST(ValuesWire, RefusesNumbersOfNoRule) {
   }
 }
 
-TEST(ValuesWire, KnowsEveryRuleOfTheProtocolByItsName) {
+TEST(ValuesWire, KnowsEveryRuleByName) {
   const auto* wire = google::protobuf::GetEnumDescriptor<v1::SpeculationOptions::Rule>();
   EXPECT_EQ(static_cast<size_t>(wire->value_count()), std::size(kRuleTraits) + 1);  // RULE_DEFAULT
   for (const auto& [rule, name, many_paths] : kRuleTraits) {

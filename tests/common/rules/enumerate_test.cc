@@ -8,7 +8,7 @@ namespace {
 const double kRow[] = {0.25, 0.75};
 const ResidualRow<double> kDistribution{1, kRow, 2, {}};
 
-TEST(Enumeration, MeetsEveryOutcomeOfPositiveProbabilityOnce) {
+TEST(Enumeration, MeetsEachPossibleOutcomeOnce) {
   Enumeration all;
   std::map<std::pair<size_t, size_t>, double> met;
   do {
@@ -19,13 +19,13 @@ TEST(Enumeration, MeetsEveryOutcomeOfPositiveProbabilityOnce) {
   EXPECT_EQ(met, (decltype(met){{{1, 0}, 0.125}, {{1, 1}, 0.375}, {{3, 9}, 0.5}}));
 }
 
-TEST(Enumeration, WithoutAChoiceIsOneRun) {
+TEST(Enumeration, NoChoiceIsOneRun) {
   Enumeration all;
   EXPECT_EQ(all.probability(), 1);
   EXPECT_FALSE(all.Advance());
 }
 
-TEST(EnumeratingCoins, MeetsEveryOutcomeOnceWithItsProbability) {
+TEST(EnumeratingCoins, MeetsEachOutcomeWithItsProbability) {
   Enumeration all;
   double by_count[3] = {0, 0, 0};
   int runs = 0;
@@ -44,7 +44,7 @@ TEST(EnumeratingCoins, MeetsEveryOutcomeOnceWithItsProbability) {
   EXPECT_EQ(by_count[2], 0.125);
 }
 
-TEST(EnumeratingCoins, BranchesOnTheNextTokenWhenAsked) {
+TEST(EnumeratingCoins, BranchesOnNextTokenWhenAsked) {
   Enumeration all;
   double by_token[2] = {0, 0};
   do {
@@ -66,7 +66,7 @@ TEST(EnumeratingCoins, DoesNotBranchOnCertainty) {
 }
 
 // P(U < 1/2 and U < 1/4) is 1/4, not 1/8; another depth, purpose or trial is another number.
-TEST(EnumeratingCoins, AnswersACoinAskedTwiceFromOneNumber) {
+TEST(EnumeratingCoins, RepeatedCoinIsOneNumber) {
   const auto both = [](Purpose purpose, int depth, int trial) {
     Enumeration all;
     double sum = 0;
@@ -94,7 +94,7 @@ EnumeratedPair Pair() {
           }};
 }
 
-TEST(EnumeratedRound, DrawsAsTheShapeSaysAndAsOftenAsTheNodeWasDrawn) {
+TEST(EnumeratedRound, FollowsShapeAndDrawCounts) {
   const EnumeratedPair pair = Pair();
   Enumeration all;
   double sum = 0;
@@ -125,7 +125,7 @@ TEST(EnumeratedRound, EndsWhereTheStopRuleSays) {
   } while (all.Advance());
 }
 
-TEST(ForEachEmission, AddsUpToOneAndCountsAccepted) {
+TEST(ForEachEmission, ProbabilitiesSumToOne) {
   double mass = 0, accepted = 0;
   ForEachEmission(Rule::kToken, Pair(), {}, Sequences(1, 1), nullptr,
                   [&](std::span<const TokenId> tokens, int accepted_now, double probability) {

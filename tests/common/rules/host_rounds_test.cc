@@ -46,7 +46,7 @@ DraftTree Chain(std::vector<TokenId> tokens, std::vector<DraftDistribution> dist
 // Two tokens; in every row the target has token 1 with certainty.
 const Rows kSureOfOne(3, {0, 1});
 
-TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
+TEST(VerifyRound, EmptyDraftIsOneTargetDraw) {
   for (const Rule rule : kRules) {
     int ones = 0;
     for (uint64_t seed = 0; seed < 1000; ++seed) {
@@ -60,7 +60,7 @@ TEST(VerifyRound, WithoutADraftIsOneDrawFromTheTarget) {
   }
 }
 
-TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
+TEST(VerifyRound, AcceptsDraftOfCertainTarget) {
   const DraftDistribution distribution{{0, 1}, {65535, 1}};
   for (const Rule rule : kRules) {
     const Verdict verdict =
@@ -69,7 +69,7 @@ TEST(VerifyRound, AcceptsADraftThatTheTargetIsSureOf) {
   }
 }
 
-TEST(VerifyRound, RejectsAnExcludedTokenAndAllAfterIt) {
+TEST(VerifyRound, RejectsExcludedTokenAndFollowing) {
   const DraftDistribution distribution{{0, 1}, {32768, 32768}};
   for (const Rule rule : kRules) {
     for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -120,7 +120,7 @@ TEST(VerifyRound, RejectsATokenOutsideItsDistribution) {
   }
 }
 
-TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
+TEST(VerifyRound, DependsOnSeedAndRound) {
   const DraftDistribution distribution{{0, 1}, {49152, 16384}};
   const Rows rows = {{0.5f, 0.5f}, {0.25f, 0.75f}, {0.5f, 0.5f}};
   const DraftTree tree = Chain({0, 0}, {distribution, distribution});
@@ -137,7 +137,7 @@ TEST(VerifyRound, IsAFunctionOfSeedAndRound) {
 
 // Two random numbers that are the same would make one decision: each draft token of a round has its
 // own, keyed by seed, round, depth and purpose as in coins.h, and the token after them another one.
-TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
+TEST(VerifyRound, EachDraftTokenHasItsCoin) {
   const Rows rows(4, {0.5f, 0.5f});
   const DraftTree tree =
       Chain({0, 0, 0});  // point masses: a token is accepted with probability 1/2
@@ -154,7 +154,7 @@ TEST(VerifyRound, DecidesEachDraftTokenByItsOwnCoin) {
 }
 
 // The target's rows are used exactly as they are sampled, to the last bit of their floats.
-TEST(VerifyRound, TakesTheTargetsRowsToTheLastBit) {
+TEST(VerifyRound, UsesExactTargetRows) {
   const float third = 1.f / 3;
   const Rows rows(2, {third, 1 - third});
   for (uint64_t seed = 0; seed < 20000; ++seed) {
@@ -203,7 +203,7 @@ RandomRound MakeRandomRound(const DraftShape& shape, int vocab, std::mt19937_64&
 }
 
 // With one sequence several rules are the same, for each random number.
-TEST(VerifyRound, OfOneSequenceIsBlockVerificationBitForBit) {
+TEST(VerifyRound, OneSequenceEqualsBlockVerification) {
   std::mt19937_64 rng(21);
   int accepted = 0;
   for (uint32_t i = 0; i < 2000; ++i) {
@@ -215,7 +215,7 @@ TEST(VerifyRound, OfOneSequenceIsBlockVerificationBitForBit) {
   EXPECT_GT(accepted, 1500);
 }
 
-TEST(VerifyRound, EndsInsideOfTheTreeWithATokenOfTheTarget) {
+TEST(VerifyRound, RejectionInTreeDrawsFromTarget) {
   std::mt19937_64 rng(22);
   const DraftShape shapes[] = {Sequences(3, 3), {.length = 3, .branching = {2, 2, 2}}};
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -257,7 +257,7 @@ TEST(VerifyMatch, FollowsTheBranchThatMatches) {
 }
 
 // One-hot rows must lead to the same decision with the sampling rules.
-TEST(VerifyMatch, AgreesWithTheRulesOnPointMasses) {
+TEST(VerifyMatch, AgreesWithRulesOnPointMasses) {
   const DraftDistribution spread{{0, 1, 2}, {30000, 30000, 5536}};
   for (int code = 0; code < 81; ++code) {
     const DraftTree tree = Chain({code % 3, code / 3 % 3}, {spread, spread});
@@ -271,7 +271,7 @@ TEST(VerifyMatch, AgreesWithTheRulesOnPointMasses) {
   }
 }
 
-TEST(VerifyRound, OfGumbelIsTheRaceAtEachPosition) {
+TEST(VerifyRound, GumbelIsRaceAtEachPosition) {
   std::mt19937_64 rng(23);
   const auto [tree, rows] = MakeRandomRound({.length = 3, .branching = {3, 2}}, 4, rng);
   int accepted = 0;
@@ -383,7 +383,7 @@ class HostRoundsTest : public ::testing::Test {
   HostRounds rounds_;
 };
 
-TEST_F(HostRoundsTest, NamesTheFirstBrokenRowOnThePath) {
+TEST_F(HostRoundsTest, NamesFirstBrokenRowOnPath) {
   DraftTree tree;  // 1 and 2 after the root, 3 after both
   const int one = tree.AddDraw(DraftTree::kRoot, 1);
   const int two = tree.AddDraw(DraftTree::kRoot, 2);
@@ -406,7 +406,7 @@ TEST_F(HostRoundsTest, NamesTheFirstBrokenRowOnThePath) {
   EXPECT_EQ(sampled.broken_depth, sampled.verdict.accepted > 0 ? 1 : -1);
 }
 
-TEST_F(HostRoundsTest, KnowsAcceptanceAsFarAsRowsWereRead) {
+TEST_F(HostRoundsTest, ReportsAcceptanceOfReadRows) {
   const DraftDistribution even{{1, 2}, {32768, 32768}};
   const std::vector<float> never_1 = {0, -100, 0, 0}, flat(4, 0.f);
   const DraftTree draft = Chain({1, 2}, {even, even});
@@ -423,7 +423,7 @@ TEST_F(HostRoundsTest, KnowsAcceptanceAsFarAsRowsWereRead) {
   EXPECT_EQ(decisions.acceptance[8], 128) << "1/4 of the target over 1/2 of the draft";
 }
 
-TEST_F(HostRoundsTest, SuppressesTokensInTheFirstRowsAlone) {
+TEST_F(HostRoundsTest, SuppressesTokensInFirstRowsOnly) {
   const std::vector<TokenId> stops = {3};
   const SamplingState sampling = {
       .sampling = {.temperature = 0.f}, .suppressed = stops, .suppressed_rows = 2};
@@ -435,7 +435,7 @@ TEST_F(HostRoundsTest, SuppressesTokensInTheFirstRowsAlone) {
 }
 
 // Of two rounds, the second has masks: its draft is rejected where a token is excluded.
-TEST_F(HostRoundsTest, MasksTheRowsOfTheirOwnRound) {
+TEST_F(HostRoundsTest, MasksApplyToTheirRound) {
   const std::vector<uint32_t> mask = {0b1101};
   const std::vector<BadWord> bad_words = {{.first = 0, .size = 2}, {.first = 2, .size = 3}};
   const std::vector<TokenId> bad_tokens = {3, 0, 2, 2, 3}, recent = {2};
@@ -485,7 +485,7 @@ TEST_F(HostRoundsTest, DecidesEachRoundAsIfAlone) {
   EXPECT_GT(accepted, 20);
 }
 
-TEST_F(HostRoundsTest, TakesDraftsWithoutDistributionsAsPointMasses) {
+TEST_F(HostRoundsTest, MissingDistributionsMeanPointMasses) {
   batch_.Add({}, Chain({2, 1}), {});
   const RoundArrays arrays = batch_.arrays();
   const BatchedRound round(arrays, 0);

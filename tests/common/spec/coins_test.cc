@@ -50,14 +50,14 @@ void ExpectIndependent(double (*first)(uint32_t), double (*second)(uint32_t)) {
   EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm);
 }
 
-TEST(Coin, OfTheDrafterIsIndependentOfTheVerifiers) {
+TEST(Coin, DrafterIsIndependentOfVerifier) {
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kDraftToken); },
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kAccept); });
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kDraftToken); },
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kNextToken); });
 }
 
-TEST(Coin, OfATrialIsIndependentOfOtherTrialsAndOfTheChoiceAmongThem) {
+TEST(Coin, TrialsAndChoiceAreIndependent) {
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 0); },
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kTrial, 1); });
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kDraftToken, 1); },
@@ -68,17 +68,17 @@ TEST(Coin, OfATrialIsIndependentOfOtherTrialsAndOfTheChoiceAmongThem) {
                     [](uint32_t i) { return Coin(9, i, 0, Purpose::kAccept); });
 }
 
-TEST(Coin, OfARowIsIndependentOfTheNextRows) {
+TEST(Coin, RowsAreIndependent) {
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 0, Purpose::kAccept); },
                     [](uint32_t i) { return Coin(9, i, 1, Purpose::kAccept); });
 }
 
-TEST(Coin, OfARoundIsIndependentOfTheNextRounds) {
+TEST(Coin, RoundsAreIndependent) {
   ExpectIndependent([](uint32_t i) { return Coin(9, i, 3, Purpose::kAccept); },
                     [](uint32_t i) { return Coin(9, i + 1, 3, Purpose::kAccept); });
 }
 
-TEST(Coin, OfASeedIsIndependentOfTheNextSeeds) {
+TEST(Coin, SeedsAreIndependent) {
   ExpectIndependent([](uint32_t i) { return Coin(i, 0, 0, Purpose::kAccept); },
                     [](uint32_t i) { return Coin(i + 1, 0, 0, Purpose::kAccept); });
 }

@@ -35,7 +35,7 @@ TEST(MakeDraftDistribution, StopsOnceTheMassIsHeld) {
   EXPECT_EQ(Total(distribution), kDraftWeightTotal);
 }
 
-TEST(MakeDraftDistribution, HoldsNoMoreThanItsLimitOfEntriesLowestIdsOnTies) {
+TEST(MakeDraftDistribution, KeepsLowestIdsAtItsLimit) {
   const std::vector<float> probs(1000, 0.001f);
   const DraftDistribution distribution =
       MakeDraftDistribution(probs, {.mass = 0.9995f, .max_entries = 4});
@@ -51,7 +51,7 @@ TEST(MakeDraftDistribution, DropsWhatRoundsToNothing) {
   EXPECT_THAT(distribution.weights, ElementsAre(kDraftWeightTotal));
 }
 
-TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
+TEST(MakeDraftDistribution, ApproximatesRandomRows) {
   std::mt19937 rng(11);
   std::normal_distribution<float> normal(0.f, 3.f);
   for (int trial = 0; trial < 200; ++trial) {
@@ -78,7 +78,7 @@ TEST(MakeDraftDistribution, IsValidAndCloseForRandomRows) {
 }
 
 // weight_rounding.h as a device uses it: on arrays of its own.
-TEST(DistributionRounding, KeepsEntriesUntilTheyHoldTheLimit) {
+TEST(DistributionRounding, KeepsEntriesUpToMassLimit) {
   const std::vector<float> values = {0.5f, 0.25f, 0.125f, 0.125f};
   const auto kept = [&](int n, float limit) {
     double mass = -1;
@@ -106,7 +106,7 @@ TEST(DistributionRounding, SharesAreRoundedDown) {
   EXPECT_EQ(all.fraction, 0.);
 }
 
-TEST(DistributionRounding, NoCoinReachesAnEntryOfNoWeight) {
+TEST(DistributionRounding, NeverDrawsZeroWeightEntry) {
   const std::vector<uint32_t> weights = {65533, 2, 1, 0, 0};
   const auto at = [&](double coin) {
     return EntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
@@ -119,7 +119,7 @@ TEST(DistributionRounding, NoCoinReachesAnEntryOfNoWeight) {
   EXPECT_EQ(at(1 - 0x1p-53), 2);
 }
 
-TEST(SampleDraftDistribution, GivesEachTokenItsShareOfTheInterval) {
+TEST(SampleDraftDistribution, GivesTokensTheirShares) {
   const DraftDistribution distribution{{7, 2, 9}, {32768, 32767, 1}};
   EXPECT_EQ(SampleDraftDistribution(distribution, 0.0), 7);
   EXPECT_EQ(SampleDraftDistribution(distribution, 32767.99 / 65536), 7);

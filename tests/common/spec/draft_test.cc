@@ -29,7 +29,7 @@ TEST(DraftKindOf, FollowsFromRuleAndTemperature) {
     EXPECT_EQ(DraftKindOf(rule.rule, true), DraftKind::kArgmax);
 }
 
-TEST(TakesManyPaths, IsFalseForTheRulesOfOneSequence) {
+TEST(TakesManyPaths, IsFalseForSingleSequenceRules) {
   for (const auto& [rule, name, many_paths] : kRuleTraits) {
     EXPECT_EQ(TakesManyPaths(rule), rule == Rule::kSpecTr || rule == Rule::kMultiRound ||
                                         rule == Rule::kMultiPathBlock || rule == Rule::kGumbel)

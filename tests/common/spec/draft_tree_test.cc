@@ -72,7 +72,7 @@ TEST(DraftTree, SharesPrefixesAndKeepsEveryDraw) {
   EXPECT_EQ(tree.Child(1, 5), -1);
 }
 
-TEST(DraftTree, OfAChainHasOneNodeAToken) {
+TEST(DraftTree, ChainHasOneNodePerToken) {
   const TokenId tokens[] = {3, 5, 3};
   const DraftTree tree = DraftTree::Chain(tokens, {kHalves, kHalves, kHalves});
   EXPECT_THAT(tree.Path(3), ElementsAre(3, 5, 3));
@@ -82,7 +82,7 @@ TEST(DraftTree, OfAChainHasOneNodeAToken) {
   EXPECT_TRUE(Validate(DraftTree::Chain(tokens, {}), Sequences(1, 3), false, 6).ok());
 }
 
-TEST(DraftTree, GrowsByPartsAsOneDrawAtATime) {
+TEST(DraftTree, PartsEqualSingleDraws) {
   DraftTree tree;
   ASSERT_TRUE(
       tree.Append({.tokens = {5, 3, 5}, .parents = {0, 0, 0}, .distributions = {kHalves}}).ok());
@@ -95,7 +95,7 @@ TEST(DraftTree, GrowsByPartsAsOneDrawAtATime) {
   EXPECT_TRUE(Validate(tree, Sequences(3, 2), true, 6).ok());
 }
 
-TEST(DraftTree, TakesAPartWithoutParentsForASequence) {
+TEST(DraftTree, PartWithoutParentsIsSequence) {
   DraftTree tree;
   ASSERT_TRUE(tree.Append({.tokens = {4, 4}}).ok());
   ASSERT_TRUE(tree.Append({.tokens = {2}}).ok());
@@ -104,7 +104,7 @@ TEST(DraftTree, TakesAPartWithoutParentsForASequence) {
   EXPECT_EQ(tree.size(), 3);
 }
 
-TEST(DraftTree, MayDrawAfterANodeOfThePart) {
+TEST(DraftTree, PartsMayBranchWithinThemselves) {
   DraftTree tree;
   ASSERT_TRUE(
       tree.Append({.tokens = {3, 5, 3}, .parents = {0, 1, 0}, .distributions = {kHalves, kHalves}})
@@ -121,7 +121,7 @@ std::string AppendError(DraftChunk chunk) {
   return status.message();
 }
 
-TEST(DraftTree, NamesWhatIsWrongWithAPart) {
+TEST(DraftTree, NamesErrorsInParts) {
   EXPECT_THAT(AppendError({.tokens = {3, 5}, .parents = {1}}), HasSubstr("1 parents for 2"));
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {3}}), HasSubstr("after node 3 of 2"));
   EXPECT_THAT(AppendError({.tokens = {3}, .parents = {-1}}), HasSubstr("after node -1"));

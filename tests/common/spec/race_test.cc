@@ -60,7 +60,7 @@ TEST(RaceWinner, HasAWideRowsDistribution) {
 }
 
 // After the first arrival the others race on: Pr(a, b) = p(a) p(b) / (1 - p(a)).
-TEST(RaceWinners, ArriveInTheOrderOfDrawsWithoutReplacement) {
+TEST(RaceWinners, FollowSamplingWithoutReplacement) {
   const std::vector<float> probs = {0.5f, 0.25f, 0.15f, 0.1f};
   std::vector<double> distribution(16, 0.0);
   for (size_t a = 0; a < 4; ++a) {
@@ -78,7 +78,7 @@ TEST(RaceWinners, ArriveInTheOrderOfDrawsWithoutReplacement) {
   EXPECT_GT(ChiSquarePValue(counts, distribution), kFalseAlarm);
 }
 
-TEST(RaceWinners, AreDistinctAndBeginWithThoseOfAShorterList) {
+TEST(RaceWinners, AreDistinctAndExtendShorterLists) {
   const std::vector<float> probs = RandomDistribution(1000, 4, 1.f);
   for (uint32_t position = 0; position < 500; ++position) {
     const std::vector<TokenId> many = RaceWinners(probs, 20, 8, position);
@@ -107,7 +107,7 @@ TEST(RaceWinners, AreOnlyTokensOfPositiveProbability) {
   }
 }
 
-TEST(RaceWinners, SeeTheSameNoiseInRowsOfAnyWidth) {
+TEST(RaceWinners, NoiseDoesNotDependOnWidth) {
   const std::vector<float> probs = RandomDistribution(300, 9, 1.f);
   for (uint32_t position = 0; position < 300; ++position) {
     const std::vector<TokenId> winners = RaceWinners(probs, 4, 3, position);
@@ -120,7 +120,7 @@ TEST(RaceWinners, SeeTheSameNoiseInRowsOfAnyWidth) {
 }
 
 // Pr(both pick x) = 1 / sum_y max(p(y) / p(x), q(y) / q(x)): x must come first in both races.
-TEST(RaceWinner, OfTwoRowsAgreesAsInTheory) {
+TEST(RaceWinner, AgreementOfRowsMatchesTheory) {
   const std::vector<float> p = {0.5f, 0.2f, 0.2f, 0.1f, 0.f}, q = {0.3f, 0.4f, 0.1f, 0.1f, 0.1f};
   std::vector<double> distribution;
   double agree = 0, distance = 0;
@@ -144,7 +144,7 @@ TEST(RaceWinner, OfTwoRowsAgreesAsInTheory) {
   EXPECT_GT(ChiSquarePValue(counts, distribution), kFalseAlarm);
 }
 
-TEST(RaceWinner, AtAPositionIsIndependentOfTheNext) {
+TEST(RaceWinner, PositionsAreIndependent) {
   const std::vector<float> probs = {0.4f, 0.3f, 0.2f, 0.1f};
   std::vector<double> distribution;
   for (const float a : probs) {
@@ -182,7 +182,7 @@ std::vector<TokenId> BruteForceWinners(const std::vector<float>& probs, int coun
   return winners;
 }
 
-TEST(RaceWinners, AreThoseOfAScanOverAllTokens) {
+TEST(RaceWinners, MatchFullScan) {
   const auto expect_same = [](const std::vector<float>& probs, int count, uint32_t positions) {
     for (uint32_t position = 0; position < positions; ++position) {
       const uint64_t seed = (uint64_t{position} << 33) + 1;

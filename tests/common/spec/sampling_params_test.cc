@@ -54,7 +54,7 @@ TEST(ValidateSamplingParams, NamesTheBadField) {
   ExpectRefused({.logit_bias = {{5, 101.f}}}, "logit_bias of token 5");
 }
 
-TEST(ValidateSamplingParams, MasksNameTokensThatExistAndLeaveSome) {
+TEST(ValidateSamplingParams, MasksMustNameExistingTokens) {
   EXPECT_TRUE(Validate({.allowed_tokens = {0, 99}, .bad_words = {{99}, {1, 2}}}, 100).ok());
   ExpectRefused({.allowed_tokens = {100}}, "allowed_token_ids: token id 100");
   ExpectRefused({.allowed_tokens = {-1}}, "allowed_token_ids: token id -1");
@@ -71,7 +71,7 @@ TEST(ValidateSamplingParams, MasksNameTokensThatExistAndLeaveSome) {
   ExpectRefused({.bad_words = every}, "leave none of the tokens");
 }
 
-TEST(MaskOf, HoldsWhatIsAllowedAndNoBadWord) {
+TEST(MaskOf, CombinesAllowedTokensAndBadWords) {
   EXPECT_TRUE(MaskOf({}, 40).empty());
   EXPECT_TRUE(MaskOf({.bad_words = {{1, 2}}}, 40).empty()) << "of two tokens";
   const std::vector<uint32_t> mask =

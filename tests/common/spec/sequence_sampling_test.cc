@@ -66,7 +66,7 @@ std::vector<double> Reference(const SamplingParams& params, std::vector<float> l
   return out;
 }
 
-TEST(SequenceSampling, AgreesWithItsDefinitionOnRandomRows) {
+TEST(SequenceSampling, AgreesWithDefinitionOnRandomRows) {
   std::mt19937 rng(17);
   std::normal_distribution<float> normal(0.f, 2.f);
   std::uniform_real_distribution<float> uniform(0.f, 1.f);
@@ -94,24 +94,24 @@ TEST(SequenceSampling, AppliesTemperature) {
             {0.36f / 0.46f, 0.09f / 0.46f, 0.01f / 0.46f});
 }
 
-TEST(SequenceSampling, TopKKeepsTheLowerIdOfATie) {
+TEST(SequenceSampling, TopKKeepsLowerTiedId) {
   ExpectRow(Distribution({.top_k = 2}, Logs({0.2f, 0.4f, 0.2f, 0.2f})), {1.f / 3, 2.f / 3, 0, 0});
 }
 
-TEST(SequenceSampling, TopPKeepsTheTokenThatCrosses) {
+TEST(SequenceSampling, TopPKeepsCrossingToken) {
   const std::vector<float> logits = Logs({0.05f, 0.5f, 0.3f, 0.15f});
   ExpectRow(Distribution({.top_p = 0.6f}, logits), {0, 0.625f, 0.375f, 0});
   ExpectRow(Distribution({.top_p = 0.4f}, logits), {0, 1, 0, 0});
   ExpectRow(Distribution({.top_p = 1e-6f}, logits), {0, 1, 0, 0});
 }
 
-TEST(SequenceSampling, TopPMeasuresWhatTopKLeft) {
+TEST(SequenceSampling, TopPFollowsTopK) {
   // After top-k 2, top-p 0.55 needs one token (4/7); for the whole row it would need two.
   ExpectRow(Distribution({.top_k = 2, .top_p = 0.55f}, Logs({0.4f, 0.3f, 0.2f, 0.1f})),
             {1, 0, 0, 0});
 }
 
-TEST(SequenceSampling, MinPIsRelativeToTheMostLikely) {
+TEST(SequenceSampling, MinPIsRelativeToMaximum) {
   ExpectRow(Distribution({.min_p = 0.5f}, Logs({0.4f, 0.3f, 0.19f, 0.11f})),
             {4.f / 7, 3.f / 7, 0, 0});
   // Relative to the probability after temperature: squared, 0.3 falls below 0.6 * 0.4.
@@ -129,7 +129,7 @@ TEST(SequenceSampling, RepetitionPenaltySeesPromptAndOutput) {
   ExpectRow(row, want);
 }
 
-TEST(SequenceSampling, PresenceAndFrequencySeeTheOutputOnly) {
+TEST(SequenceSampling, PresenceAndFrequencySeeOutputOnly) {
   SequenceSampling sampling({.presence_penalty = 0.5f, .frequency_penalty = 0.25f}, 4, 4);
   sampling.ObservePrompt(std::vector<TokenId>{0});
   for (const TokenId t : {1, 1, 2}) sampling.ObserveOutput(t);
@@ -138,7 +138,7 @@ TEST(SequenceSampling, PresenceAndFrequencySeeTheOutputOnly) {
   ExpectRow(row, Distribution({}, {0.f, -1.f, -0.75f, 0.f}));
 }
 
-TEST(SequenceSampling, PenaltiesSeeThePendingTokensOfTheirRowAndForgetThem) {
+TEST(SequenceSampling, PenaltiesSeeOnlyTheRowsPath) {
   const SamplingParams params{
       .repetition_penalty = 1.5f, .presence_penalty = 0.5f, .frequency_penalty = 0.25f};
   SequenceSampling sampling(params, 4, 4);
@@ -183,7 +183,7 @@ TEST(SequenceSampling, AddsBiasBeforeTemperature) {
       Distribution({}, {0.f, 1.f, -0.5f}));
 }
 
-TEST(SequenceSampling, GreedyIsAPointMassOnTheLowestBest) {
+TEST(SequenceSampling, GreedyPicksLowestIdOnTie) {
   EXPECT_THAT(Distribution({.temperature = 0.f}, {1.f, 3.f, 3.f, 2.f}), ElementsAre(0, 1, 0, 0));
   EXPECT_THAT(Distribution({.temperature = 0.f, .logit_bias = {{3, 5.f}}}, {1.f, 3.f, 3.f, 2.f}),
               ElementsAre(0, 0, 0, 1));
@@ -258,7 +258,7 @@ TEST(SequenceSampling, PermitsWhatNoMaskRulesOut) {
   EXPECT_TRUE(sampling.Permits(2));
 }
 
-TEST(SequenceSampling, MakesADistributionOfABrokenRow) {
+TEST(SequenceSampling, BrokenRowStillGivesDistribution) {
   const SamplingParams every{.top_k = 2, .top_p = 0.9f, .min_p = 0.1f, .presence_penalty = 1.f};
   for (const float bad : {kNan, -kInf, kInf}) {
     for (const SamplingParams& params : {SamplingParams{}, every, {.temperature = 0.f}}) {

@@ -17,7 +17,7 @@ const DraftDistribution kUnsure{.ids = {4, 2},
                                 .weights = {kDraftWeightTotal / 2, kDraftWeightTotal / 2}};
 const DraftDistribution kSure{.ids = {4}, .weights = {kDraftWeightTotal}};
 
-TEST(StopRule, NamesSurviveTheWayThereAndBack) {
+TEST(StopRule, NamesRoundTrip) {
   for (const StopRule::Kind kind : kAllStopKinds) {
     const Result<StopRule::Kind> back = ParseStopRule(StopRuleName(kind));
     ASSERT_TRUE(back.ok());
@@ -42,7 +42,7 @@ TEST(StopRule, StopsAboveTheEntropyInNats) {
   EXPECT_TRUE(StopsAtMeasure(Of(StopRule::Kind::kEntropy, 2.079f), 2.0794f));
 }
 
-TEST(StopRule, TheOthersDoNotLookAtARow) {
+TEST(StopRule, OtherRulesIgnoreTheRow) {
   for (const StopRule::Kind kind : {StopRule::Kind::kLength, StopRule::Kind::kHead}) {
     EXPECT_FALSE(Stops(Of(kind, 1.f), kUnsure));
     EXPECT_FALSE(StopsAtMeasure(Of(kind, 1.f), 0.5f));

@@ -30,7 +30,7 @@ uint16_t NearestByScan(float value, uint16_t last, float (*widen)(uint16_t)) {
   return best;
 }
 
-TEST(F16, EveryFiniteCodeSurvivesARoundTrip) {
+TEST(F16, EveryFiniteCodeRoundTrips) {
   for (uint32_t code = 0; code <= 0xffff; ++code) {
     const auto bits = static_cast<uint16_t>(code);
     const float value = F16ToFloat(bits);
@@ -55,7 +55,7 @@ TEST(F16, WidensToTheValuesOfIeee754) {
   EXPECT_TRUE(std::signbit(F16ToFloat(0x8000)));
 }
 
-TEST(F16, RoundsToNearestAndTiesToEven) {
+TEST(F16, RoundsToNearestEven) {
   // Halfway between two codes, slightly below and above, over subnormal and normal binades.
   for (const uint16_t code : {0x0000, 0x0001, 0x0002, 0x03fe, 0x03ff, 0x0400, 0x0401, 0x07ff,
                               0x3c00, 0x3c01, 0x3fff, 0x7bfe}) {
@@ -70,7 +70,7 @@ TEST(F16, RoundsToNearestAndTiesToEven) {
   }
 }
 
-TEST(F16, OverflowsToInfinityFromHalfAStepAboveTheLargest) {
+TEST(F16, OverflowsToInfinity) {
   EXPECT_EQ(FloatToF16(65504.f), 0x7bff);
   EXPECT_EQ(FloatToF16(std::nextafter(65520.f, 0.f)), 0x7bff);
   EXPECT_EQ(FloatToF16(65520.f), 0x7c00);
@@ -78,7 +78,7 @@ TEST(F16, OverflowsToInfinityFromHalfAStepAboveTheLargest) {
   EXPECT_EQ(FloatToF16(kInfinity), 0x7c00);
 }
 
-TEST(Bf16, EveryFiniteCodeSurvivesARoundTrip) {
+TEST(Bf16, EveryFiniteCodeRoundTrips) {
   for (uint32_t code = 0; code <= 0xffff; ++code) {
     const auto bits = static_cast<uint16_t>(code);
     const float value = Bf16ToFloat(bits);
@@ -90,7 +90,7 @@ TEST(Bf16, EveryFiniteCodeSurvivesARoundTrip) {
   }
 }
 
-TEST(Bf16, RoundsToNearestAndTiesToEven) {
+TEST(Bf16, RoundsToNearestEven) {
   for (const uint16_t code : {0x0000, 0x0001, 0x007f, 0x0080, 0x3f80, 0x3f81, 0x3fff, 0x7f7e}) {
     const float low = Bf16ToFloat(code);
     const float high = Bf16ToFloat(static_cast<uint16_t>(code + 1));
@@ -103,7 +103,7 @@ TEST(Bf16, RoundsToNearestAndTiesToEven) {
   }
 }
 
-TEST(Bf16, KeepsInfinityAndNeverTurnsNanIntoIt) {
+TEST(Bf16, KeepsInfinityAndNan) {
   EXPECT_EQ(FloatToBf16(kInfinity), 0x7f80);
   EXPECT_EQ(FloatToBf16(-kInfinity), 0xff80);
   EXPECT_EQ(FloatToBf16(std::numeric_limits<float>::max()), 0x7f80);
@@ -112,7 +112,7 @@ TEST(Bf16, KeepsInfinityAndNeverTurnsNanIntoIt) {
   EXPECT_TRUE(std::isnan(Bf16ToFloat(FloatToBf16(std::bit_cast<float>(0xffffffffU)))));
 }
 
-TEST(TensorView, LoadsElementsOfEveryTypeFromUnalignedMemory) {
+TEST(TensorView, LoadsEveryTypeFromUnalignedMemory) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
     char bytes[16] = {};
     for (int i = 0; i < 3; ++i) {

@@ -37,29 +37,29 @@ TEST(AddedTokens, CoverTheTextAndMayAdjoin) {
   EXPECT_EQ(Shown(tokens, "<s <S> <s"), "<s <S> <s");
 }
 
-TEST(AddedTokens, OfSeveralThatStartTogetherTheLongestWins) {
+TEST(AddedTokens, LongestOfSeveralWins) {
   const AddedTokens tokens({Token(1, "<r>"), Token(2, "<r>2"), Token(3, "<r>25")});
   EXPECT_EQ(Shown(tokens, "<r>24<r>25<r>3"), "[2:<r>2]4[3:<r>25][1:<r>]3");
 }
 
-TEST(AddedTokens, TheLeftmostWinsEvenIfShorter) {
+TEST(AddedTokens, LeftmostWinsEvenIfShorter) {
   const AddedTokens tokens({Token(1, "ab"), Token(2, "bcd")});
   EXPECT_EQ(Shown(tokens, "abcd"), "[1:ab]cd");
 }
 
-TEST(AddedTokens, APrefixThatLeadsNowhereHidesNoTokenWithin) {
+TEST(AddedTokens, FailedPrefixHidesNoTokenWithin) {
   const AddedTokens tokens({Token(1, "aab"), Token(2, "aaaac")});
   EXPECT_EQ(Shown(tokens, "aaaab"), "aa[1:aab]");
 }
 
-TEST(AddedTokens, SpecialOnesAreTextUnlessAskedFor) {
+TEST(AddedTokens, SpecialTokensAreTextByDefault) {
   const AddedTokens tokens({Special(1, "<s>"), Token(2, "<tool>"), Token(3, "<s>x")});
   EXPECT_EQ(Shown(tokens, "<s><tool>", false), "<s>[2:<tool>]");
   EXPECT_EQ(Shown(tokens, "<s>x", false), "[3:<s>x]");
   EXPECT_EQ(Shown(tokens, "<s>y", true), "[1:<s>]y");
 }
 
-TEST(AddedTokens, StripTakesTheWhiteSpaceAroundAlong) {
+TEST(AddedTokens, StripTakesSurroundingWhiteSpace) {
   AddedTokenSpec left = Token(1, "<l>"), right = Token(2, "<r>");
   left.lstrip = true;
   right.rstrip = true;
@@ -69,7 +69,7 @@ TEST(AddedTokens, StripTakesTheWhiteSpaceAroundAlong) {
   EXPECT_EQ(Shown(tokens, "<r>  <l>"), "[2:<r>  ][1:<l>]");
 }
 
-TEST(AddedTokens, ASingleWordIsAlone) {
+TEST(AddedTokens, SingleWordIsAlone) {
   AddedTokenSpec word = Token(1, "cat");
   word.single_word = true;
   const AddedTokens tokens({word});
@@ -77,13 +77,13 @@ TEST(AddedTokens, ASingleWordIsAlone) {
   EXPECT_EQ(Shown(tokens, "cats concat cat_ écat cat\u0301"), "cats concat cat_ écat cat\u0301");
 }
 
-TEST(AddedTokens, RunsOfSpacesAreFoundLongestFirst) {
+TEST(AddedTokens, FindsLongestRunOfSpacesFirst) {
   const AddedTokens tokens({Token(1, "  "), Token(2, "    ")});
   EXPECT_EQ(Shown(tokens, "x     y"), "x[2:    ] y");
   EXPECT_EQ(Shown(tokens, "      "), "[2:    ][1:  ]");
 }
 
-TEST(AddedTokens, InATokenizerSplitTheTextBeforeAnythingElse) {
+TEST(AddedTokens, SplitTextFirst) {
   std::string json = ByteLevelJson({{"a", "b"}});
   json = With(json, "/added_tokens/-", AddedTokenJson(257, "<x>", {"special"}));
   json = With(json, "/added_tokens/-", AddedTokenJson(258, "    "));
@@ -95,7 +95,7 @@ TEST(AddedTokens, InATokenizerSplitTheTextBeforeAnythingElse) {
   EXPECT_EQ(tokenizer->Decode(std::vector<TokenId>{256, 258, 257}, false), "ab    <x>");
 }
 
-TEST(AddedTokens, NormalizedOnesAreFoundInNormalizedText) {
+TEST(AddedTokens, FindsNormalizedTokensInNormalizedText) {
   std::string json = With(ByteLevelJson({}), "/normalizer", R"({"type": "NFC"})");
   json = With(json, "/added_tokens/-", AddedTokenJson(256, "cafe\u0301", {"normalized"}));
   json = With(json, "/added_tokens/-", AddedTokenJson(257, "the\u0301"));

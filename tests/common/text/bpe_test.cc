@@ -20,7 +20,7 @@ TEST(Bpe, MergesTheBestRankFirst) {
   EXPECT_EQ(Encoded(*tokenizer, "ab"), Ids({257}));
 }
 
-TEST(Bpe, OfEqualRanksTheLeftmostMergesFirst) {
+TEST(Bpe, LeftmostOfEqualRanksMergesFirst) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({{"a", "a"}}));
   EXPECT_EQ(Encoded(*tokenizer, "aaa"), Ids({256, 'a'}));
   EXPECT_EQ(Encoded(*tokenizer, "aaaa"), Ids({256, 256}));
@@ -38,7 +38,7 @@ TEST(Bpe, MergesNeverCrossPieces) {
   EXPECT_EQ(Encoded(*tokenizer, "a b"), Ids({'a', 257}));
 }
 
-TEST(Bpe, IgnoreMergesTakesAWholePieceThatIsAToken) {
+TEST(Bpe, IgnoreMergesTakesWholePieces) {
   const std::string json = ByteLevelJson({{"b", "c"}, {"a", "b"}, {"ab", "c"}});
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "abc"), Ids({'a', 256}));
   EXPECT_EQ(Encoded(*MakeTokenizer(With(json, "/model/ignore_merges", "true")), "abc"), Ids({258}));
@@ -50,7 +50,7 @@ TEST(Bpe, IgnoreMergesTakesNoAddedToken) {
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "abc"), Ids({'a', 'b', 'c'}));
 }
 
-TEST(Bpe, AByteWithoutTokenIsAnErrorThatNamesIt) {
+TEST(Bpe, ByteWithoutTokenIsError) {
   const std::string json = Without(ByteLevelJson({}), "/model/vocab/z");
   const auto ids = MakeTokenizer(json)->Encode("az", false);
   ASSERT_FALSE(ids.ok());
@@ -58,25 +58,25 @@ TEST(Bpe, AByteWithoutTokenIsAnErrorThatNamesIt) {
   EXPECT_NE(ids.status().message().find("<0x7A>"), std::string::npos) << ids.status().message();
 }
 
-TEST(Bpe, CharactersWithoutTokenFallBackToTheirBytes) {
+TEST(Bpe, UnknownCharactersFallBackToBytes) {
   const auto tokenizer = MakeTokenizer(SentencePieceJson({}));
   EXPECT_EQ(Encoded(*tokenizer, "aé\n"), Ids({259, 260, 3 + 0xC3, 3 + 0xA9, 3 + 0x0A}));
 }
 
-TEST(Bpe, WithoutAllBytesACharacterBecomesUnknown) {
+TEST(Bpe, MissingByteTokensMakeCharacterUnknown) {
   std::string json = Without(SentencePieceJson({}), "/model/vocab/<0xA9>");
   json = With(json, "/model/byte_fallback", "true");
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "éb"), Ids({259, 0, 261}));
 }
 
-TEST(Bpe, UnknownNeighboursAreFusedWhenTheModelSaysSo) {
+TEST(Bpe, FusesUnknownNeighboursIfAsked) {
   const std::string json = With(SentencePieceJson({}), "/model/byte_fallback", "false");
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "XYaZ"), Ids({259, 0, 260, 0}));
   EXPECT_EQ(Encoded(*MakeTokenizer(With(json, "/model/fuse_unk", "false")), "XYaZ"),
             Ids({259, 0, 0, 260, 0}));
 }
 
-TEST(Bpe, ACharacterWithoutAnyWayOutIsAnErrorThatNamesIt) {
+TEST(Bpe, UnencodableCharacterIsError) {
   std::string json = With(SentencePieceJson({}), "/model/byte_fallback", "false");
   json = Without(json, "/model/unk_token");
   const auto ids = MakeTokenizer(json)->Encode("aé", false);
@@ -84,7 +84,7 @@ TEST(Bpe, ACharacterWithoutAnyWayOutIsAnErrorThatNamesIt) {
   EXPECT_NE(ids.status().message().find("é"), std::string::npos) << ids.status().message();
 }
 
-TEST(Bpe, AByteFallbackFieldLeftOutMeansWhatTheVocabularyShows) {
+TEST(Bpe, VocabularyImpliesByteFallback) {
   std::string json = Without(SentencePieceJson({}), "/model/byte_fallback");
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "é"), Ids({259, 3 + 0xC3, 3 + 0xA9}));
   json = With(json, "/decoder", R"({"type": "Fuse"})");
@@ -110,7 +110,7 @@ Ids MergeBySearching(Ids ids, const std::map<std::pair<TokenId, TokenId>, int>& 
   }
 }
 
-TEST(Bpe, AgreesWithTheDefinitionOnRandomMergesAndTexts) {
+TEST(Bpe, AgreesWithDefinitionOnRandomTexts) {
   std::mt19937 random(3);
   for (int round = 0; round < 200; ++round) {
     MergeList merges;
@@ -158,7 +158,7 @@ TEST(ByteAlphabet, IsABijectionOntoPrintableCharacters) {
   EXPECT_EQ(CharactersToBytes(" "), std::nullopt);
 }
 
-TEST(ByteAlphabet, ByteTokenNamesHaveTwoHexDigits) {
+TEST(ByteAlphabet, ByteTokensHaveTwoHexDigits) {
   EXPECT_EQ(ByteTokenName(0x0A), "<0x0A>");
   EXPECT_EQ(ParseByteTokenName("<0xfF>"), 0xFF);
   for (const char* name : {"<0x0>", "<0x0A", "<0xG0>", "<0x-1>", "<0x0A> ", "0x0A", "<0x 1>"}) {

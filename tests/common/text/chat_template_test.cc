@@ -114,7 +114,7 @@ TEST(ChatTemplate, Llama3SaysTheDate) {
             "Hi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
 }
 
-TEST(ChatTemplate, DevelopersAreTheSystemUnlessTheTemplateKnowsThem) {
+TEST(ChatTemplate, DeveloperRoleDefaultsToSystem) {
   const std::vector<ChatMessage> chat = {Says("developer", "a")};
   EXPECT_EQ(Rendered(ChatTemplate::FromText("{{ messages[0].role }}"), chat), "system");
   EXPECT_EQ(Rendered(ChatTemplate::FromText("{{ messages[0].role }}{# developer #}"), chat),
@@ -165,7 +165,7 @@ TEST(ChatTemplate, SpecialTokensAreTheTemplatesAlone) {
   }
 }
 
-TEST(ChatTemplate, TokensThatEndMessagesAreKnownByTheTemplatesText) {
+TEST(ChatTemplate, FindsEndTokensInTemplateText) {
   const auto tokenizer = ChatMlTokenizer();
   EXPECT_EQ(ChatTemplate::ChatMl().EndTokens(*tokenizer), std::vector<TokenId>{91});
   EXPECT_TRUE(InTheStyleOf("llama2").EndTokens(*tokenizer).empty());
@@ -179,7 +179,7 @@ TEST(ChatTemplate, TextMergesOverThePartsBorders) {
   EXPECT_EQ(*ids, std::vector<TokenId>{35});
 }
 
-TEST(ChatTemplate, BadTemplatesAndEmptyChatsAreRefusedWithWords) {
+TEST(ChatTemplate, RefusesBadTemplatesAndEmptyChats) {
   const auto tokenizer = ChatMlTokenizer();
   const Status unknown = ChatTemplate::FromText("\n{% new %}").Encode(*tokenizer, kHi, {}).status();
   EXPECT_EQ(unknown.code(), Code::kFailedPrecondition);

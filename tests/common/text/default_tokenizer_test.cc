@@ -30,7 +30,7 @@ TEST(DefaultTokenizer, AgreesWithItsVectors) {
   }
 }
 
-TEST(DefaultTokenizer, HasTheSizeOfTheModelAndEndsATextOrATurn) {
+TEST(DefaultTokenizer, MatchesModelSizeAndEndTokens) {
   const auto tokenizer = LoadFrom("target");
   EXPECT_EQ(tokenizer->vocab_size(), 4096);
   EXPECT_EQ(tokenizer->eos_tokens(), std::vector<TokenId>({4094, 4095}));
@@ -38,7 +38,7 @@ TEST(DefaultTokenizer, HasTheSizeOfTheModelAndEndsATextOrATurn) {
   EXPECT_FALSE(tokenizer->IsSpecial(4092));
 }
 
-TEST(DefaultTokenizer, IsTheSameForTargetAndDrafter) {
+TEST(DefaultTokenizer, IsSameForTargetAndDrafter) {
   EXPECT_EQ(DescribeMismatch(LoadFrom("target")->fingerprint(), LoadFrom("drafter")->fingerprint()),
             "");
 }

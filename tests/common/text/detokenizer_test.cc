@@ -17,7 +17,7 @@ std::string Streamed(Detokenizer& detokenizer, const Ids& ids) {
   return text + detokenizer.Finish();
 }
 
-TEST(Detokenizer, ACharacterAppearsWithItsLastByte) {
+TEST(Detokenizer, CharacterAppearsWithItsLastByte) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({}));
   Detokenizer detokenizer(*tokenizer, true, true);
   EXPECT_EQ(detokenizer.Push('a'), "a");
@@ -28,7 +28,7 @@ TEST(Detokenizer, ACharacterAppearsWithItsLastByte) {
   EXPECT_EQ(detokenizer.Finish(), "");
 }
 
-TEST(Detokenizer, AnIncompleteCharacterAtTheEndIsReplaced) {
+TEST(Detokenizer, ReplacesIncompleteCharacterAtEnd) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({}));
   Detokenizer detokenizer(*tokenizer, true, true);
   EXPECT_EQ(detokenizer.Push(0xE2), "");
@@ -36,7 +36,7 @@ TEST(Detokenizer, AnIncompleteCharacterAtTheEndIsReplaced) {
   EXPECT_EQ(detokenizer.Finish(), "\uFFFD");
 }
 
-TEST(Detokenizer, ABrokenCharacterIsReplacedWhereItBreaks) {
+TEST(Detokenizer, ReplacesBrokenCharacterWhereItBreaks) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({}));
   Detokenizer detokenizer(*tokenizer, true, true);
   EXPECT_EQ(detokenizer.Push(0xE2), "");
@@ -51,7 +51,7 @@ TEST(Detokenizer, FallbackBytesFormCharacters) {
   EXPECT_EQ(detokenizer.Push(3 + 0xA9), "é");
 }
 
-TEST(Detokenizer, TheFirstSpaceGoesOnlyWhereATextStarts) {
+TEST(Detokenizer, StripsSpaceOnlyAtTextStart) {
   const auto tokenizer = MakeTokenizer(SentencePieceJson({{"▁", "a"}}));
   Detokenizer text(*tokenizer, true, true);
   EXPECT_EQ(Streamed(text, {286, 286}), "a a");
@@ -65,7 +65,7 @@ TEST(Detokenizer, OneSpaceGoesNotAll) {
   EXPECT_EQ(Streamed(detokenizer, {286, 259}), "  ");
 }
 
-TEST(Detokenizer, ASkippedTokenDoesNotCountAsTheStart) {
+TEST(Detokenizer, SkippedTokenIsNotTheStart) {
   const auto tokenizer = MakeTokenizer(SentencePieceJson({{"▁", "a"}}));
   Detokenizer skip(*tokenizer, true, true);
   EXPECT_EQ(Streamed(skip, {1, 286}), "a");
@@ -82,7 +82,7 @@ TEST(Detokenizer, IdsWithoutTokenAddNothing) {
   EXPECT_EQ(detokenizer.Push('a'), "a");
 }
 
-TEST(Detokenizer, StreamingGivesTheTextOfDecodeInWholeCharacters) {
+TEST(Detokenizer, StreamingEqualsDecoding) {
   std::mt19937 random(5);
   for (const std::string& json : {ByteLevelJson({}), SentencePieceJson({{"▁", "a"}})}) {
     const auto tokenizer = MakeTokenizer(json);

@@ -13,7 +13,7 @@ TokenizerFingerprint Of(const std::string& json) { return MakeTokenizer(json)->f
 
 const MergeList kMerges = {{"a", "b"}, {"ab", "c"}};
 
-TEST(Fingerprint, DoesNotDependOnTheFormattingOfTheFile) {
+TEST(Fingerprint, IgnoresFormattingOfFile) {
   const std::string json = ByteLevelJson(kMerges);
   const auto parsed = nlohmann::json::parse(json);
   EXPECT_EQ(Of(parsed.dump(2)), Of(json));
@@ -22,7 +22,7 @@ TEST(Fingerprint, DoesNotDependOnTheFormattingOfTheFile) {
   EXPECT_EQ(DescribeMismatch(Of(json), Of(json)), "");
 }
 
-TEST(Fingerprint, DoesNotDependOnTheOrderOfTheVocabulary) {
+TEST(Fingerprint, IgnoresOrderOfVocabulary) {
   // A list of members in file order, which nlohmann::json does not keep.
   const std::string head = R"({"model": {"merges": [], "vocab": {)";
   EXPECT_EQ(Of(head + R"("a": 0, "b": 1}}})"), Of(head + R"("b": 1, "a": 0}}})"));

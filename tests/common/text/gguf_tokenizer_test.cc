@@ -216,7 +216,7 @@ TEST_F(GgufTokenizer, MakesMergesOfScores) {
 }
 
 // A piece that can be merged in two ways, and runs of spaces that are user-defined.
-TEST_F(GgufTokenizer, RanksMergesAsTheHuggingFaceLibraryDoes) {
+TEST_F(GgufTokenizer, RanksMergesLikeHuggingFace) {
   std::vector<SentencePiece> pieces = {{"<unk>", 0, SentencePiece::Type::kUnknown},
                                        {"a", -1},
                                        {"b", -2},

@@ -19,7 +19,7 @@ size_t PerToken(const std::string& json) { return MakeTokenizer(json)->MostBytes
 
 constexpr size_t kNone = Tokenizer::kMaxTextBytes;
 
-TEST(LengthBound, IsTheLongestTokenTimesWhatNormalizingShortens) {
+TEST(LengthBound, AccountsForTokensAndNormalization) {
   const std::string bytes = ByteLevelJson({{"a", "a"}, {"aa", "aa"}});
   EXPECT_EQ(PerToken(bytes), 4u);
   EXPECT_EQ(MakeTokenizer(bytes)->MostBytes(100), 400u);
@@ -36,7 +36,7 @@ TEST(LengthBound, IsTheLongestTokenTimesWhatNormalizingShortens) {
   EXPECT_EQ(PerToken(With(bytes, "/added_tokens/-", AddedTokenJson(258, "<hello>"))), 7u);
 }
 
-TEST(LengthBound, IsNoneWhereATokenTakesTextOfAnyLength) {
+TEST(LengthBound, IsUnsetForUnboundedTokens) {
   const std::string bytes = ByteLevelJson({});
   for (const char* flag : {"lstrip", "rstrip"}) {
     EXPECT_EQ(PerToken(With(bytes, "/added_tokens/-", AddedTokenJson(256, "<x>", {flag}))), kNone);
@@ -91,7 +91,7 @@ TEST(LengthBound, HoldsForTextsOfFewTokens) {
 
 // For every character of Unicode: the longest canonically equivalent text is its canonical
 // decomposition, with each part in its longest equivalent form.
-TEST(LengthBound, NfcLeavesAQuarterOfAnyCharacter) {
+TEST(LengthBound, NfcShortensAtMostFourfold) {
   std::map<utf8proc_int32_t, size_t> longest;  // equivalent form of a character, in bytes
   const auto bytes_of = [](utf8proc_int32_t code) {
     std::string text;

@@ -45,7 +45,7 @@ class FolderWithPieces {
   testing::TempDir dir_;
 };
 
-TEST(MadeTokenizers, EncodeAndDecodeAsTheirLibrariesDo) {
+TEST(MadeTokenizers, EncodeAndDecodeLikeTheirLibraries) {
   ASSERT_GT(Made().size(), 10u);
   for (const auto& made : Made()) {
     SCOPED_TRACE(made["name"].get<std::string>());
@@ -93,7 +93,7 @@ TEST(MadeTokenizers, TextsMakeNoSpecialToken) {
   }
 }
 
-TEST(SentencePieceFile, TakesTokensAndRolesOfTheFilesBeside) {
+TEST(SentencePieceFile, ReadsTokensAndRolesBesideIt) {
   FolderWithPieces folder(ModelFile("sp_bpe"));
   folder.Write("config.json", R"({"bos_token_id": 1, "eos_token_id": 2})");
   folder.Write("tokenizer_config.json", R"({"add_bos_token": false, "add_eos_token": true,

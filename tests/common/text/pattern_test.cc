@@ -24,7 +24,7 @@ TEST(Pattern, FindsLiteralsWithoutOverlap) {
   EXPECT_EQ(Matches({"", false}, "ab"), Strings());
 }
 
-TEST(Pattern, TheCaseOfTheLongSFoldsInCaselessGroupsOnly) {
+TEST(Pattern, LongSFoldsInCaselessGroups) {
   EXPECT_EQ(Matches({"(?i:'s)", true}, "'s 'S '\u017F"), Strings({"'s", "'S", "'\u017F"}));
   EXPECT_EQ(Matches({"'s", true}, "'s 'S '\u017F"), Strings({"'s"}));
 }
@@ -36,7 +36,7 @@ TEST(Pattern, WhiteSpaceIsTheUnicodeProperty) {
   EXPECT_EQ(Matches({"\\S+", true}, text), Strings({"\u180E\u200B"}));
 }
 
-TEST(Pattern, AnEscapedBackslashBeforeAnSIsNoWhiteSpace) {
+TEST(Pattern, EscapedBackslashBeforeSIsLiteral) {
   EXPECT_EQ(Matches({"\\\\s", true}, "a\\s b"), Strings({"\\s"}));
 }
 
@@ -54,12 +54,12 @@ TEST(Pattern, CharactersOfUnicode15HaveTheirCategory) {
             Strings({"]" + letters, "--"}));
 }
 
-TEST(Pattern, EmptyMatchesMoveOnByWholeCharacters) {
+TEST(Pattern, EmptyMatchesAdvanceByWholeCharacters) {
   EXPECT_EQ(Matches({"x*", true}, "é"), Strings({"", ""}));
   EXPECT_EQ(Matches({"x*", true}, ""), Strings({""}));
 }
 
-TEST(Pattern, RefusesWhatDoesNotCompileAndSaysWhy) {
+TEST(Pattern, RefusesWhatDoesNotCompile) {
   const Result<Pattern> pattern = Pattern::Create({"a(b", true});
   ASSERT_FALSE(pattern.ok());
   EXPECT_EQ(pattern.status().code(), Code::kInvalidArgument);
@@ -69,7 +69,7 @@ TEST(Pattern, RefusesWhatDoesNotCompileAndSaysWhy) {
   EXPECT_FALSE(Pattern::Create({"\\C", true}).ok());
 }
 
-TEST(Pattern, AMatchThatBacktracksWithoutBoundIsAnError) {
+TEST(Pattern, UnboundedBacktrackingIsError) {
   const Result<Pattern> pattern = Pattern::Create({"(a+)+[bc]", true});
   ASSERT_TRUE(pattern.ok());
   const auto spans = pattern->FindAll(std::string(64, 'a'));
@@ -78,7 +78,7 @@ TEST(Pattern, AMatchThatBacktracksWithoutBoundIsAnError) {
 }
 
 // Each iteration of the group takes a frame: more than the 32 KiB stack of the compiled code.
-TEST(Pattern, AMatchTooDeepForTheCompiledCodeIsInterpreted) {
+TEST(Pattern, InterpretsMatchesTooDeepForJit) {
   const std::string text(200'000, 'a');
   EXPECT_EQ(Matches({"(?:a|b)+", true}, text), Strings({text}));
 }

@@ -41,7 +41,7 @@ Strings Gpt2(const std::string& text) {
 Strings Llama3(const std::string& text) { return SplitByRegex(kLlama3, text); }
 Strings Qwen(const std::string& text) { return SplitByRegex(kQwen, text); }
 
-TEST(PreTokenizer, TheEmptyTextHasNoPieces) {
+TEST(PreTokenizer, EmptyTextHasNoPieces) {
   EXPECT_EQ(Gpt2(""), Strings());
   EXPECT_EQ(SplitBy({PrefixSpaceStep{}}, ""), Strings());
   EXPECT_EQ(SplitBy({MetaspaceStep{.replacement = "▁"}}, ""), Strings());
@@ -53,7 +53,7 @@ TEST(PreTokenizer, Gpt2TakesLowerCaseContractionsApart) {
   EXPECT_EQ(Gpt2("it'\u017F"), Strings({"it", "'", "\u017F"}));
 }
 
-TEST(PreTokenizer, Llama3AndQwenTakeContractionsOfAnyCase) {
+TEST(PreTokenizer, LlamaAndQwenIgnoreContractionCase) {
   for (const char* pattern : {kLlama3, kQwen}) {
     EXPECT_EQ(SplitByRegex(pattern, "IT'S I'lL"), Strings({"IT", "'S", " I", "'lL"}));
     EXPECT_EQ(SplitByRegex(pattern, "it'\u017F"), Strings({"it", "'\u017F"}));
@@ -68,7 +68,7 @@ TEST(PreTokenizer, TheyGroupDigitsDifferently) {
   EXPECT_EQ(Llama3("\uFF11\uFF12\u00BD\u0663"), Strings({"\uFF11\uFF12\u00BD", "\u0663"}));
 }
 
-TEST(PreTokenizer, TheLastSpaceOfARunGoesWithTheWord) {
+TEST(PreTokenizer, LastSpaceGoesWithWord) {
   EXPECT_EQ(Gpt2("   Hello"), Strings({"  ", " Hello"}));
   EXPECT_EQ(Llama3("   Hello"), Strings({"  ", " Hello"}));
   EXPECT_EQ(Gpt2("a  "), Strings({"a", "  "}));
@@ -76,7 +76,7 @@ TEST(PreTokenizer, TheLastSpaceOfARunGoesWithTheWord) {
   EXPECT_EQ(Llama3("a  \n b"), Strings({"a", "  \n", " b"}));
 }
 
-TEST(PreTokenizer, LineEndsStayWithThePunctuationBeforeThem) {
+TEST(PreTokenizer, LineEndsStayWithPrecedingPunctuation) {
   EXPECT_EQ(Llama3("x!!\n\ny"), Strings({"x", "!!\n\n", "y"}));
   EXPECT_EQ(Gpt2("x!!\n\ny"), Strings({"x", "!!", "\n", "\n", "y"}));
   EXPECT_EQ(Llama3("a\r\n\r\nb"), Strings({"a", "\r\n\r\n", "b"}));
@@ -84,7 +84,7 @@ TEST(PreTokenizer, LineEndsStayWithThePunctuationBeforeThem) {
   EXPECT_EQ(Qwen("\n \n\n x"), Strings({"\n \n\n", " x"}));
 }
 
-TEST(PreTokenizer, ANonLetterJoinsTheWordAfterIt) {
+TEST(PreTokenizer, NonLetterJoinsFollowingWord) {
   EXPECT_EQ(Llama3("\tx(word"), Strings({"\tx", "(word"}));
   EXPECT_EQ(Llama3("a\u00A0b"), Strings({"a", "\u00A0b"}));
   EXPECT_EQ(Gpt2("a\u00A0b"), Strings({"a", "\u00A0", "b"}));
@@ -117,7 +117,7 @@ TEST(PreTokenizer, SplitBehaviorsPlaceTheMatch) {
   EXPECT_EQ(split(SplitBehavior::kContiguous, false), Strings({"-", "a", "--", "b", "-"}));
 }
 
-TEST(PreTokenizer, MetaspacePrependsUnlessTheTextStartsWithASpace) {
+TEST(PreTokenizer, MetaspacePrependsMissingSpace) {
   const MetaspaceStep always{.replacement = "▁", .split = false};
   EXPECT_EQ(SplitBy({always}, "a b"), Strings({"▁a▁b"}));
   EXPECT_EQ(SplitBy({always}, " a"), Strings({"▁a"}));
@@ -139,7 +139,7 @@ TEST(PreTokenizer, MetaspaceSplitsBeforeEachMark) {
   EXPECT_EQ(SplitBy({MetaspaceStep{.replacement = "▁"}}, "a  b "), Strings({"▁a", "▁", "▁b", "▁"}));
 }
 
-TEST(PreTokenizer, PrefixSpaceGoesBeforeEveryPieceWithoutOne) {
+TEST(PreTokenizer, AddsPrefixSpaceToEveryPiece) {
   EXPECT_EQ(SplitBy({PrefixSpaceStep{}}, "a b"), Strings({" a b"}));
   EXPECT_EQ(SplitBy({PrefixSpaceStep{}}, " a"), Strings({" a"}));
   EXPECT_EQ(
@@ -165,7 +165,7 @@ TEST(PreTokenizer, ScriptsAreCutWhereTheyChange) {
       << "each piece by itself";
 }
 
-TEST(PreTokenizer, LongRunsAreSplitInReasonableTime) {
+TEST(PreTokenizer, SplitsLongRunsInReasonableTime) {
   constexpr size_t kBytes = 1 << 20;
   for (const char* pattern : {kLlama3, kQwen}) {
     EXPECT_EQ(SplitByRegex(pattern, std::string(kBytes, ' ')).size(), 1u);

@@ -25,18 +25,18 @@ Outcome Feed(const std::vector<std::string>& stops, const std::vector<std::strin
   return outcome;
 }
 
-TEST(StopMatcher, WithoutStopStringsNothingIsHeldBack) {
+TEST(StopMatcher, HoldsNothingBackWithoutStopStrings) {
   StopMatcher matcher({});
   EXPECT_EQ(matcher.Push("abc").text, "abc");
   EXPECT_EQ(matcher.Finish(), "");
 }
 
-TEST(StopMatcher, AnEmptyStopStringIsIgnored) {
+TEST(StopMatcher, IgnoresEmptyStopString) {
   EXPECT_EQ(Feed({""}, {"abc"}), Outcome({"abc", false}));
   EXPECT_EQ(Feed({"", "b"}, {"abc"}), Outcome({"a", true}));
 }
 
-TEST(StopMatcher, HoldsBackExactlyWhatMayStillBecomeAStop) {
+TEST(StopMatcher, HoldsBackPossibleStopsOnly) {
   StopMatcher matcher({"\n\nUser:"});
   EXPECT_EQ(matcher.Push("hi\n").text, "hi");
   EXPECT_EQ(matcher.Push("x").text, "\nx");
@@ -46,7 +46,7 @@ TEST(StopMatcher, HoldsBackExactlyWhatMayStillBecomeAStop) {
   EXPECT_EQ(matcher.Finish(), "\n");
 }
 
-TEST(StopMatcher, FindsAStopStringSplitOverPushes) {
+TEST(StopMatcher, FindsStopStringAcrossPushes) {
   StopMatcher matcher({"END"});
   EXPECT_EQ(matcher.Push("abE").text, "ab");
   EXPECT_EQ(matcher.Push("N").text, "");
@@ -55,7 +55,7 @@ TEST(StopMatcher, FindsAStopStringSplitOverPushes) {
   EXPECT_TRUE(step.stopped);
 }
 
-TEST(StopMatcher, AfterAStopThereIsNoMoreText) {
+TEST(StopMatcher, NoTextFollowsStop) {
   StopMatcher matcher({"X"});
   EXPECT_TRUE(matcher.Push("aXb").stopped);
   const StopMatcher::Step step = matcher.Push("more");
@@ -64,22 +64,22 @@ TEST(StopMatcher, AfterAStopThereIsNoMoreText) {
   EXPECT_EQ(matcher.Finish(), "");
 }
 
-TEST(StopMatcher, AFalseStartMayContainTheRealOne) {
+TEST(StopMatcher, FalseStartMayContainRealStop) {
   EXPECT_EQ(Feed({"aab"}, {"a", "a", "a", "b"}), Outcome({"a", true}));
   EXPECT_EQ(Feed({"abac"}, {"ababac"}), Outcome({"ab", true}));
 }
 
-TEST(StopMatcher, TheStopThatEndsFirstCounts) {
+TEST(StopMatcher, FirstEndingStopCounts) {
   EXPECT_EQ(Feed({"abcd", "bc"}, {"xabcd"}), Outcome({"xa", true}));
   EXPECT_EQ(Feed({"ab", "abc"}, {"abc"}), Outcome({"", true}));
 }
 
-TEST(StopMatcher, OfStopsThatEndTogetherTheLongestCounts) {
+TEST(StopMatcher, LongestOfStopsEndingTogetherCounts) {
   EXPECT_EQ(Feed({"c", "abc"}, {"xabc"}), Outcome({"x", true}));
   EXPECT_EQ(Feed({"bc", "abc", "xbc"}, {"abc"}), Outcome({"", true}));
 }
 
-TEST(StopMatcher, AStopWithinTheStartOfALongerOneIsFound) {
+TEST(StopMatcher, FindsStopInsideLongerOne) {
   EXPECT_EQ(Feed({"abcx", "b"}, {"abc"}), Outcome({"a", true}));
 }
 
@@ -103,7 +103,7 @@ Outcome Reference(const std::vector<std::string>& stops, const std::string& text
   return {text, false};
 }
 
-TEST(StopMatcher, AgreesWithTheDefinitionHoweverTheTextIsCut) {
+TEST(StopMatcher, AgreesWithDefinitionForAnyCuts) {
   std::mt19937 random(11);
   const auto word = [&](size_t size) {
     std::string out;

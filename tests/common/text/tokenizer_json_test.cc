@@ -26,7 +26,7 @@ TEST(TokenizerJson, MalformedTextIsNoJson) {
   }
 }
 
-TEST(TokenizerJson, EveryTruncationIsAnErrorNotACrash) {
+TEST(TokenizerJson, EveryTruncationIsError) {
   const std::string json = SentencePieceJson({{"▁", "a"}});
   for (size_t size = 0; size < json.size(); size += 7) {
     EXPECT_FALSE(Tokenizer::FromJson(json.substr(0, size)).ok());
@@ -43,7 +43,7 @@ TEST(TokenizerJson, DeepNestingIsRefused) {
               "nested");
 }
 
-TEST(TokenizerJson, LongTokensOfUnigramAndWordPieceAreRefused) {
+TEST(TokenizerJson, RefusesTooLongTokens) {
   const auto unigram = [](size_t bytes) {
     return R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], [")" +
            std::string(bytes, 'a') + R"(", -1]]}})";
@@ -60,7 +60,7 @@ TEST(TokenizerJson, LongTokensOfUnigramAndWordPieceAreRefused) {
   ExpectError(word_piece(257), Code::kInvalidArgument, "a token: 257 bytes, at most 256");
 }
 
-TEST(TokenizerJson, UnigramAndWordPieceNeedAnUnknownToken) {
+TEST(TokenizerJson, NeedsUnknownTokenExceptForBpe) {
   const std::string model = R"({"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": )";
   ExpectError(model + "1}}", Code::kInvalidArgument, "model.unk_id");
   ExpectError(model + "null}}", Code::kInvalidArgument, "model.unk_id");
@@ -151,7 +151,7 @@ TEST(TokenizerJson, BadValuesNameTheField) {
   }
 }
 
-TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
+TEST(TokenizerJson, UnsupportedFieldsAreRefused) {
   const std::string json = ByteLevelJson({});
   const BadField cases[] = {
       {"/model/type", "\"WordLevel\"", "model: the type \"WordLevel\" is not supported"},
@@ -175,18 +175,18 @@ TEST(TokenizerJson, WhatIsNotSupportedIsSaidNotIgnored) {
   }
 }
 
-TEST(TokenizerJson, EmptyAffixesAndDropoutOfZeroAreFine) {
+TEST(TokenizerJson, AcceptsEmptyAffixesAndZeroDropout) {
   std::string json = With(ByteLevelJson({}), "/model/continuing_subword_prefix", "\"\"");
   json = With(json, "/model/end_of_word_suffix", "null");
   json = With(json, "/model/dropout", "0.0");
   EXPECT_TRUE(Tokenizer::FromJson(json).ok());
 }
 
-TEST(TokenizerJson, OldFilesWithoutModelTypeAreBpe) {
+TEST(TokenizerJson, MissingModelTypeMeansBpe) {
   EXPECT_TRUE(Tokenizer::FromJson(Without(ByteLevelJson({}), "/model/type")).ok());
 }
 
-TEST(TokenizerJson, MergesMayBePairsWhichMayHoldSpaces) {
+TEST(TokenizerJson, MergePairsMayContainSpaces) {
   std::string json = SentencePieceJson({{"a", "b"}});
   json = With(json, "/model/vocab/x y", "400");
   json = With(json, "/model/vocab/x ", "401");
@@ -194,7 +194,7 @@ TEST(TokenizerJson, MergesMayBePairsWhichMayHoldSpaces) {
   EXPECT_EQ(Encoded(*MakeTokenizer(json), "ab"), std::vector<TokenId>({259, 286}));
 }
 
-TEST(TokenizerJson, GapsBetweenIdsAreIdsWithoutToken) {
+TEST(TokenizerJson, GapsBetweenIdsHaveNoToken) {
   const auto tokenizer =
       MakeTokenizer(With(ByteLevelJson({}), "/added_tokens/-", AddedTokenJson(300, "<x>")));
   EXPECT_EQ(tokenizer->vocab_size(), 301);
@@ -238,7 +238,7 @@ class ModelFolder : public ::testing::Test {
 
 using Ids = std::vector<TokenId>;
 
-TEST_F(ModelFolder, WithoutATokenizerJsonIsNotFound) {
+TEST_F(ModelFolder, WithoutTokenizerJsonIsNotFound) {
   ExpectLoadError(Code::kNotFound, (dir_ / "tokenizer.json").string());
 }
 
@@ -265,7 +265,7 @@ TEST_F(ModelFolder, TokenizerJsonAloneHasNoRoles) {
   EXPECT_EQ((*tokenizer)->eos_tokens(), Ids());
 }
 
-TEST_F(ModelFolder, AddBosTokenPutsTheBosBeforePrompts) {
+TEST_F(ModelFolder, AddBosTokenPrependsBos) {
   WriteTokenizer();
   Write("tokenizer_config.json",
         R"({"add_bos_token": true, "bos_token": {"content": "<s>"}, "eos_token": "</s>"})");
@@ -275,13 +275,13 @@ TEST_F(ModelFolder, AddBosTokenPutsTheBosBeforePrompts) {
   EXPECT_EQ((*tokenizer)->eos_tokens(), Ids({257}));
 }
 
-TEST_F(ModelFolder, AddBosTokenWithoutABosIsAnError) {
+TEST_F(ModelFolder, RefusesAddBosTokenWithoutBos) {
   WriteTokenizer();
   Write("tokenizer_config.json", R"({"add_bos_token": true, "bos_token": null})");
   ExpectLoadError(Code::kInvalidArgument, "no BOS token is known");
 }
 
-TEST_F(ModelFolder, AddBosTokenOverridesThePostProcessor) {
+TEST_F(ModelFolder, AddBosTokenOverridesPostProcessor) {
   Write("tokenizer.json", SentencePieceJson({}));
   const auto with = Tokenizer::Load(dir_);
   ASSERT_TRUE(with.ok());
@@ -292,7 +292,7 @@ TEST_F(ModelFolder, AddBosTokenOverridesThePostProcessor) {
   EXPECT_EQ((*without)->prompt_prefix(), Ids());
 }
 
-TEST_F(ModelFolder, EosComesFromGenerationConfigThenConfigThenTokenizerConfig) {
+TEST_F(ModelFolder, EosFilesHaveAnOrder) {
   WriteTokenizer();
   Write("tokenizer_config.json", R"({"eos_token": "<s>"})");
   Write("config.json", R"({"eos_token_id": 257})");

@@ -11,13 +11,13 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-TEST(Tokenizer, TheEmptyTextHasNoTokens) {
+TEST(Tokenizer, EmptyTextHasNoTokens) {
   EXPECT_EQ(Encoded(*MakeTokenizer(ByteLevelJson({})), ""), Ids());
   EXPECT_EQ(Encoded(*MakeTokenizer(SentencePieceJson({})), ""), Ids());
   EXPECT_EQ(MakeTokenizer(ByteLevelJson({}))->Decode(Ids(), false), "");
 }
 
-TEST(Tokenizer, TextThatIsNotUtf8NamesTheOffset) {
+TEST(Tokenizer, InvalidUtf8NamesItsOffset) {
   const auto ids = MakeTokenizer(ByteLevelJson({}))->Encode("caf\xC3", false);
   ASSERT_FALSE(ids.ok());
   EXPECT_EQ(ids.status().code(), Code::kInvalidArgument);
@@ -32,7 +32,7 @@ TEST(Tokenizer, TextOverTheLimitIsRefused) {
   EXPECT_NE(ids.status().message().find("at most 4194304"), std::string::npos);
 }
 
-TEST(Tokenizer, ByteLevelTextsComeBackAsTheyWere) {
+TEST(Tokenizer, ByteLevelTextsRoundTrip) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({{"Ġ", "t"}, {"h", "e"}, {"Ġt", "he"}}));
   for (const std::string& text :
        {std::string("the  the\r\n\tthe "), std::string("a\0b", 3), std::string("e\u0301\u0316"),
@@ -42,7 +42,7 @@ TEST(Tokenizer, ByteLevelTextsComeBackAsTheyWere) {
   }
 }
 
-TEST(Tokenizer, SentencePieceTextsComeBackAsTheyWere) {
+TEST(Tokenizer, SentencePieceTextsRoundTrip) {
   const auto tokenizer = MakeTokenizer(SentencePieceJson({{"▁", "a"}, {"▁", "▁"}}));
   for (const std::string text : {" ", "  a  a ", "a", " a", "\n", "é 中文 😀", "<s> b"}) {
     EXPECT_EQ(tokenizer->Decode(Encoded(*tokenizer, text), false), text);
@@ -56,7 +56,7 @@ TEST(Tokenizer, NfcComesBeforeTheModel) {
   EXPECT_EQ(tokenizer->Decode(Ids({0xC3, 0xA9}), false), "\u00E9");
 }
 
-TEST(Tokenizer, EverySegmentGetsItsOwnSpaceInThePrependForm) {
+TEST(Tokenizer, PrependAddsSpaceToEverySegment) {
   const auto tokenizer = MakeTokenizer(SentencePieceJson({{"▁", "a"}}));
   EXPECT_EQ(Encoded(*tokenizer, "a<s>a", true), Ids({286, 1, 286}));
   EXPECT_EQ(Encoded(*tokenizer, " a", true), Ids({259, 286}));
@@ -70,7 +70,7 @@ std::string MetaspaceJson(const std::string& pre_tokenizer) {
   return With(json, "/pre_tokenizer", pre_tokenizer);
 }
 
-TEST(Tokenizer, OnlyTheFirstSegmentGetsASpaceInTheMetaspaceForm) {
+TEST(Tokenizer, MetaspaceAddsSpaceToFirstSegment) {
   const auto tokenizer = MakeTokenizer(MetaspaceJson(
       R"({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": false})"));
   EXPECT_EQ(Encoded(*tokenizer, "a<s>a", true), Ids({286, 1, 260}));
@@ -78,7 +78,7 @@ TEST(Tokenizer, OnlyTheFirstSegmentGetsASpaceInTheMetaspaceForm) {
   EXPECT_EQ(Encoded(*tokenizer, " a", true), Ids({286}));
 }
 
-TEST(Tokenizer, OlderMetaspaceFilesSayAddPrefixSpace) {
+TEST(Tokenizer, OldMetaspaceReadsAddPrefixSpace) {
   const auto always = MakeTokenizer(
       MetaspaceJson(R"({"type": "Metaspace", "replacement": "▁", "add_prefix_space": true})"));
   EXPECT_EQ(Encoded(*always, "a<s>a", true), Ids({286, 1, 286}));
@@ -87,7 +87,7 @@ TEST(Tokenizer, OlderMetaspaceFilesSayAddPrefixSpace) {
   EXPECT_EQ(Encoded(*never, "a a", true), Ids({260, 286}));
 }
 
-TEST(Tokenizer, AMetaspaceDecoderStripsTheSpaceItsSchemeAdds) {
+TEST(Tokenizer, MetaspaceDecoderStripsItsAddedSpace) {
   const std::string json = MetaspaceJson(R"({"type": "Metaspace", "replacement": "▁"})");
   const auto strips =
       MakeTokenizer(With(json, "/decoder", R"({"type": "Metaspace", "replacement": "▁"})"));
@@ -116,7 +116,7 @@ TEST(Tokenizer, ReadsGemma2sForm) {
   }
 }
 
-TEST(Tokenizer, ByteLevelMayAddAPrefixSpaceAndLeaveOutUseRegex) {
+TEST(Tokenizer, ByteLevelOptionsAreFollowed) {
   const std::string json = ByteLevelJson({{"Ġ", "a"}, {"a", "Ġ"}});
   const auto prefix = MakeTokenizer(With(json, "/pre_tokenizer", R"({"type": "ByteLevel"})"));
   EXPECT_EQ(Encoded(*prefix, "a"), Ids({256}));
@@ -128,7 +128,7 @@ TEST(Tokenizer, ByteLevelMayAddAPrefixSpaceAndLeaveOutUseRegex) {
   EXPECT_EQ(Encoded(*whole, "a a"), Ids({257, 'a'}));
 }
 
-TEST(Tokenizer, TokenBytesAreWhatTheTokenAddsToAText) {
+TEST(Tokenizer, TokenBytesEqualAddedText) {
   const auto bytes = MakeTokenizer(ByteLevelJson({{"Ġ", "a"}}));
   EXPECT_EQ(bytes->TokenBytes(256), " a");
   EXPECT_EQ(bytes->TokenBytes(0xC3), "\xC3");
@@ -140,7 +140,7 @@ TEST(Tokenizer, TokenBytesAreWhatTheTokenAddsToAText) {
   EXPECT_EQ(pieces->IdToToken(3 + 0xC3), "<0xC3>");
 }
 
-TEST(Tokenizer, IdsOutsideTheVocabularyHaveNoToken) {
+TEST(Tokenizer, IdsOutsideVocabularyHaveNoToken) {
   const auto tokenizer = MakeTokenizer(ByteLevelJson({}));
   for (const TokenId id : {-1, 256, 1 << 30}) {
     EXPECT_EQ(tokenizer->IdToToken(id), "");
@@ -159,7 +159,7 @@ TEST(Tokenizer, LookUpsKnowAddedTokens) {
   EXPECT_EQ(tokenizer->prompt_prefix(), Ids({1}));
 }
 
-TEST(Tokenizer, APostProcessorInASequenceGivesThePrefix) {
+TEST(Tokenizer, PostProcessorInSequenceGivesPrefix) {
   const std::string json = With(SentencePieceJson({}), "/post_processor", R"({
       "type": "Sequence", "processors": [{"type": "ByteLevel"}, {
         "type": "TemplateProcessing",

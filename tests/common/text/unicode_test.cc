@@ -7,7 +7,7 @@ namespace {
 
 std::string ToNfc(std::string_view text) { return ToUnicodeForm(text, UnicodeForm::kNfc); }
 
-TEST(Unicode, FormsDecomposeAndComposeAsTheirNamesSay) {
+TEST(Unicode, FormsDecomposeAndCompose) {
   const std::string text = "\u00E9\uFB01\u2460\u1112\u1161\u11AB";
   EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfd), "e\u0301\uFB01\u2460\u1112\u1161\u11AB");
   EXPECT_EQ(ToUnicodeForm(text, UnicodeForm::kNfkd), "e\u0301fi1\u1112\u1161\u11AB");
@@ -17,7 +17,7 @@ TEST(Unicode, FormsDecomposeAndComposeAsTheirNamesSay) {
   EXPECT_EQ(ToUnicodeForm("\uFDFA", UnicodeForm::kNfkc).size(), 33u);
 }
 
-TEST(Unicode, NfcComposesWhatHasAComposedForm) {
+TEST(Unicode, NfcComposesCharacters) {
   EXPECT_EQ(ToNfc("cafe\u0301"), "caf\u00E9");
   EXPECT_EQ(ToNfc("A\u030A"), "\u00C5");
   EXPECT_EQ(ToNfc("\u1112\u1161\u11AB"), "\uD55C");  // Hangul jamo
@@ -25,7 +25,7 @@ TEST(Unicode, NfcComposesWhatHasAComposedForm) {
   EXPECT_EQ(ToNfc("s\u0323\u0307"), "\u1E69");
 }
 
-TEST(Unicode, NfcReplacesSingletonsAndKeepsCompatibilityCharacters) {
+TEST(Unicode, NfcKeepsCompatibilityCharacters) {
   EXPECT_EQ(ToNfc("\u212B"), "\u00C5");  // the Angstrom sign
   EXPECT_EQ(ToNfc("\u2126"), "\u03A9");  // the Ohm sign
   EXPECT_EQ(ToNfc("\uFB01"), "\uFB01");  // a ligature is not a canonical equivalent
@@ -37,21 +37,21 @@ TEST(Unicode, NfcDecomposesCompositionExclusions) {
   EXPECT_EQ(ToNfc("\u2ADC"), "\u2ADD\u0338");
 }
 
-TEST(Unicode, NfcSortsMarksByClassAndKeepsTheOrderOfEquals) {
+TEST(Unicode, NfcSortsMarksStablyByClass) {
   EXPECT_EQ(ToNfc("q\u0307\u0323"), "q\u0323\u0307");
   EXPECT_EQ(ToNfc("q\u0307\u0301"), "q\u0307\u0301");
   EXPECT_EQ(ToNfc("e\u0316\u0301"), "\u00E9\u0316");  // composes across a mark of another class
   EXPECT_EQ(ToNfc("e\u0307\u0301"), "\u0117\u0301");
 }
 
-TEST(Unicode, NfcLeavesMarksWithoutABaseAlone) {
+TEST(Unicode, NfcKeepsMarksWithoutBase) {
   EXPECT_EQ(ToNfc("\u0301"), "\u0301");
   EXPECT_EQ(ToNfc("\n\u0301"), "\n\u0301");
   EXPECT_EQ(ToNfc(""), "");
 }
 
 // Sorting by swapping neighbours would take 10^10 steps.
-TEST(Unicode, NfcSortsALongRunOfMarksInReasonableTime) {
+TEST(Unicode, NfcSortsLongRunsInTime) {
   constexpr int kPairs = 200'000;
   std::string text = "q", above, below;
   for (int i = 0; i < kPairs; ++i) {
@@ -62,7 +62,7 @@ TEST(Unicode, NfcSortsALongRunOfMarksInReasonableTime) {
   EXPECT_EQ(ToNfc(text), "q" + below + above);
 }
 
-TEST(Unicode, WhiteSpaceIsThePropertyAndNothingElse) {
+TEST(Unicode, WhiteSpaceFollowsUnicodeProperty) {
   for (const char32_t code :
        {U'\t', U'\v', U'\f', U'\r', U' ', U'\u0085', U'\u00A0', U'\u1680', U'\u2000', U'\u200A',
         U'\u2028', U'\u2029', U'\u202F', U'\u205F', U'\u3000'}) {
@@ -74,7 +74,7 @@ TEST(Unicode, WhiteSpaceIsThePropertyAndNothingElse) {
   }
 }
 
-TEST(Unicode, WordCharactersAreLettersMarksDigitsAndConnectors) {
+TEST(Unicode, WordCharactersFollowUnicodeProperties) {
   for (const char32_t code : {U'a', U'\u00E9', U'\u4E2D', U'0', U'_', U'\u0301', U'\u2160'}) {
     EXPECT_TRUE(IsWordCharacter(code)) << static_cast<uint32_t>(code);
   }

@@ -15,7 +15,7 @@ std::string Lossy(std::string_view bytes) {
   return out;
 }
 
-TEST(Utf8, AcceptsTheFirstAndLastCharacterOfEachLength) {
+TEST(Utf8, AcceptsLimitsOfEachLength) {
   for (const std::string& text :
        {std::string(1, '\0'), std::string("\x7F"), std::string("\xC2\x80"), std::string("\xDF\xBF"),
         std::string("\xE0\xA0\x80"), std::string("\xED\x9F\xBF"), std::string("\xEE\x80\x80"),
@@ -25,7 +25,7 @@ TEST(Utf8, AcceptsTheFirstAndLastCharacterOfEachLength) {
   }
 }
 
-TEST(Utf8, NamesTheOffsetOfTheFirstBadByte) {
+TEST(Utf8, NamesOffsetOfFirstBadByte) {
   const std::pair<const char*, size_t> cases[] = {
       {"ab\x80", 2},            // a lone continuation byte
       {"a\xC0\x80", 1},         // overlong
@@ -54,14 +54,14 @@ TEST(Utf8, AppendAndFirstCharacterAreInverse) {
 }
 
 // The example of the Unicode standard, section 3.9, table 3-11.
-TEST(Utf8, AMaximalSubpartBecomesOneReplacementCharacter) {
+TEST(Utf8, MaximalSubpartBecomesOneReplacement) {
   EXPECT_EQ(Lossy("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"), "\uFFFD\uFFFD\uFFFD\uFFFDA");
   EXPECT_EQ(Lossy("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");
   EXPECT_EQ(Lossy("\xC0\xAF"), "\uFFFD\uFFFD");
   EXPECT_EQ(Lossy("a\xF0\x9F\x98"), "a\uFFFD");
 }
 
-TEST(Utf8, AStreamHoldsBackAnIncompleteCharacterOnly) {
+TEST(Utf8, StreamHoldsBackIncompleteCharacterOnly) {
   Utf8Stream stream;
   std::string out;
   stream.Push("a\xF0", out);
@@ -72,7 +72,7 @@ TEST(Utf8, AStreamHoldsBackAnIncompleteCharacterOnly) {
   EXPECT_EQ(out, "a😀z");
 }
 
-TEST(Utf8, AStreamDoesNotDependOnTheCuts) {
+TEST(Utf8, StreamIsIndependentOfCuts) {
   std::mt19937 random(1);
   const std::string bytes = "\x80\xBF\xC2\xE2\x82\xAC\xED\xA0\xF0\x9F\x98\x80\xF4\xFFz";
   for (int round = 0; round < 2000; ++round) {

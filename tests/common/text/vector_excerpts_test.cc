@@ -13,7 +13,7 @@ namespace {
 
 class VectorExcerpts : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(VectorExcerpts, EncodeAndDecodeAsTheFullTokenizerDoes) {
+TEST_P(VectorExcerpts, EncodeAndDecodeLikeFullTokenizer) {
   std::ifstream in(std::string(OUTRIDER_SOURCE_DIR "/tests/common/text/data/") + GetParam() +
                    ".json");
   const auto file = nlohmann::json::parse(in);

@@ -40,7 +40,7 @@ Span Example() {
   return span;
 }
 
-TEST(OtlpJson, OneRequestHoldsResourceScopeAndSpans) {
+TEST(OtlpJson, RequestHoldsResourceScopeAndSpans) {
   const Json request = Export({Example(), Example()});
   ASSERT_EQ(request["resourceSpans"].size(), 1u);
   const Json& of_resource = request["resourceSpans"][0];
@@ -51,7 +51,7 @@ TEST(OtlpJson, OneRequestHoldsResourceScopeAndSpans) {
   EXPECT_EQ(of_resource["scopeSpans"][0]["spans"].size(), 2u);
 }
 
-TEST(OtlpJson, IdsAreHexAndTimesAreStrings) {
+TEST(OtlpJson, IdsAreHexTimesAreStrings) {
   const Json span = OnlySpan(Example());
   EXPECT_EQ(span["traceId"], "0af7651916cd43dd8448eb211c80319c");
   EXPECT_EQ(span["spanId"], "00f067aa0ba902b7");
@@ -66,7 +66,7 @@ TEST(OtlpJson, IdsAreHexAndTimesAreStrings) {
   EXPECT_EQ(span["status"], Json::object()) << "unset";
 }
 
-TEST(OtlpJson, RootHasNoParentAndRemoteParentsAreTold) {
+TEST(OtlpJson, MarksRootsAndRemoteParents) {
   Span span = Example();
   span.parent.span = {};
   EXPECT_FALSE(OnlySpan(span).contains("parentSpanId"));
@@ -104,7 +104,7 @@ TEST(OtlpJson, ErrorsAndEventsAreTold) {
                                   "attributes":[{"key":"n","value":{"intValue":"4"}}]}])"));
 }
 
-TEST(OtlpJson, WhatPeersWroteIsBoundedAndBecomesUtf8) {
+TEST(OtlpJson, PeerTextIsBoundedUtf8) {
   Span span = Example();
   span.attributes = {{"name", std::string("bad\xff\"\n")}, {"long", std::string(1 << 20, 'x')}};
   span.status = InvalidArgument(std::string(1 << 20, 'y'));
@@ -114,13 +114,13 @@ TEST(OtlpJson, WhatPeersWroteIsBoundedAndBecomesUtf8) {
   EXPECT_EQ(OnlySpan(span)["attributes"][0]["value"]["stringValue"], "bad\xef\xbf\xbd\"\n");
 }
 
-TEST(OtlpJson, ASpanNeverEndsBeforeItStarts) {
+TEST(OtlpJson, SpanNeverEndsBeforeItsStart) {
   Span span = Example();
   span.end = At(5);
   EXPECT_EQ(OnlySpan(span)["endTimeUnixNano"], OnlySpan(span)["startTimeUnixNano"]);
 }
 
-TEST(WallAnchor, KeepsDifferencesAndIsTheWallClocks) {
+TEST(WallAnchor, MapsSteadyTimesToWallClock) {
   const WallAnchor anchor = WallAnchor::Now();
   EXPECT_EQ(anchor.Nanoseconds(At(1'000'500)) - anchor.Nanoseconds(At(500)), 1'000'000u);
   const uint64_t now = anchor.Nanoseconds(std::chrono::steady_clock::now());

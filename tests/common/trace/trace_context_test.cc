@@ -31,7 +31,7 @@ TEST(Traceparent, IsReadAndWritten) {
   EXPECT_EQ(FormatTraceparent(*context), kValid);
 }
 
-TEST(Traceparent, FlagsOtherThanSampledAreNotPassedOn) {
+TEST(Traceparent, PassesOnOnlySampledFlag) {
   const struct {
     const char* flags;
     bool sampled;
@@ -45,7 +45,7 @@ TEST(Traceparent, FlagsOtherThanSampledAreNotPassedOn) {
   }
 }
 
-TEST(Traceparent, WhatIsMalformedIsNone) {
+TEST(Traceparent, MalformedIsNone) {
   const std::string zero_trace(32, '0'), zero_span(16, '0');
   const std::string cases[] = {
       "",
@@ -84,7 +84,7 @@ TEST(Traceparent, WhatIsMalformedIsNone) {
   }
 }
 
-TEST(Traceparent, LaterVersionsAreReadAsFarAsTheFirstGoes) {
+TEST(Traceparent, ReadsLaterVersions) {
   const std::string later = "cc" + kValid.substr(2);
   for (const std::string& value : {later, later + "-", later + "-what-the-future-will-be-like"}) {
     const auto context = ParseTraceparent(value);
@@ -97,7 +97,7 @@ TEST(Traceparent, BlanksAroundItAreTheHeaders) {
   EXPECT_TRUE(ParseTraceparent(" \t" + kValid + "\t ").has_value());
 }
 
-TEST(Tracestate, MembersOfAllHeadersAreOneList) {
+TEST(Tracestate, JoinsMembersOfAllHeaders) {
   EXPECT_EQ(Joined({}), "");
   EXPECT_EQ(Joined({"foo=1"}), "foo=1");
   EXPECT_EQ(Joined({"foo=1 \t , \t bar=2, \t baz=3", ",,qux=4,"}), "foo=1,bar=2,baz=3,qux=4");
@@ -107,7 +107,7 @@ TEST(Tracestate, MembersOfAllHeadersAreOneList) {
   EXPECT_EQ(Joined({"foo= 1"}), "foo= 1") << "blanks may stand in front of a value";
 }
 
-TEST(Tracestate, WhatIsMalformedIsNone) {
+TEST(Tracestate, MalformedIsNone) {
   const std::string long_key(257, 'a'), long_value(257, '1');
   const std::string cases[] = {"foo",
                                "=1",
@@ -135,7 +135,7 @@ TEST(Tracestate, WhatIsMalformedIsNone) {
   EXPECT_NE(Joined({many.substr(0, many.rfind(','))}), "") << "32 members";
 }
 
-TEST(Tracestate, IsCutByWholeMembersTheLongestFirst) {
+TEST(Tracestate, DropsLongestMembersFirst) {
   const std::string filler(100, 'x'), large(200, 'y');
   const std::string value =
       "a=" + filler + ",b=" + large + ",c=" + filler + ",d=" + filler + ",e=" + filler + ",f=1";
@@ -147,7 +147,7 @@ TEST(Tracestate, IsCutByWholeMembersTheLongestFirst) {
             "a=" + filler + ",b=" + filler + ",c=" + filler + ",d=" + filler);
 }
 
-TEST(TraceHeaders, StateIsOfUseOnlyBesideOneParent) {
+TEST(TraceHeaders, StateNeedsExactlyOneParent) {
   EXPECT_FALSE(Read({}, {"foo=1"}).has_value());
   EXPECT_FALSE(Read({kValid, kValid}, {"foo=1"}).has_value());
   EXPECT_FALSE(Read({"00-x"}, {"foo=1"}).has_value());

@@ -65,7 +65,7 @@ TEST_F(TraceFileTest, AppendsToWhatIsThere) {
   EXPECT_EQ(Lines(path_ + ".1"), (std::vector<std::string>{"one", "two"})) << "their bytes count";
 }
 
-TEST_F(TraceFileTest, FileThatWasMovedIsMadeAgainInTime) {
+TEST_F(TraceFileTest, RecreatesMovedFile) {
   const auto file = Open(100);
   ASSERT_TRUE(file->Append(std::string(30, 'x')).ok());
   std::filesystem::rename(path_, path_ + ".mine");
@@ -73,14 +73,14 @@ TEST_F(TraceFileTest, FileThatWasMovedIsMadeAgainInTime) {
   EXPECT_EQ(Lines(path_), (std::vector<std::string>{std::string(30, 'y')}));
 }
 
-TEST_F(TraceFileTest, LineBeyondTheBoundIsRefusedAndNothingOfItIsLeft) {
+TEST_F(TraceFileTest, RefusesLineBeyondBound) {
   const auto file = Open(100);
   EXPECT_EQ(file->Append(std::string(60, 'x')).code(), Code::kResourceExhausted);
   ASSERT_TRUE(file->Append("small").ok());
   EXPECT_EQ(Lines(path_), (std::vector<std::string>{"small"}));
 }
 
-TEST_F(TraceFileTest, WhatIsNoFileIsRefusedWithWords) {
+TEST_F(TraceFileTest, RefusesPathThatIsNoFile) {
   EXPECT_EQ(TraceFile::Open(folder_, 100).status().code(), Code::kUnavailable);
   EXPECT_EQ(TraceFile::Open("/dev/null", 100).status().code(), Code::kInvalidArgument);
   const auto missing = TraceFile::Open(folder_ + "/no/such", 100);

@@ -64,7 +64,7 @@ class TracerTest : public ::testing::Test {
   std::atomic<size_t> written_ = 0, dropped_ = 0;
 };
 
-TEST_F(TracerTest, WritesWhatWasRecordedBeforeItEnds) {
+TEST_F(TracerTest, WritesRecordedSpansBeforeEnding) {
   auto tracer = Open();
   tracer->Record(Spans(3, "first"));
   tracer->Record(Spans(1, "second"));
@@ -84,7 +84,7 @@ TEST_F(TracerTest, LinesAreBounded) {
   EXPECT_EQ(Names()[2].size(), 22u);
 }
 
-TEST_F(TracerTest, FullQueueDropsAndCountsAndNeverWaits) {
+TEST_F(TracerTest, FullQueueDropsWithoutWaiting) {
   auto tracer = Open(/*max_waiting=*/0);  // there is never any room
   tracer->Record(Spans(2));
   tracer->Record(Spans(3));
@@ -110,7 +110,7 @@ TEST_F(TracerTest, EverySpanIsWrittenOrCounted) {
   EXPECT_EQ(lines, written_);
 }
 
-TEST_F(TracerTest, DiskThatTakesNoMoreLosesSpansOnlyAndNoLineIsTorn) {
+TEST_F(TracerTest, FullDiskLosesWholeSpans) {
   // A limit on the file's size simulates a full disk: the write fails, partly or wholly.
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -140,7 +140,7 @@ TEST_F(TracerTest, SamplesAsManyAsItShould) {
   EXPECT_NEAR(sampled, 5000, 6 * 62) << "six deviations";
 }
 
-TEST_F(TracerTest, FileThatCannotBeOpenedIsAnError) {
+TEST_F(TracerTest, UnopenableFileIsError) {
   EXPECT_FALSE(FileExporter::Open({.path = folder_ + "/no/such", .max_bytes = 1000}).ok());
 }
 

@@ -109,7 +109,7 @@ class HttpExporterTest : public ::testing::Test {
   std::atomic<size_t> exported_ = 0, dropped_ = 0;
 };
 
-TEST_F(HttpExporterTest, PostsWhatWasRecordedBeforeItCloses) {
+TEST_F(HttpExporterTest, PostsRecordedSpansBeforeClosing) {
   HttpCollector collector;
   const auto exporter = Open(collector.url());
   exporter->Record(Spans(2, "first"));
@@ -151,7 +151,7 @@ TEST_F(HttpExporterTest, CountsRejectedSpansAsDropped) {
   }
 }
 
-TEST_F(HttpExporterTest, AnswersThatAreNoMessagesRejectNothing) {
+TEST_F(HttpExporterTest, UnreadableAnswersRejectNothing) {
   HttpCollector collector([](int before) {
     const std::vector<std::string> bodies = {"",
                                              "ok",
@@ -172,7 +172,7 @@ TEST_F(HttpExporterTest, AnswersThatAreNoMessagesRejectNothing) {
 }
 
 // What says that spans were rejected begins beyond what is kept.
-TEST_F(HttpExporterTest, OnlyTheBeginningOfALongAnswerIsKept) {
+TEST_F(HttpExporterTest, KeepsBeginningOfLongAnswer) {
   HttpCollector collector([](int) {
     return HttpCollector::Answer{.body = std::string(HttpPost::kMaxAnswerBytes, ' ') +
                                          R"({"partialSuccess":{"rejectedSpans":"2"}})"};
@@ -213,7 +213,7 @@ TEST_F(HttpExporterTest, RetryAfterIsBounded) {
   }
 }
 
-TEST_F(HttpExporterTest, ARefusalIsFinal) {
+TEST_F(HttpExporterTest, RefusalIsFinal) {
   HttpCollector collector([](int) { return HttpCollector::Answer{.code = 400}; });
   const auto exporter = Open(collector.url());
   exporter->Record(Spans(4));
@@ -223,7 +223,7 @@ TEST_F(HttpExporterTest, ARefusalIsFinal) {
   EXPECT_EQ(exported_, 0u);
 }
 
-TEST_F(HttpExporterTest, FullQueueDropsAndCountsAndNeverWaits) {
+TEST_F(HttpExporterTest, FullQueueDropsWithoutWaiting) {
   HttpCollector collector;
   const auto exporter = Open(collector.url(), /*max_waiting=*/0);
   exporter->Record(Spans(2));
@@ -233,7 +233,7 @@ TEST_F(HttpExporterTest, FullQueueDropsAndCountsAndNeverWaits) {
   EXPECT_TRUE(collector.requests().empty());
 }
 
-TEST_F(HttpExporterTest, NobodyAtTheEndpointCostsSpansOnly) {
+TEST_F(HttpExporterTest, AbsentEndpointCostsSpansOnly) {
   std::string url;
   {
     HttpCollector gone;

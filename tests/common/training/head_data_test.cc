@@ -78,7 +78,7 @@ class HeadDataFile : public ::testing::Test {
   const std::string path_ = dir_ / "data";
 };
 
-TEST_F(HeadDataFile, WhatWasWrittenIsRead) {
+TEST_F(HeadDataFile, RoundTrips) {
   Write(5);
   ExpectExamples(5);
   const Result<HeadData> data = ReadHeadData(path_, kAll);
@@ -90,7 +90,7 @@ TEST_F(HeadDataFile, WhatWasWrittenIsRead) {
   EXPECT_EQ(CountHeadData(path_)->header.transforms, Transforms());
 }
 
-TEST_F(HeadDataFile, AFirstPartHasADigestOfItsOwnThatStays) {
+TEST_F(HeadDataFile, DigestOfFirstPartStays) {
   Write(5);
   const Result<HeadData> part = ReadHeadData(path_, 3), whole = ReadHeadData(path_, kAll);
   EXPECT_EQ(part->size(), 3u);
@@ -100,7 +100,7 @@ TEST_F(HeadDataFile, AFirstPartHasADigestOfItsOwnThatStays) {
   EXPECT_EQ(ReadHeadData(path_, kAll)->digest, part->digest);
 }
 
-TEST_F(HeadDataFile, AnotherWriterAppendsAfterTheLastExample) {
+TEST_F(HeadDataFile, NextWriterAppendsAfterLastExample) {
   Write(2);
   {
     auto writer = Open();
@@ -114,7 +114,7 @@ TEST_F(HeadDataFile, AnotherWriterAppendsAfterTheLastExample) {
   ExpectExamples(4);
 }
 
-TEST_F(HeadDataFile, ACutTailIsDroppedWhereverItWasCut) {
+TEST_F(HeadDataFile, DropsTruncatedTail) {
   Write(3);
   const std::string bytes = Bytes();
   for (size_t size = 0; size <= bytes.size(); ++size) {
@@ -141,7 +141,7 @@ TEST_F(HeadDataFile, ACutTailIsDroppedWhereverItWasCut) {
 }
 
 // As left by a machine that lost power: the size is there, the bytes are not.
-TEST_F(HeadDataFile, EmptyBlocksAtTheEndAreDropped) {
+TEST_F(HeadDataFile, DropsEmptyBlocksAtEnd) {
   Write(3);
   SetBytes(Bytes() + std::string(2 * kExampleBytes + 5, '\0'));
   ExpectExamples(3);
@@ -149,7 +149,7 @@ TEST_F(HeadDataFile, EmptyBlocksAtTheEndAreDropped) {
   EXPECT_EQ(Bytes().size(), kHeaderBytes + 3 * kExampleBytes);
 }
 
-TEST_F(HeadDataFile, DamageInTheMiddleIsAnError) {
+TEST_F(HeadDataFile, DamageInMiddleIsError) {
   Write(4);
   const std::string bytes = Bytes();
   for (size_t at = kHeaderBytes; at < kHeaderBytes + kExampleBytes; ++at) {
@@ -167,7 +167,7 @@ TEST_F(HeadDataFile, DamageInTheMiddleIsAnError) {
   }
 }
 
-TEST_F(HeadDataFile, OtherFilesAreRefusedAndLeftAlone) {
+TEST_F(HeadDataFile, RefusesOtherFilesAndKeepsThem) {
   const auto expect = [this](Code code, const std::string& words) {
     const std::string before = Bytes();
     const auto writer = Open();
@@ -200,7 +200,7 @@ TEST_F(HeadDataFile, OtherFilesAreRefusedAndLeftAlone) {
   EXPECT_EQ(ReadHeadData(path_ + ".not", kAll).status().code(), Code::kNotFound);
 }
 
-TEST_F(HeadDataFile, TwoWritersOfOneFileAreOneTooMany) {
+TEST_F(HeadDataFile, RefusesSecondWriter) {
   const auto first = Open();
   ASSERT_TRUE(first.ok());
   const auto second = Open();

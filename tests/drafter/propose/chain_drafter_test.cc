@@ -24,7 +24,7 @@ class ChainDrafterTest : public PartsTest {
   std::unique_ptr<ChainDrafter> chains_;
 };
 
-TEST_F(ChainDrafterTest, EndsWithTheFirstPartThatIsDue) {
+TEST_F(ChainDrafterTest, EndsWithFirstDuePart) {
   BuildWithDevice();
   VerifierConnection& connection = Connect(1);
   EXPECT_EQ(Depths(), 0) << "no session drafts";

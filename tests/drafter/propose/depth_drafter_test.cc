@@ -26,7 +26,7 @@ class DepthDrafterTest : public PartsTest {
   Reports reports_;
 };
 
-TEST_F(DepthDrafterTest, PassDrawsADepthOfEachDraftThatHasRows) {
+TEST_F(DepthDrafterTest, PassDrawsOneDepthPerDraft) {
   Build({.chunk_depths = 8}, {}, &reports_);
   VerifierConnection& connection = Connect(1);
   HeldSession& reads = Hold(connection, 1, 4, {1, 2, 3, 4, 5, 6});
@@ -94,7 +94,7 @@ TEST_F(DepthDrafterTest, BrokenRowsRefuseTheirSessionOnly) {
 }
 
 // The head takes the cost of a pass into account, measured while drafting.
-TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
+TEST_F(DepthDrafterTest, DecodingPassesTeachTheHead) {
   const AcceptanceHead head{.width = 4, .depth = 0, .parameters = {1.f, -1.f, 0.5f, 0.5f, 0.f}};
   for (const bool reads_prompt : {true, false}) {
     Build({.head = &head}, {.total_pages = 1024});
@@ -120,7 +120,7 @@ TEST_F(DepthDrafterTest, PassesThatReadNoPromptTeachTheHead) {
   }
 }
 
-TEST_F(DepthDrafterTest, GuessesSendNothingBeforeTheyAreWhole) {
+TEST_F(DepthDrafterTest, SendsOnlyWholeGuesses) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}}, {}, &reports_);
   VerifierConnection& connection = Connect(1);
   HeldSession& held = Hold(connection, 1, 2);

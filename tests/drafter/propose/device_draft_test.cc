@@ -228,7 +228,7 @@ TEST_F(DeviceDraftTest, EachPassIsReported) {
 }
 
 // No part of a draft is delayed by another draft.
-TEST_F(DeviceDraftTest, ChainsEndWithTheFirstPartThatIsDue) {
+TEST_F(DeviceDraftTest, ChainsEndWithFirstDuePart) {
   Begin(true);
   Push(Opening(1, 2));
   Push(Opening(2, 7));
@@ -275,7 +275,7 @@ TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
 }
 
 // Drafts that cannot be sampled without the host run depth by depth.
-TEST_F(DeviceDraftTest, OnlySequencesOfFixedLengthAreChains) {
+TEST_F(DeviceDraftTest, OnlyFixedLengthSequencesAreChains) {
   for (int kind = 0; kind < 5; ++kind) {
     limits_.max_entries = kind == 4 ? kMaxChainEntries + 1 : kMaxChainEntries;
     Begin(true, {.head = kind == 2 ? &Head() : nullptr});
@@ -334,7 +334,7 @@ TEST_F(DeviceDraftTest, NothingIsLeftAfterAnEnd) {
 }
 
 // The pages of a plan are reserved before its first draft token is sampled, and it takes no more.
-TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
+TEST_F(DeviceDraftTest, ChainsTakeReservedPages) {
   // 5 tokens and the 11 draft tokens that are run fill 4 pages.
   for (const int pages : {4, 3}) {
     Begin(true, {}, {.total_pages = pages});
@@ -345,7 +345,7 @@ TEST_F(DeviceDraftTest, ChainsTakeThePagesThatWereSecured) {
   }
 }
 
-TEST_F(DeviceDraftTest, AChainThatFailsIsRefused) {
+TEST_F(DeviceDraftTest, FailedChainIsRefused) {
   Begin(true);
   Push(Opening(1, 8));
   Push(Opening(2, 8));
@@ -422,7 +422,7 @@ TEST_F(DeviceDraftTest, PartsOfPromptsHaveNoRows) {
   EXPECT_EQ(counts_.rows, 2 + 3);
 }
 
-TEST_F(DeviceDraftTest, AFailedPassReadsNothing) {
+TEST_F(DeviceDraftTest, FailedPassReadsNothing) {
   Begin(true);
   model_->FailNextForward(Internal("lost"));
   Push(Opening(1, 3));

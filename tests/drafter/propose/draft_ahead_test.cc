@@ -49,7 +49,7 @@ class DraftAheadTest : public LoopTest {
   }
 };
 
-TEST_F(DraftAheadTest, TheLikelyEndsAreAnsweredWithoutAForwardPass) {
+TEST_F(DraftAheadTest, LikelyEndsNeedNoForwardPass) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax}) {
     for (int node = 0; node <= 3; ++node) {
       Start({}, kAhead);
@@ -90,7 +90,7 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
 // Rounds of any shape, verdicts at any node and time (also in the middle of lookahead drafting),
 // plans that are longer, shorter, wider or skip rounds: each draft is the oracle's. The token of
 // every fifth row ends a sequence.
-TEST_F(DraftAheadTest, EveryDraftIsTheOneThatWouldBeMadeAfterTheVerdict) {
+TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
@@ -174,7 +174,7 @@ TEST_F(DraftAheadTest, AnotherLengthTakesWhatIsThere) {
   }
 }
 
-TEST_F(DraftAheadTest, NoMoreTokensAreFedThanTheBudgetSays) {
+TEST_F(DraftAheadTest, KeepsWithinTokenBudget) {
   const auto fed = [this] {
     size_t tokens = 0;
     for (const auto& batch : model_->batches()) {
@@ -252,14 +252,14 @@ double ShareOpen(AheadGate& gate, double with, int rounds) {
   return open / (rounds / 2.0);
 }
 
-TEST(AheadGateTest, IsOpenWhereRoundsAreShorterForIt) {
+TEST(AheadGateTest, OpensWhereRoundsGetShorter) {
   for (const double with : {0.5, 0.8, 0.9}) {
     AheadGate gate;
     EXPECT_GT(ShareOpen(gate, with, 8000), 0.8) << with;
   }
 }
 
-TEST(AheadGateTest, IsShutWhereRoundsAreLongerForIt) {
+TEST(AheadGateTest, ClosesWhereRoundsGetLonger) {
   for (const double with : {1.1, 1.3, 3.0}) {
     AheadGate gate;
     EXPECT_LT(ShareOpen(gate, with, 8000), 0.2) << with;

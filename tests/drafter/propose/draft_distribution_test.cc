@@ -120,7 +120,7 @@ class DraftSamplingTest : public LoopTest {
   }
 };
 
-TEST_F(DraftSamplingTest, DraftTokensFollowTheRowsThatAreSent) {
+TEST_F(DraftSamplingTest, DraftTokensFollowSentRows) {
   std::map<std::pair<size_t, TokenId>, Group> groups;  // by depth and the token before
   Draft(Sequences(1, 3), [&groups](const Depths& depths) {
     for (size_t depth = 0; depth < depths.size(); ++depth) {
@@ -140,7 +140,7 @@ TEST_F(DraftSamplingTest, DraftTokensFollowTheRowsThatAreSent) {
 }
 
 // The verifier has other ids for nine of the twelve tokens and lacks the others.
-TEST_F(DraftSamplingTest, TranslatedTokensFollowTheRowsThatAreSent) {
+TEST_F(DraftSamplingTest, TranslatedTokensFollowSentRows) {
   vocabulary_ = FallingVocabulary(12, 9);
   std::map<std::pair<size_t, TokenId>, Group> groups;
   Draft(Sequences(1, 3), [&groups](const Depths& depths) {
@@ -161,7 +161,7 @@ TEST_F(DraftSamplingTest, TranslatedTokensFollowTheRowsThatAreSent) {
 }
 
 // Whether a token is drafted is decided before it is sampled: those that are follow their rows.
-TEST_F(DraftSamplingTest, DraftTokensFollowTheRowsUnderStopRules) {
+TEST_F(DraftSamplingTest, StopRulesKeepDraftDistribution) {
   for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
                                StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.8f}}) {
     std::map<std::pair<size_t, TokenId>, Group> groups;
@@ -192,7 +192,7 @@ TEST_F(DraftSamplingTest, DraftTokensFollowTheRowsUnderStopRules) {
 
 // Every token of a shape, by its index within its depth, follows its row; and any two of a depth
 // after the same tokens are independent, whether they share a node or not.
-TEST_F(DraftSamplingTest, DrawsOfManySequencesAreIndependentAndFollowTheirRows) {
+TEST_F(DraftSamplingTest, SequencesAreDrawnIndependently) {
   for (const DraftShape& shape : {Sequences(3, 2), DraftShape{.length = 2, .branching = {2, 2}}}) {
     std::map<std::tuple<size_t, size_t, TokenId>, Group> groups;
     std::map<std::tuple<size_t, size_t, size_t, TokenId, TokenId>, Pair> pairs;

@@ -32,7 +32,7 @@ class DraftForwardTest : public PartsTest {
   }
 };
 
-TEST_F(DraftForwardTest, EachShareGetsTheRowsOfItsOwnTokens) {
+TEST_F(DraftForwardTest, EachShareGetsItsOwnRows) {
   Build({.chunk_depths = 8});
   VerifierConnection& connection = Connect(1);
   Hold(connection, Opening(1, Sequences(3, 3), {5, 6}));

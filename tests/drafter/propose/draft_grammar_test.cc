@@ -77,7 +77,7 @@ TEST_F(DraftGrammarTest, DraftsKeepToTheGrammar) {
   }
 }
 
-TEST_F(DraftGrammarTest, DraftsGoOnFromRoundToRound) {
+TEST_F(DraftGrammarTest, DraftsContinueFromRoundToRound) {
   StartWithGrammars();
   SessionOpening open = Following(1, Sequences(1, 4), "(b[ac]|d{2})*z");
   Push(open);
@@ -100,7 +100,7 @@ TEST_F(DraftGrammarTest, DraftsGoOnFromRoundToRound) {
   }
 }
 
-TEST_F(DraftGrammarTest, AVerdictThatLeavesTheGrammarIsRefused) {
+TEST_F(DraftGrammarTest, RefusesVerdictOutsideGrammar) {
   StartWithGrammars();
   Push(Following(1, Sequences(1, 2), "b[ac]z"));
   ASSERT_FALSE(Assemble(NextParts()).empty());
@@ -113,7 +113,7 @@ TEST_F(DraftGrammarTest, AVerdictThatLeavesTheGrammarIsRefused) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftGrammarTest, AVerdictBeforeTheGrammarIsCompiledIsRefused) {
+TEST_F(DraftGrammarTest, RefusesVerdictBeforeGrammarIsCompiled) {
   StartWithGrammars();
   Push(Following(1, Sequences(1, 2), "b[ac]z"));
   Push(SessionVerdict{.session = 1,
@@ -134,7 +134,7 @@ TEST_F(DraftGrammarTest, AVerdictBeforeTheGrammarIsCompiledIsRefused) {
   EXPECT_EQ(loop_->load().sessions, 1);
 }
 
-TEST_F(DraftGrammarTest, ASessionThatIsClosedMeanwhileIsNotOpened) {
+TEST_F(DraftGrammarTest, SessionClosedDuringCompilationStaysClosed) {
   StartWithGrammars();
   Push(Following(1, Sequences(1, 2), "b[ac]z"));
   Push(CloseEvent{.session = 1});
@@ -145,7 +145,7 @@ TEST_F(DraftGrammarTest, ASessionThatIsClosedMeanwhileIsNotOpened) {
   EXPECT_EQ(loop_->load().sessions, 1);
 }
 
-TEST_F(DraftGrammarTest, WhatDoesNotCompileIsDraftedForWithoutMasks) {
+TEST_F(DraftGrammarTest, DraftsWithoutMasksIfCompilationFails) {
   StartWithGrammars();
   Push(Following(1, Sequences(1, 3), "("));
   EXPECT_EQ(Assemble(NextParts()).size(), 3);

@@ -52,7 +52,7 @@ std::vector<int32_t> Grow(DraftTree& tree, const std::vector<int32_t>& nodes,
   return grown;
 }
 
-TEST_F(DraftKvTest, TheFirstChildGoesOnAndTheOthersFork) {
+TEST_F(DraftKvTest, FirstChildContinuesAndOthersFork) {
   Start(100);
   Trunk({1, 2, 3, 4, 5}, Sequences(3, 3));
   DraftTree tree;
@@ -70,7 +70,7 @@ TEST_F(DraftKvTest, TheFirstChildGoesOnAndTheOthersFork) {
   EXPECT_THAT(model_->tokens(kv_->sequence(second[0])), ElementsAre(1, 2, 3, 4, 5, 8));
 }
 
-TEST_F(DraftKvTest, KeepsTheAcceptedPathAndFreesOthers) {
+TEST_F(DraftKvTest, KeepsAcceptedPathAndFreesOthers) {
   for (int kept = 0; kept <= 3; ++kept) {
     Start(100);
     Trunk({1, 2, 3, 4, 5}, Sequences(3, 3));
@@ -89,7 +89,7 @@ TEST_F(DraftKvTest, KeepsTheAcceptedPathAndFreesOthers) {
   }
 }
 
-TEST_F(DraftKvTest, ThePagesOfTheWorstCaseAreExactlyWhatIsPromised) {
+TEST_F(DraftKvTest, WorstCaseTakesExactlyReservedPages) {
   // After 6 tokens with 5 more to come: a fork at 6 shares one page and needs two, one at 8 shares
   // two and needs one.
   const DraftShape shape{.length = 6, .branching = {2, 1, 3}};
@@ -116,7 +116,7 @@ TEST_F(DraftKvTest, ThePagesOfTheWorstCaseAreExactlyWhatIsPromised) {
   EXPECT_EQ(budget_->free_pages(), pages);
 }
 
-TEST_F(DraftKvTest, ForksNeverCostMoreWhereverTheyHappen) {
+TEST_F(DraftKvTest, ForksNeverExceedReservation) {
   // Branches that coincide and diverge later need at most the pages reserved for diverging at once.
   for (int length = 1; length <= 9; ++length) {
     for (int part = 0; part < 5; ++part) {
@@ -140,7 +140,7 @@ TEST_F(DraftKvTest, ForksNeverCostMoreWhereverTheyHappen) {
   }
 }
 
-TEST_F(DraftKvTest, WhatIsPromisedIsNotGivenToAnother) {
+TEST_F(DraftKvTest, ReservedPagesAreNotGivenAway) {
   Start(8);
   Trunk({1, 2, 3, 4, 5}, Sequences(4, 3));  // 2 pages and 3 to come
   EXPECT_EQ(budget_->free_pages(), 3);

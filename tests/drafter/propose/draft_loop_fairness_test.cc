@@ -39,7 +39,7 @@ class DraftLoopFairness : public LoopTest {
   }
 };
 
-TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
+TEST_F(DraftLoopFairness, EachVerifierHasItsShare) {
   Start({}, {.max_sessions = 4});
   for (uint64_t s = 1; s <= 4; ++s) Push(Opening(s, 2));
   StepToRest();
@@ -69,7 +69,7 @@ TEST_F(DraftLoopFairness, EachVerifierIsSureOfItsPartAndHasWhatIsFree) {
   EXPECT_EQ(Limits(*link_).back(), 3) << "what the other leaves is free again";
 }
 
-TEST_F(DraftLoopFairness, ASessionThatGivesWayInTheMiddleOfItsDraftIsAnswered) {
+TEST_F(DraftLoopFairness, SessionPreemptedMidDraftIsAnswered) {
   Start({}, {.max_sessions = 2});
   const auto other = Connect(kOther);
   Push(DepthByDepth(Opening(1, 4)));
@@ -121,7 +121,7 @@ TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
   EXPECT_EQ(link_->TakeDrafts().size(), 2u);
 }
 
-TEST_F(DraftLoopFairness, APromptOfOneDoesNotWaitForAllPromptsOfAnother) {
+TEST_F(DraftLoopFairness, PromptsOfVerifiersTakeTurns) {
   Start({.total_pages = 1024}, {.max_step_tokens = 32, .max_chunk_tokens = 16});
   const auto other = Connect(kOther);
   const std::vector<TokenId> prompt(160, 3);
@@ -137,7 +137,7 @@ TEST_F(DraftLoopFairness, APromptOfOneDoesNotWaitForAllPromptsOfAnother) {
   EXPECT_LE(steps, 11) << "ten chunks of sixteen, one a pass";
 }
 
-TEST_F(DraftLoopFairness, AVerifierThatIsNotWantedFinishesItsSessionsAndIsClosed) {
+TEST_F(DraftLoopFairness, UnwantedVerifierFinishesItsSessions) {
   Start({}, {.max_sessions = 4});
   const auto other = Connect(kOther);
   Push(Opening(1, 2));
@@ -159,7 +159,7 @@ TEST_F(DraftLoopFairness, AVerifierThatIsNotWantedFinishesItsSessionsAndIsClosed
   EXPECT_FALSE(other->closed());
 }
 
-TEST_F(DraftLoopFairness, AVerifierThatIsWantedAgainIsKept) {
+TEST_F(DraftLoopFairness, KeepsVerifierThatIsWantedAgain) {
   Start({}, {.max_sessions = 4});
   Push(Opening(1, 2));
   Push(WantedEvent{false});

@@ -42,13 +42,13 @@ class DraftLoopLimits : public LoopTest {
   }
 };
 
-TEST_F(DraftLoopLimits, AVerdictOnAnotherRoundEndsTheMirror) {
+TEST_F(DraftLoopLimits, VerdictOnOtherRoundEndsSession) {
   const DraftPlan plan{.round = 5, .shape = Sequences(1, 2)};
   ExpectInvalidVerdict({.round = 0, .node = 0, .next = {1}, .plan = plan});
   ExpectInvalidVerdict({.round = 2, .node = 0, .next = {1}, .plan = plan});
 }
 
-TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
+TEST_F(DraftLoopLimits, NonRisingRoundEndsSession) {
   // Its random numbers would be used twice.
   ExpectInvalidVerdict(
       {.round = 1, .node = 1, .next = {1}, .plan = {.round = 1, .shape = Sequences(1, 2)}});
@@ -56,13 +56,13 @@ TEST_F(DraftLoopLimits, ARoundThatDoesNotRiseEndsTheMirror) {
       {.round = 1, .node = 1, .next = {1}, .plan = {.round = 0, .shape = Sequences(1, 2)}});
 }
 
-TEST_F(DraftLoopLimits, AcceptingMoreThanWasDraftedEndsTheMirror) {
+TEST_F(DraftLoopLimits, AcceptingMoreThanDraftedEndsSession) {
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
   ExpectInvalidVerdict({.round = 1, .node = 4, .next = {1}, .plan = plan});
   ExpectInvalidVerdict({.round = 1, .node = -1, .next = {1}, .plan = plan});
 }
 
-TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
+TEST_F(DraftLoopLimits, AcceptingUnsentDraftEndsSession) {
   Start();
   Push(DepthByDepth(Opening(1, 5)));
   loop_->Step();
@@ -75,13 +75,13 @@ TEST_F(DraftLoopLimits, AcceptingADraftThatWasNotSentEndsTheMirror) {
   ExpectRefused(1, 2);
 }
 
-TEST_F(DraftLoopLimits, TokensOutsideOfTheVocabularyEndTheMirror) {
+TEST_F(DraftLoopLimits, TokensOutsideVocabularyEndSession) {
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 2)};
   ExpectInvalidVerdict({.round = 1, .node = 1, .next = {kVocab}, .plan = plan});
   ExpectInvalidVerdict({.round = 1, .node = 1, .next = {-1}, .plan = plan});
 }
 
-TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
+TEST_F(DraftLoopLimits, DuplicateVerdictEndsSession) {
   Start();
   Push(Opening(1, 3));
   (void)TheDraft();
@@ -95,7 +95,7 @@ TEST_F(DraftLoopLimits, ADuplicateVerdictEndsTheMirror) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftLoopLimits, AVerdictOnAnUnknownSessionIsRefused) {
+TEST_F(DraftLoopLimits, RefusesVerdictOnUnknownSession) {
   Start();
   Push(SessionVerdict{.session = 44, .round = 1, .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(44, 2);
@@ -124,7 +124,7 @@ TEST_F(DraftLoopLimits, NoVocabularyInCommonIsRefused) {
   ExpectRefused(1, 1);
 }
 
-TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
+TEST_F(DraftLoopLimits, RefusesSessionsBeyondLimit) {
   Start({}, {.max_sessions = 2});
   Push(Opening(1, 1));
   Push(Opening(2, 1));
@@ -139,7 +139,7 @@ TEST_F(DraftLoopLimits, SessionsBeyondTheLimitAreRefusedUntilOneCloses) {
   EXPECT_FALSE(TheDraft().empty());
 }
 
-TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
+TEST_F(DraftLoopLimits, RefusesSessionWithoutPages) {
   Start({.page_tokens = 4, .total_pages = 3});
   Push(Opening(1, 4));  // 5 tokens and 3 to come: 2 pages
   EXPECT_FALSE(TheDraft().empty());
@@ -162,7 +162,7 @@ TEST_F(DraftLoopLimits, ASessionThatFindsNoPagesIsRefused) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
+TEST_F(DraftLoopLimits, SessionWithoutPagesHarmsNoOther) {
   Start({.page_tokens = 4, .total_pages = 4});
   Push(Opening(1, 2));
   EXPECT_FALSE(TheDraft().empty());
@@ -182,7 +182,7 @@ TEST_F(DraftLoopLimits, ASessionWithoutPagesDoesNotHurtTheOthers) {
   EXPECT_THAT(drafts[1].chunk.tokens, SizeIs(4));
 }
 
-TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
+TEST_F(DraftLoopLimits, FailedForwardPassRefusesItsSessions) {
   Start();
   Push(Opening(1, 3));
   model_->FailNextForward(Internal("broken"));
@@ -190,7 +190,7 @@ TEST_F(DraftLoopLimits, AFailedForwardPassRefusesItsSessions) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftLoopLimits, PlansAreCutToTheLongestDraft) {
+TEST_F(DraftLoopLimits, CutsPlansToLongestDraft) {
   Start({}, {.max_draft_length = 4});
   Push(Opening(1, 1 << 30));
   EXPECT_EQ(TheDraft().size(), 4);
@@ -200,7 +200,7 @@ TEST_F(DraftLoopLimits, PlansAreCutToTheLongestDraft) {
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
 }
 
-TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
+TEST_F(DraftLoopLimits, RefusesPlansOfTooManyDraws) {
   Start({}, {.max_draft_length = 4, .max_draft_tokens = 12});
   Push(Opening(1, Sequences(3, 4)));
   EXPECT_EQ(TheDraft().total_draws(), 12);
@@ -231,7 +231,7 @@ TEST_F(DraftLoopLimits, PlansOfTooManyDrawsAreRefused) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftLoopLimits, ADepthThatNoForwardPassHoldsIsRefused) {
+TEST_F(DraftLoopLimits, RefusesDepthBeyondForwardPass) {
   Start({.max_batch_tokens = 6});
   Push(Opening(1, Sequences(6, 3)));
   EXPECT_EQ(TheDraft().total_draws(), 18);
@@ -239,7 +239,7 @@ TEST_F(DraftLoopLimits, ADepthThatNoForwardPassHoldsIsRefused) {
   ExpectRefused(2, 1);
 }
 
-TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
+TEST_F(DraftLoopLimits, DepthIsDrawnWholeOrNot) {
   Start({}, {.max_step_tokens = 8});
   for (uint64_t id = 1; id <= 4; ++id) Push(Opening(id, Sequences(5, 4), {1, 2}));
   Push(Opening(5, 4, {1, 2}));
@@ -253,7 +253,7 @@ TEST_F(DraftLoopLimits, ADepthIsDrawnWholeOrNotAtAll) {
   }
 }
 
-TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
+TEST_F(DraftLoopLimits, DraftEndsWithContext) {
   Start({.max_position_embeddings = 8});
   const SessionOpening session = Opening(1, 10);
   Push(session);
@@ -267,7 +267,7 @@ TEST_F(DraftLoopLimits, ADraftEndsWithTheContext) {
   ExpectRefused(1, 2);
 }
 
-TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
+TEST_F(DraftLoopLimits, FullInboxRefusesEvents) {
   Start();
   loop_->Step();
   int taken = 0;
@@ -279,7 +279,7 @@ TEST_F(DraftLoopLimits, AFullInboxRefusesEvents) {
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
 }
 
-TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
+TEST_F(DraftLoopLimits, LongPromptDoesNotDelayDrafts) {
   Start({.max_batch_tokens = 64}, {.max_step_tokens = 40, .max_chunk_tokens = 36});
   Push(Opening(1, 100, std::vector<TokenId>(200, 5)));
   loop_->Step();
@@ -297,7 +297,7 @@ TEST_F(DraftLoopLimits, ALongPromptDoesNotHoldUpDrafts) {
   EXPECT_THAT(batch[2].tokens, SizeIs(1));
 }
 
-TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
+TEST_F(DraftLoopLimits, OldestPlanIsNeverSkipped) {
   Start({}, {.max_step_tokens = 4, .max_chunk_tokens = 4});
   Push(Opening(99, 1, std::vector<TokenId>(100, 5)));
   for (uint64_t id = 2; id < 20; ++id) Push(Opening(id, 16, {1}));
@@ -307,7 +307,7 @@ TEST_F(DraftLoopLimits, TheOldestPlanIsNeverPassedOver) {
   EXPECT_EQ(drafts[0].session, 99u);
 }
 
-TEST_F(DraftLoopLimits, ABatchNeverExceedsTheModelsLimit) {
+TEST_F(DraftLoopLimits, BatchStaysWithinModelLimit) {
   Start({.max_batch_tokens = 16});
   for (uint64_t id = 0; id < 40; ++id) Push(Opening(id, 4));
   StepToRest();

@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 class DraftLoopTest : public LoopTest {};
 
-TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
+TEST_F(DraftLoopTest, DraftsEqualDirectSimulation) {
   Start();
   const SessionOpening session = Opening(1, 6);
   Push(session);
@@ -26,7 +26,7 @@ TEST_F(DraftLoopTest, DraftsEqualADirectSimulationFromTheSameCoins) {
   EXPECT_EQ(draft.size(), 6);
 }
 
-TEST_F(DraftLoopTest, AGreedyDraftIsTheArgmaxWithoutRows) {
+TEST_F(DraftLoopTest, GreedyDraftIsArgmaxWithoutRows) {
   Start();
   SessionOpening session = Opening(1, 5);
   session.sampling.temperature = 0.f;
@@ -44,7 +44,7 @@ TEST_F(DraftLoopTest, AGreedyDraftIsTheArgmaxWithoutRows) {
   }
 }
 
-TEST_F(DraftLoopTest, AnEndOfSequenceIsKeptAsTheLastToken) {
+TEST_F(DraftLoopTest, EndOfSequenceIsLastToken) {
   FakeModelOptions options;
   for (TokenId id = 0; id < kVocab; id += 3) options.eos_token_ids.push_back(id);
   Start(options);
@@ -64,7 +64,7 @@ TEST_F(DraftLoopTest, AnEndOfSequenceIsKeptAsTheLastToken) {
   EXPECT_GT(ended, 25);
 }
 
-TEST_F(DraftLoopTest, IdsFromTheVocabularyLimitOnAreNeverDrafted) {
+TEST_F(DraftLoopTest, NeverDraftsBeyondVocabularyLimit) {
   constexpr int kLimit = 9;
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     Start({}, {}, kLimit);
@@ -105,7 +105,7 @@ TEST_F(DraftLoopTest, PenaltiesSeeTheDraftTokens) {
   EXPECT_NE(Tokens(first), Tokens(Oracle(session)));
 }
 
-TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareAForwardPass) {
+TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareBatch) {
   Start();
   Push(DepthByDepth(Opening(1, 8, {1, 2, 3})));
   loop_->Step();
@@ -121,7 +121,7 @@ TEST_F(DraftLoopTest, SessionsAtDifferentDepthsShareAForwardPass) {
   EXPECT_THAT(batch[1].logit_rows, ElementsAre(3));
 }
 
-TEST_F(DraftLoopTest, DraftsOfOneStepGoInOneBatch) {
+TEST_F(DraftLoopTest, DraftsOfStepShareOneMessage) {
   Start();
   Push(Opening(1, 3, {1, 2}));
   Push(Opening(2, 3, {3, 4, 5}));
@@ -133,7 +133,7 @@ TEST_F(DraftLoopTest, DraftsOfOneStepGoInOneBatch) {
   EXPECT_THAT(batches[1], SizeIs(1));
 }
 
-TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed) {
+TEST_F(DraftLoopTest, FullAcceptanceFeedsTwoTokens) {
   Start();
   Push(Opening(1, 3));
   const std::vector<TokenId> drafted = Tokens(TheDraft());
@@ -148,7 +148,7 @@ TEST_F(DraftLoopTest, AfterFullAcceptanceOnlyTheLastDraftTokenAndTheBonusAreFed)
   EXPECT_THAT(share.tokens, ElementsAre(drafted[2], 17));
 }
 
-TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
+TEST_F(DraftLoopTest, PartialAcceptanceFeedsOnlyCorrection) {
   Start();
   Push(Opening(1, 5));
   (void)TheDraft();
@@ -163,7 +163,7 @@ TEST_F(DraftLoopTest, AfterPartialAcceptanceOnlyTheCorrectionIsFed) {
   EXPECT_THAT(share.tokens, ElementsAre(17));
 }
 
-TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
+TEST_F(DraftLoopTest, RejectionDropsWholeDraft) {
   Start();
   Push(Opening(1, 5));
   (void)TheDraft();
@@ -178,7 +178,7 @@ TEST_F(DraftLoopTest, AfterRejectionTheWholeDraftIsDropped) {
   EXPECT_THAT(share.tokens, ElementsAre(17, 18));
 }
 
-TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
+TEST_F(DraftLoopTest, VerdictWithoutTokensDraftsAgain) {
   Start();
   SessionOpening session = Opening(1, 2);
   Push(session);
@@ -189,7 +189,7 @@ TEST_F(DraftLoopTest, AVerdictWithoutNewTokensDraftsTheSamePlaceAgain) {
   ExpectSameDraft(draft, Oracle(session, plan));
 }
 
-TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
+TEST_F(DraftLoopTest, VerdictCutsUnfinishedDraft) {
   Start();
   SessionOpening session = DepthByDepth(Opening(1, 8));
   Push(session);
@@ -202,7 +202,7 @@ TEST_F(DraftLoopTest, AVerdictCutsAnUnfinishedDraft) {
   ExpectSameDraft(draft, Oracle(session, plan));
 }
 
-TEST_F(DraftLoopTest, APlanOfLengthZeroKeepsTheSessionAndDraftsNothing) {
+TEST_F(DraftLoopTest, ZeroLengthPlanDraftsNothing) {
   Start();
   SessionOpening session = Opening(1, 0);
   Push(session);
@@ -228,7 +228,7 @@ TEST_F(DraftLoopTest, OpenReplacesASession) {
   EXPECT_EQ(model_->sequences(), 1);
 }
 
-TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
+TEST_F(DraftLoopTest, SessionsOfConnectionsDoNotMix) {
   Start();
   const std::shared_ptr<PuppetVerifierLink> other = Connect(8);
   Push(Opening(1, 3, {1, 1}));
@@ -244,7 +244,7 @@ TEST_F(DraftLoopTest, SessionsOfTwoConnectionsDoNotMix) {
   EXPECT_EQ(loop_->load().sessions, 1);
 }
 
-TEST_F(DraftLoopTest, ADisconnectFreesAllPagesAtOnce) {
+TEST_F(DraftLoopTest, DisconnectFreesAllPagesAtOnce) {
   Start();
   for (uint64_t id = 0; id < 10; ++id) Push(Opening(id, 4));
   loop_->Step();
@@ -259,7 +259,7 @@ TEST_F(DraftLoopTest, ADisconnectFreesAllPagesAtOnce) {
   EXPECT_THAT(link_->TakeDrafts(), IsEmpty());
 }
 
-TEST_F(DraftLoopTest, CloseFreesASessionAndTellsTheLoad) {
+TEST_F(DraftLoopTest, CloseFreesSessionAndReportsLoad) {
   Start();
   Push(Opening(1, 2));
   StepToRest();

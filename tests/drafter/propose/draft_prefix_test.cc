@@ -57,7 +57,7 @@ class DraftPrefix : public LoopTest {
   }
 };
 
-TEST_F(DraftPrefix, ASecondSessionComputesTheRest) {
+TEST_F(DraftPrefix, SecondSessionComputesRest) {
   StartKeeping();
   const std::vector<TokenId> prompt = Prompt(22);
   EXPECT_EQ(OpenAndCount(1, prompt), 22);
@@ -78,7 +78,7 @@ TEST_F(DraftPrefix, RunningSessionsShareTheirPrompts) {
   ExpectPagesBackAtTheEnd();
 }
 
-TEST_F(DraftPrefix, TheNextTurnIsReadFromWhereItBegins) {
+TEST_F(DraftPrefix, NextTurnReusesItsPrefix) {
   StartKeeping();
   std::vector<TokenId> text = Prompt(10);
   SessionOpening open = Opening(1, 4, text);
@@ -96,14 +96,14 @@ TEST_F(DraftPrefix, TheNextTurnIsReadFromWhereItBegins) {
   ExpectPagesBackAtTheEnd();
 }
 
-TEST_F(DraftPrefix, ASessionThatIsOpenedAgainFindsItsText) {
+TEST_F(DraftPrefix, ReopenedSessionReusesItsText) {
   StartKeeping();
   EXPECT_EQ(OpenAndCount(1, Prompt(17)), 17);
   EXPECT_EQ(OpenAndCount(1, Prompt(17)), 1);
   ExpectPagesBackAtTheEnd();
 }
 
-TEST_F(DraftPrefix, DraftsAheadAreClosedWithTheirSession) {
+TEST_F(DraftPrefix, ClosingSessionDropsDraftsAhead) {
   StartKeeping(256, {.ahead_tokens = 32});
   EXPECT_GT(OpenAndCount(1, Prompt(9)), 9) << "it drafted ahead";
   Push(CloseEvent{1});

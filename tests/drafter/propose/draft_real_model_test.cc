@@ -64,7 +64,7 @@ class DraftRealModel : public ::testing::Test {
   std::shared_ptr<PuppetVerifierLink> link_;
 };
 
-TEST_F(DraftRealModel, DraftsAfterVerdictsAsAFreshSession) {
+TEST_F(DraftRealModel, DraftsMatchFreshSession) {
   const DraftShape shape{.length = 4, .branching = {3, 2}};
   int verdicts = 0;
   for (int prompt = 3; prompt <= 6; ++prompt) {  // forks at every position within a page
@@ -100,7 +100,7 @@ TEST_F(DraftRealModel, DraftsAfterVerdictsAsAFreshSession) {
 }
 
 // If the KV of a text's beginning is cached, drafts have the same bits as without.
-TEST_F(DraftRealModel, DraftsOnKeptPrefixesAreTheSame) {
+TEST_F(DraftRealModel, DraftsMatchOnCachedPrefixes) {
   const DraftShape shape{.length = 4, .branching = {2}};
   std::vector<std::vector<TokenId>> texts;
   for (int length = 9; length <= 30; length += 3) {

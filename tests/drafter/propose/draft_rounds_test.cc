@@ -32,7 +32,7 @@ class DraftRoundsTest : public LoopTest {
   }
 };
 
-TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
+TEST_F(DraftRoundsTest, SequencesShareRowsOfPrefixes) {
   Start({.sharpness = 8.f});
   const SessionOpening session = Opening(1, Sequences(6, 5));
   Push(session);
@@ -54,7 +54,7 @@ TEST_F(DraftRoundsTest, SequencesShareTheRowsOfTheirPrefixes) {
   }
 }
 
-TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
+TEST_F(DraftRoundsTest, SendsPartsOfWholeDepths) {
   Start({}, {.chunk_depths = 2});
   const SessionOpening session = Opening(1, Sequences(3, 5));
   Push(session);
@@ -73,7 +73,7 @@ TEST_F(DraftRoundsTest, ADraftIsSentInPartsOfWholeDepths) {
   EXPECT_FALSE(parts[1].chunk.more);
 }
 
-TEST_F(DraftRoundsTest, AnyNodeOfATreeMayBeAccepted) {
+TEST_F(DraftRoundsTest, AcceptsAnyNodeOfTree) {
   Start();
   const SessionOpening session = Opening(1, {.length = 4, .branching = {2, 3}});
   Push(session);
@@ -90,7 +90,7 @@ TEST_F(DraftRoundsTest, AnyNodeOfATreeMayBeAccepted) {
   }
 }
 
-TEST_F(DraftRoundsTest, KeepsTheKvOfTheAcceptedNode) {
+TEST_F(DraftRoundsTest, KeepsKvOfAcceptedNode) {
   Start();
   Push(Opening(1, Sequences(4, 4)));
   const DraftTree draft = TheDraft();
@@ -124,7 +124,7 @@ TEST_F(DraftRoundsTest, KeepsTheKvOfTheAcceptedNode) {
   EXPECT_THAT(next[0].tokens, SizeIs(2));
 }
 
-TEST_F(DraftRoundsTest, AVerdictMayTakeAPartOfADraftUnderWay) {
+TEST_F(DraftRoundsTest, VerdictMayAcceptUnfinishedDraft) {
   for (int node = 0; node <= 6; ++node) {
     for (int steps = 2; steps <= 4; ++steps) {  // when the first part is sent, then further on
       Start({}, {.chunk_depths = 2});
@@ -194,7 +194,7 @@ TEST_F(DraftRoundsTest, NothingLeaksHoweverASessionEnds) {
   ExpectEverythingBack();
 }
 
-TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
+TEST_F(DraftRoundsTest, RefusesTreeWithoutPagesUpFront) {
   // 5 tokens and 3 more to run: 2 pages, and one for each of three forks.
   Start({.page_tokens = 4, .total_pages = 4});
   Push(Opening(1, Sequences(4, 4)));
@@ -205,7 +205,7 @@ TEST_F(DraftRoundsTest, ATreeWithoutPagesIsRefusedBeforeAnythingIsDrawn) {
   EXPECT_EQ(TheDraft().total_draws(), 12);
 }
 
-TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
+TEST_F(DraftRoundsTest, ReservedPagesAreNotGivenAway) {
   Start({.page_tokens = 4, .total_pages = 6});
   const SessionOpening first = Opening(1, Sequences(4, 4));
   Push(first);                                      // 2 pages, 3 reserved
@@ -217,7 +217,7 @@ TEST_F(DraftRoundsTest, PagesPromisedToADraftAreTakenByNobody) {
   ExpectSameDraft(Assemble(drafts[1]), Oracle(first));
 }
 
-TEST_F(DraftRoundsTest, WithoutAHeadItsStopRuleIsTheFullLength) {
+TEST_F(DraftRoundsTest, MissingHeadMeansFullLength) {
   Start();
   SessionOpening session = Opening(1, 6);
   session.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 0.01f};
@@ -258,7 +258,7 @@ TEST_F(DraftRoundsTest, VerdictsCorrectTheHead) {
 
 // Sessions of every kind through rounds of every shape, with few pages; each draft is compared with
 // the definition, so that one wrong token in a KV or one wrong random number shows.
-TEST_F(DraftRoundsTest, DraftsEqualTheDefinitionThroughRandomRounds) {
+TEST_F(DraftRoundsTest, DraftsEqualOracleInRandomRounds) {
   Start({.sharpness = 6.f, .total_pages = 250, .eos_token_ids = {30}},
         {.max_draft_length = 8,
          .max_draft_tokens = 64,

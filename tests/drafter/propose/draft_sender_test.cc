@@ -27,7 +27,7 @@ class DraftSenderTest : public PartsTest {
   Heard heard_;
 };
 
-TEST_F(DraftSenderTest, PartsCarryTheTimeSinceTheirPlan) {
+TEST_F(DraftSenderTest, PartsCarryTimeSincePlan) {
   Build({.chunk_depths = 2}, {}, &heard_);
   VerifierConnection& connection = Connect(1);
   HeldSession& held = Hold(connection, 7, 3);
@@ -51,7 +51,7 @@ TEST_F(DraftSenderTest, PartsCarryTheTimeSinceTheirPlan) {
   EXPECT_THAT(LinkOf(connection).TakeDrafts(), IsEmpty());
 }
 
-TEST_F(DraftSenderTest, LoadIsToldToThoseWhoKnowAnother) {
+TEST_F(DraftSenderTest, ReportsLoadWhereItChanged) {
   Build({.max_sessions = 4}, {}, &heard_);
   VerifierConnection& connection = Connect(1);
   const auto told = [&](VerifierConnection& to) {
@@ -74,7 +74,7 @@ TEST_F(DraftSenderTest, LoadIsToldToThoseWhoKnowAnother) {
   EXPECT_EQ(heard_.sessions.back(), 2);
 }
 
-TEST_F(DraftSenderTest, ClosesWhatIsNotWantedOnceItIsEmpty) {
+TEST_F(DraftSenderTest, ClosesUnwantedVerifiersOnceEmpty) {
   Build();
   VerifierConnection& connection = Connect(1);
   Hold(connection, 1, 2);

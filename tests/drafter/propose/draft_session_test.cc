@@ -55,7 +55,7 @@ class DraftSessionTest : public ::testing::Test {
                       .distribution_limits = {}};
 };
 
-TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
+TEST_F(DraftSessionTest, FeedsTokensBeforeDrafting) {
   DraftSession session = Make(Sequences(2, 2));
   EXPECT_THAT(session.Missing(), ElementsAre(1, 2, 3));
   session.MarkFed(2);
@@ -68,7 +68,7 @@ TEST_F(DraftSessionTest, WantsItsTokensFedInOrderThenItsDraft) {
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(5, 6, 4, 4));
 }
 
-TEST_F(DraftSessionTest, CountsTheKvOfAcceptedTokensOnly) {
+TEST_F(DraftSessionTest, CountsKvOfAcceptedTokensOnly) {
   // Nodes 1 2 3 of one sequence; the last one is never run.
   const std::vector<int> kept = {3, 4, 5, 5};
   const std::vector<int> fed = {0, 1, 2, 2};
@@ -85,7 +85,7 @@ TEST_F(DraftSessionTest, CountsTheKvOfAcceptedTokensOnly) {
   }
 }
 
-TEST_F(DraftSessionTest, TakesThePathOfTheAcceptedNode) {
+TEST_F(DraftSessionTest, TakesPathOfAcceptedNode) {
   DraftSession session = Make({.length = 2, .branching = {2, 2}});
   Draw(session, {5, 6});
   Draw(session, {4, 3});
@@ -110,7 +110,7 @@ TEST_F(DraftSessionTest, OnlySentTokensCanBeAccepted) {
   EXPECT_THAT(session.Missing(), ElementsAre(0));
 }
 
-TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
+TEST_F(DraftSessionTest, RefusedVerdictChangesNothing) {
   DraftSession session = Make(Sequences(1, 2));
   Draw(session, {4});
   Draw(session, {5});
@@ -125,7 +125,7 @@ TEST_F(DraftSessionTest, ARefusedVerdictChangesNothing) {
   EXPECT_TRUE(session.Apply(Decision(2, {1})).ok());
 }
 
-TEST_F(DraftSessionTest, CutsPlansToTheDepthsThatCanBeFed) {
+TEST_F(DraftSessionTest, CutsPlansToFeasibleDepths) {
   bounds_.max_context = 5;
   EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 3);  // depths after 3, 4 and 5 tokens
   bounds_.max_draft_length = 2;

@@ -31,7 +31,7 @@ class DraftSessionsTest : public PartsTest {
   Ends ends_;
 };
 
-TEST_F(DraftSessionsTest, EachVerifierIsSureOfAnEqualPart) {
+TEST_F(DraftSessionsTest, EachVerifierHasEqualShare) {
   Build({.max_sessions = 4}, {}, &ends_);
   VerifierConnection& large = Connect(1);
   for (uint64_t id = 1; id <= 4; ++id) Hold(large, id, 2);
@@ -65,7 +65,7 @@ TEST_F(DraftSessionsTest, AnsweredSessionGivesWayUnheard) {
   EXPECT_THAT(large.outbox, IsEmpty());
 }
 
-TEST_F(DraftSessionsTest, PagesGoToTheVerifierWithFewerTokens) {
+TEST_F(DraftSessionsTest, VerifierWithFewerTokensGetsPages) {
   Build({}, {.page_tokens = 4, .total_pages = 12}, &ends_);
   const std::vector<TokenId> prompt(20, 3);
   VerifierConnection& large = Connect(1);
@@ -98,7 +98,7 @@ TEST_F(DraftSessionsTest, DisconnectFreesSessionsAndPages) {
   EXPECT_EQ(parts_->sessions.load().free_pages, model_->total_pages());
 }
 
-TEST_F(DraftSessionsTest, RefusalAnswersSessionsThatAreNotHeldToo) {
+TEST_F(DraftSessionsTest, RefusalAnswersUnknownSessionsToo) {
   Build({}, {}, &ends_);
   VerifierConnection& connection = Connect(1);
   parts_->sessions.Refuse(connection, 5, 3, InvalidArgument("no such session"));

@@ -80,7 +80,7 @@ TEST_F(DraftTracesTest, RefusalIsTheSpansError) {
   EXPECT_THAT(Written(), HasSubstr("no pages are left"));
 }
 
-TEST_F(DraftTracesTest, RequestsThatAreNotTracedLeaveNothing) {
+TEST_F(DraftTracesTest, UntracedRequestsLeaveNothing) {
   VerifierConnection& connection = Connect(1);
   Open(connection, Traced(1, "00"));
   Open(connection, Opening(2, Sequences(1, 2)));

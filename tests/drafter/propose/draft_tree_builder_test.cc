@@ -55,7 +55,7 @@ Grown Grow(const DraftTask& task, const SamplingParams& sampling = {}) {
   return grown;
 }
 
-TEST(DraftTreeBuilder, EachSequenceDrawsFromItsOwnCoins) {
+TEST(DraftTreeBuilder, EachSequenceHasItsOwnCoins) {
   const DraftTask task{.shape = Sequences(5, 4), .seed = 9, .round = 3};
   const Grown grown = Grow(task);
   ASSERT_THAT(grown.chunks, SizeIs(4));
@@ -133,7 +133,7 @@ TEST(DraftTreeBuilder, DuplicatesAndTheirOrderAreKept) {
   EXPECT_TRUE(several);
 }
 
-TEST(DraftTreeBuilder, ADrawOfATreeDescendsFromTheOneThatItsIndexNames) {
+TEST(DraftTreeBuilder, DrawDescendsFromItsParentIndex) {
   const DraftShape shape{.length = 4, .branching = {2, 3, 2}};
   const Grown grown = Grow({.shape = shape, .seed = 6, .round = 1});
   ASSERT_THAT(grown.chunks, SizeIs(4));
@@ -151,7 +151,7 @@ TEST(DraftTreeBuilder, ADrawOfATreeDescendsFromTheOneThatItsIndexNames) {
   }
 }
 
-TEST(DraftTreeBuilder, AnEndOfSequenceEndsItsSequenceAndTouchesNoOther) {
+TEST(DraftTreeBuilder, EndOfSequenceEndsOneSequence) {
   const std::vector<TokenId> eos = {2};
   int ended = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -187,7 +187,7 @@ DraftTree Rebuilt(const Grown& grown) {
 
 // Under a stop rule the draft is the one without it, cut: nothing is drafted after a token sampled
 // from a row that stops, and every other token is unchanged.
-TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
+TEST(DraftTreeBuilder, StopRuleEndsOnePath) {
   const StopRule stop{.kind = StopRule::Kind::kConfidence, .threshold = 0.245f};
   int stopped = 0, went_on = 0, mixed = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -227,7 +227,7 @@ TEST(DraftTreeBuilder, AStopRuleKeepsTheDrawAndEndsThatPathAlone) {
 }
 
 // 1 - prod of the head's predictions along each path against h; the root's own is ignored.
-TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
+TEST(DraftTreeBuilder, HeadEndsPathOfLowProduct) {
   const auto depths = [](float h, const std::vector<float>& accepted) {
     DraftTreeBuilder builder({.shape = Sequences(1, 6),
                               .stop = {.kind = StopRule::Kind::kHead, .threshold = h},
@@ -252,7 +252,7 @@ TEST(DraftTreeBuilder, TheHeadEndsAPathOnceItsProductIsTooLow) {
   EXPECT_EQ(depths(0.9f, {1.f, 1.f, std::nanf(""), 1.f, 1.f, 1.f}), 3);
 }
 
-TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
+TEST(DraftTreeBuilder, HeadJudgesEachPathAlone) {
   DraftTreeBuilder builder({.shape = Sequences(8, 4),
                             .stop = {.kind = StopRule::Kind::kHead, .threshold = 0.5f},
                             .seed = 3,
@@ -284,7 +284,7 @@ TEST(DraftTreeBuilder, TheHeadLooksAtEachPathOfATreeAlone) {
   EXPECT_GT(even, 2);
 }
 
-TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
+TEST(DraftTreeBuilder, PartsOfAnyLengthRebuildTree) {
   const std::vector<TokenId> eos = {1};
   for (const DraftShape& shape :
        {Sequences(1, 6), Sequences(4, 6), DraftShape{.length = 6, .branching = {2, 1, 3}}}) {
@@ -319,14 +319,14 @@ TEST(DraftTreeBuilder, PartsRebuildTheTreeWhateverTheirLength) {
   }
 }
 
-TEST(DraftTreeBuilder, ASingleSequenceNamesNoParents) {
+TEST(DraftTreeBuilder, SingleSequenceNamesNoParents) {
   DraftTask task{.shape = Sequences(1, 3), .seed = 1, .round = 1};
   for (const DraftChunk& chunk : Grow(task).chunks) EXPECT_THAT(chunk.parents, IsEmpty());
   task.shape = Sequences(2, 3);
   EXPECT_THAT(Grow(task).chunks[0].parents, ElementsAre(0, 0));
 }
 
-TEST(DraftTreeBuilder, ArgmaxDraftsAreTheMostLikelyTokensOnceEach) {
+TEST(DraftTreeBuilder, ArgmaxDraftsAreDistinctTopTokens) {
   const Grown grown =
       Grow({.kind = DraftKind::kArgmax, .shape = {.length = 2, .branching = {3, 2}}},
            {.logit_bias = {{4, 50.f}, {1, -50.f}}});
@@ -351,7 +351,7 @@ TEST(DraftTreeBuilder, ArgmaxDraftsAreTheMostLikelyTokensOnceEach) {
   EXPECT_TRUE(Validate(all.tree, Sequences(9, 1), /*with_distributions=*/false, kVocab).ok());
 }
 
-TEST(DraftTreeBuilder, RaceDraftsAreTheFirstToArriveAtTheirPositions) {
+TEST(DraftTreeBuilder, RaceDraftsAreFirstToArrive) {
   constexpr int kPosition = 41;
   const SamplingParams sampling{.temperature = 0.7f, .top_k = 3};
   const Grown grown = Grow({.kind = DraftKind::kRace,

@@ -69,7 +69,7 @@ TEST_F(HeadLearnerTest, VerdictsOfOtherRoundsSayNothing) {
 }
 
 // 100 rounds of 30 ms.
-TEST_F(HeadLearnerTest, ThresholdFollowsTheSpeedOfRoundsAndPasses) {
+TEST_F(HeadLearnerTest, ThresholdFollowsRoundAndPassTimes) {
   const auto threshold = [this](int accepted, double pass_seconds) {
     HeldSession& held = Drafted(&Head());
     SessionVerdict verdict = Verdict(1, std::string(4, '\xc0'));
@@ -89,7 +89,7 @@ TEST_F(HeadLearnerTest, ThresholdFollowsTheSpeedOfRoundsAndPasses) {
       << "it could have brought more in the same time";
 }
 
-TEST_F(HeadLearnerTest, WithoutHeadNothingIsLearned) {
+TEST_F(HeadLearnerTest, LearnsNothingWithoutHead) {
   HeldSession& held = Drafted(nullptr);
   EXPECT_EQ(parts_->head.state(), nullptr);
   parts_->head.OnPass(1);

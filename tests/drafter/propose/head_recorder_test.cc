@@ -104,7 +104,7 @@ class HeadRecorderTest : public LoopTest {
 // Chains and trees, verdicts anywhere that score a part of the draft or all of it, with and without
 // lookahead drafting, with and without a head in use: drafts equal the definition, and so do the
 // examples.
-TEST_F(HeadRecorderTest, ExamplesAreThoseOfTheDefinitionAndDraftsWhatTheyWere) {
+TEST_F(HeadRecorderTest, ExamplesMatchOracle) {
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
     return static_cast<int>(random() % static_cast<unsigned>(n));
@@ -171,7 +171,7 @@ TEST_F(HeadRecorderTest, ExamplesNameTheirPrompt) {
   EXPECT_EQ(recorded, prompts);
 }
 
-TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
+TEST_F(HeadRecorderTest, RecordsOnlySuitableRounds) {
   StartRecording();
   std::vector<SessionOpening> sessions(6, Trained(1, Sequences(1, 4)));
   sessions[1].plan.stop.threshold = 0.999f;               // a stop rule decides
@@ -189,7 +189,7 @@ TEST_F(HeadRecorderTest, OnlyRoundsThatWereMadeForItCount) {
   EXPECT_EQ(Recorded().size(), 3u);  // only of the first session
 }
 
-TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
+TEST_F(HeadRecorderTest, SkipsNonFiniteStates) {
   StartRecording();
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -HUGE_VALF, 0.5f}) {
     recorder_->Takes({.sampling = {}, .distribution_limits = limits_});
@@ -200,7 +200,7 @@ TEST_F(HeadRecorderTest, StatesThatAreNotFiniteAreLeftOut) {
   EXPECT_EQ(data.hidden[2], 0.5f);
 }
 
-TEST_F(HeadRecorderTest, StopsAtItsBoundAfterARestart) {
+TEST_F(HeadRecorderTest, KeepsItsBoundAcrossRestarts) {
   for (const uint64_t bound : {5u, 5u, 7u}) {
     StartRecording({}, bound);
     SessionOpening session = Trained(1, Sequences(1, 4));

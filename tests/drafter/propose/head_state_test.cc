@@ -26,7 +26,7 @@ TEST(HeadState, PredictsByTheLogisticFunction) {
 }
 
 // A head whose logits are off by a constant: the bias corrects it, up to the cap.
-TEST(HeadState, LearnsTheBiasThatItsHeadLacks) {
+TEST(HeadState, LearnsBiasThatHeadLacks) {
   for (const float off : {-1.f, 0.7f, 5.f}) {
     HeadState state(&kIdentity);
     std::mt19937 random(1);
@@ -39,7 +39,7 @@ TEST(HeadState, LearnsTheBiasThatItsHeadLacks) {
   }
 }
 
-TEST(HeadState, OneTokenMovesTheBiasByLittle) {
+TEST(HeadState, OneTokenMovesBiasLittle) {
   HeadState state(&kIdentity);
   state.Learn(0.f, 1.f);
   EXPECT_LE(std::abs(state.bias()), 0.0101f);
@@ -47,7 +47,7 @@ TEST(HeadState, OneTokenMovesTheBiasByLittle) {
   EXPECT_EQ(state.bias(), -HeadState::kMaxBias);
 }
 
-TEST(HeadState, TheThresholdFollowsTheSpeed) {
+TEST(HeadState, ThresholdFollowsSpeed) {
   HeadState state(&kIdentity);
   EXPECT_EQ(state.threshold(), kFirstHeadThreshold);
   // The published times and speed on Alpaca: a pass of 23.4 ms, 18.9 tokens per second, 0.832

@@ -54,7 +54,7 @@ TEST_F(LookaheadTest, TakesEachSessionsMostLikelyGuess) {
   }
 }
 
-TEST_F(LookaheadTest, WantsCompleteDraftsAndTokensToSpend) {
+TEST_F(LookaheadTest, NeedsWholeDraftsAndTokenBudget) {
   Build({.lookahead = {.tokens = 64}});
   Hold(Connect(1), 1, 2);
   EXPECT_THAT(parts_->lookahead.Plan(), IsEmpty()) << "still drafting";
@@ -123,7 +123,7 @@ TEST_F(LookaheadTest, SendsWholeDraftsBeforeTheVerdict) {
             first.chunk.tokens);
 }
 
-TEST_F(LookaheadTest, SendsADraftAgainWhereThePlanIsAnother) {
+TEST_F(LookaheadTest, SendsAgainForAnotherPlan) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}});
   VerifierConnection& connection = Connect(1);
   for (const int length : {1, 3}) {
@@ -173,7 +173,7 @@ TEST_F(LookaheadTest, TimesRoundsFromDraftToDraft) {
   EXPECT_FALSE(held.drafted.has_value());
 }
 
-TEST_F(LookaheadTest, StopsWhereRoundsAreLongerForIt) {
+TEST_F(LookaheadTest, StopsWhereRoundsGetLonger) {
   Build({.lookahead = {.tokens = 64}});
   HeldSession& held = Hold(Connect(1), 1, 1);
   RunPass();

@@ -54,7 +54,7 @@ TEST_F(PassPlanTest, PromptsAreReadInChunks) {
   EXPECT_EQ(PlanPass(parts_->sessions, {.tokens = 20, .session_tokens = 20})[0].logit_rows, 1);
 }
 
-TEST_F(PassPlanTest, DepthIsTakenWholeOrNotAtAll) {
+TEST_F(PassPlanTest, TakesWholeDepthsOnly) {
   Build({.chunk_depths = 8});
   VerifierConnection& connection = Connect(1);
   Hold(connection, 1, 3, {1, 2});

@@ -53,7 +53,7 @@ TEST_F(TrainingCaptureTest, RecordsSessionsThatAreForTraining) {
   EXPECT_EQ(Prompt(otherwise, recorder_.get()), std::nullopt) << "the file is of another sampling";
 }
 
-TEST_F(TrainingCaptureTest, LabelsTheStatesOfTokensThatWereComputed) {
+TEST_F(TrainingCaptureTest, LabelsStatesOfComputedTokens) {
   const TrainingCapture capture(recorder_.get(), kWidth);
   const SessionOpening open = Trained(1);
   HeldSession& held = Hold(Connect(1), open);

@@ -106,7 +106,7 @@ TEST_F(TranslatedSession, FollowsVerdicts) {
   EXPECT_EQ(again.Path(2), second.Path(2));
 }
 
-TEST_F(TranslatedSession, RefusesTokensOutsideOfTheVerifiersVocabulary) {
+TEST_F(TranslatedSession, RefusesTokensOutsideVerifiersVocabulary) {
   StartTranslating();
   Push(Opening(1, 3, {31, kVocab}));
   StepToRest();
@@ -116,7 +116,7 @@ TEST_F(TranslatedSession, RefusesTokensOutsideOfTheVerifiersVocabulary) {
 }
 
 // A row that masks exclude entirely is a point mass on token 0, which is not shared.
-TEST_F(TranslatedSession, EndsADraftWhereMasksLeaveNothing) {
+TEST_F(TranslatedSession, EndsDraftWhereMasksLeaveNothing) {
   const auto vocabulary = FallingVocabulary(kVocab, kShared);
   ASSERT_EQ(vocabulary->ToVerifier(0), -1);
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
@@ -135,7 +135,7 @@ TEST_F(TranslatedSession, EndsADraftWhereMasksLeaveNothing) {
   }
 }
 
-TEST_F(TranslatedSession, RefusesWhereNoTokenMayBeSampled) {
+TEST_F(TranslatedSession, RefusesIfNoTokenIsAllowed) {
   StartTranslating();
   SessionOpening open = Opening(1, 3, {31, 20});
   open.sampling.allowed_tokens = {9};

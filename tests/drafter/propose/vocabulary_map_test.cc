@@ -92,7 +92,7 @@ VocabularyMap MapOfEnds(const std::vector<TokenId>& verifiers_ends,
   return VocabularyMap::Create(verifier, own).value();
 }
 
-TEST(VocabularyMap, PairsTheOneEndThatEachSideLacks) {
+TEST(VocabularyMap, PairsSingleUnmatchedEndTokens) {
   // Of several ends, one remains on each side after removing those with the same name.
   for (const auto& [verifiers, own] :
        {std::pair<std::vector<TokenId>, std::vector<TokenId>>({1}, {1}),
@@ -110,7 +110,7 @@ TEST(VocabularyMap, PairsTheOneEndThatEachSideLacks) {
   }
 }
 
-TEST(VocabularyMap, PairsNoEndsWhereAnotherPairIsPossible) {
+TEST(VocabularyMap, PairsNoAmbiguousEndTokens) {
   for (const auto& [verifiers, own] :
        {std::pair<std::vector<TokenId>, std::vector<TokenId>>({}, {}),
         {{1}, {}},
@@ -129,7 +129,7 @@ TEST(VocabularyMap, PairsNoEndsWhereAnotherPairIsPossible) {
   }
 }
 
-TEST(VocabularyMap, RefusesAVocabularyWithATokenTwice) {
+TEST(VocabularyMap, RefusesVocabularyWithDuplicateTokens) {
   const auto map = VocabularyMap::Create(Entries({{kText, "a"}, {kText, "b"}, {kText, "a"}}),
                                          {.entries = Entries({{kText, "a"}})});
   EXPECT_EQ(map.status().code(), Code::kInvalidArgument);

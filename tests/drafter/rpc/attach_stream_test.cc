@@ -81,7 +81,7 @@ TEST_F(AnotherVocabulary, IsComparedAndTranslated) {
   EXPECT_EQ(stream->WaitForEnd(std::nullopt)->code(), Code::kInvalidArgument);
 }
 
-TEST_F(AnotherVocabulary, ThatIsNoneEndsTheStreamWithWords) {
+TEST_F(AnotherVocabulary, InvalidOneEndsStream) {
   v1::FromVerifier cut = Vocabulary({"a", "b"});
   cut.mutable_vocabulary()->set_text("a");
   const std::pair<v1::FromVerifier, std::string> cases[] = {

@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-TEST(Backoff, TriesAtOnceThenWaitsARandomShareOfADoublingBound) {
+TEST(Backoff, DoublesItsBoundWithJitter) {
   Backoff backoff(std::chrono::seconds(2), 1);
   Duration longest[64] = {};
   for (int run = 0; run < 500; ++run) {

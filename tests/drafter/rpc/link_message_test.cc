@@ -72,7 +72,7 @@ TEST(LinkMessageTest, RefusesIdsThatAreNone) {
   EXPECT_EQ(ToLinkMessage(verdict).status().code(), Code::kInvalidArgument);
 }
 
-TEST(LinkMessageTest, RefusesAKindThatItDoesNotKnow) {
+TEST(LinkMessageTest, RefusesUnknownKind) {
   v1::FromVerifier open;
   open.mutable_open()->set_kind(v1::DRAFT_KIND_ARGMAX);
   EXPECT_TRUE(ToLinkMessage(open).ok());
@@ -104,7 +104,7 @@ v1::SchemaRule& Schema(v1::FromVerifier& message) {
   return *Output(message).add_schemas();
 }
 
-TEST(LinkMessageTest, EveryFieldOfAVerifiersMessageHasALimit) {
+TEST(LinkMessageTest, EveryVerifierFieldHasLimit) {
   const auto verdict = [](v1::FromVerifier& message) {
     return message.mutable_verdicts()->add_verdicts();
   };

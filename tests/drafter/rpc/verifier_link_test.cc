@@ -164,7 +164,7 @@ TEST_F(VerifierLinkTest, CarriesSessionsAndVerdicts) {
   (void)events_.Await<DrainEvent>();
 }
 
-TEST_F(VerifierLinkTest, ARefusalIsToldInTheVerifiersWordsAndAskedAgain) {
+TEST_F(VerifierLinkTest, ReportsRefusalAndDialsAgain) {
   FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
     sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "tokenizer: 30 tokens here, 31 there"});
   });
@@ -177,7 +177,7 @@ TEST_F(VerifierLinkTest, ARefusalIsToldInTheVerifiersWordsAndAskedAgain) {
   EXPECT_EQ(events_.Count<DisconnectedEvent>(), 0);
 }
 
-TEST_F(VerifierLinkTest, WantOfAuthorizationIsARefusalToo) {
+TEST_F(VerifierLinkTest, MissingAuthorizationIsRefusal) {
   int dials = 0;
   FakeDraftingServer server([&](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
     sink.Close(++dials == 1 ? grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "token?")
@@ -210,7 +210,7 @@ TEST_F(VerifierLinkTest, AttachesAgainAfterTheVerifierRestarts) {
   EXPECT_EQ(server->received().back().drafts().drafts(0).session(), 2u);
 }
 
-TEST_F(VerifierLinkTest, WaitsForAVerifierThatIsNotThereYet) {
+TEST_F(VerifierLinkTest, WaitsForVerifierToStart) {
   int port = 0;
   { port = FakeDraftingServer(&FakeDraftingServer::Welcomer).port(); }
   const auto link = Link("127.0.0.1:" + std::to_string(port));
@@ -219,7 +219,7 @@ TEST_F(VerifierLinkTest, WaitsForAVerifierThatIsNotThereYet) {
 }
 
 // The verdict on a draft may be read before OnWriteDone of the draft has run.
-TEST_F(VerifierLinkTest, RepliesMayOvertakeTheEndOfTheWrite) {
+TEST_F(VerifierLinkTest, RepliesMayPrecedeWriteCompletion) {
   constexpr uint32_t kRounds = 3000;
   FakeDraftingServer server([](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
     FakeDraftingServer::Welcomer(message, sink);
@@ -250,7 +250,7 @@ TEST_F(VerifierLinkTest, RepliesMayOvertakeTheEndOfTheWrite) {
   }
 }
 
-TEST_F(VerifierLinkTest, SurvivesCancellationInTheMiddleOfTheStream) {
+TEST_F(VerifierLinkTest, SurvivesCancellationMidStream) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   const auto link = Link(server.address());
   for (int n = 1; n <= 20; ++n) {
@@ -265,7 +265,7 @@ TEST_F(VerifierLinkTest, SurvivesCancellationInTheMiddleOfTheStream) {
   }
 }
 
-TEST_F(VerifierLinkTest, AVerifierThatDoesNotWelcomeFirstIsLeft) {
+TEST_F(VerifierLinkTest, LeavesVerifierWithoutWelcome) {
   FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
     v1::FromVerifier message;
     message.mutable_close()->set_session(1);
@@ -277,7 +277,7 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotWelcomeFirstIsLeft) {
   EXPECT_EQ(events_.Count<WelcomeEvent>(), 0);
 }
 
-TEST_F(VerifierLinkTest, ASecondWelcomeEndsTheStream) {
+TEST_F(VerifierLinkTest, SecondWelcomeEndsStream) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   const auto link = Link(server.address());
   ASSERT_NE(Attached(), nullptr);
@@ -286,7 +286,7 @@ TEST_F(VerifierLinkTest, ASecondWelcomeEndsTheStream) {
   EXPECT_NE(Attached(2), nullptr);
 }
 
-TEST_F(VerifierLinkTest, AFullInboxEndsTheStream) {
+TEST_F(VerifierLinkTest, FullInboxEndsStream) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   const auto link = Link(server.address());
   ASSERT_NE(Attached(), nullptr);
@@ -300,7 +300,7 @@ TEST_F(VerifierLinkTest, AFullInboxEndsTheStream) {
   EXPECT_NE(Attached(2), nullptr);
 }
 
-TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
+TEST_F(VerifierLinkTest, LeavesVerifierThatDoesNotRead) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer, 0, /*reads=*/false);
   const auto link = Link(server.address());
   const std::shared_ptr<VerifierLink> stream = Attached();
@@ -315,7 +315,7 @@ TEST_F(VerifierLinkTest, AVerifierThatDoesNotReadIsLeft) {
   (void)events_.Await<DisconnectedEvent>();
 }
 
-TEST_F(VerifierLinkTest, StopSendsWhatWaitsAndClosesItsHalf) {
+TEST_F(VerifierLinkTest, StopFlushesAndHalfCloses) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer);
   const auto link = Link(server.address());
   const std::shared_ptr<VerifierLink> stream = Attached();

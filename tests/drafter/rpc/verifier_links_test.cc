@@ -118,7 +118,7 @@ TEST_F(VerifierLinksTest, EveryResolvedAddressIsDialled) {
   EXPECT_EQ(one.received().size(), 1u) << "one dial, whatever is looked up again";
 }
 
-TEST_F(VerifierLinksTest, AnAddressThatIsGoneFinishesAndIsLetGo) {
+TEST_F(VerifierLinksTest, RemovedAddressFinishesItsSessions) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
@@ -134,7 +134,7 @@ TEST_F(VerifierLinksTest, AnAddressThatIsGoneFinishesAndIsLetGo) {
   EXPECT_EQ(two.received().size(), 1u);
 }
 
-TEST_F(VerifierLinksTest, AnAddressThatComesBackWhileItFinishesIsKept) {
+TEST_F(VerifierLinksTest, ReturningAddressIsKeptWhileDraining) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
@@ -147,7 +147,7 @@ TEST_F(VerifierLinksTest, AnAddressThatComesBackWhileItFinishesIsKept) {
   EXPECT_EQ(one.received().size(), 1u);
 }
 
-TEST_F(VerifierLinksTest, AnAddressThatReturnsIsDialledAgain) {
+TEST_F(VerifierLinksTest, ReturningAddressIsDialledAgain) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
@@ -159,7 +159,7 @@ TEST_F(VerifierLinksTest, AnAddressThatReturnsIsDialledAgain) {
   EXPECT_TRUE(Greeted(one, 2));
 }
 
-TEST_F(VerifierLinksTest, AVerifierThatIsGoneAndAwayIsNotDialledAnyMore) {
+TEST_F(VerifierLinksTest, LostRemovedAddressIsNotDialled) {
   auto one = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   FakeDraftingServer two(&FakeDraftingServer::Welcomer);
   const int port = one->port();
@@ -175,7 +175,7 @@ TEST_F(VerifierLinksTest, AVerifierThatIsGoneAndAwayIsNotDialledAnyMore) {
   EXPECT_TRUE(stranger.received().empty());
 }
 
-TEST_F(VerifierLinksTest, ALookupThatFailsChangesNothing) {
+TEST_F(VerifierLinksTest, FailedLookupChangesNothing) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_});
@@ -188,7 +188,7 @@ TEST_F(VerifierLinksTest, ALookupThatFailsChangesNothing) {
   EXPECT_TRUE(Greeted(two));
 }
 
-TEST_F(VerifierLinksTest, ALostVerifierIsLookedUpAtOnce) {
+TEST_F(VerifierLinksTest, LooksUpLostVerifierAtOnce) {
   auto one = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one->address()});
   const auto links = Links({name_}, kNever, kSoon);
@@ -199,7 +199,7 @@ TEST_F(VerifierLinksTest, ALostVerifierIsLookedUpAtOnce) {
   EXPECT_TRUE(Greeted(next));
 }
 
-TEST_F(VerifierLinksTest, ALookupThatHangsHoldsUpNothingNotEvenTheEnd) {
+TEST_F(VerifierLinksTest, HangingLookupBlocksNothing) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->SetHangs(true);
   auto links = Links({name_, one.address()});
@@ -209,7 +209,7 @@ TEST_F(VerifierLinksTest, ALookupThatHangsHoldsUpNothingNotEvenTheEnd) {
   EXPECT_TRUE(one.AwaitHalfClosed(1));
 }
 
-TEST_F(VerifierLinksTest, TheLinesOfAFileAreFollowed) {
+TEST_F(VerifierLinksTest, FollowsLinesOfFile) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   TempDir dir;
   const std::string path = dir / "verifiers";
@@ -231,7 +231,7 @@ TEST_F(VerifierLinksTest, TheLinesOfAFileAreFollowed) {
   EXPECT_FALSE(std::get<WantedEvent>(events_.Await<WantedEvent>(2).message).wanted);
 }
 
-TEST_F(VerifierLinksTest, AnAddressThatIsNamedTwiceIsOneVerifier) {
+TEST_F(VerifierLinksTest, AddressNamedTwiceIsOneVerifier) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_, one.address()});
@@ -254,7 +254,7 @@ TEST_F(VerifierLinksTest, OnlyTheSubsetIsDialled) {
   EXPECT_EQ(one.received().size() + two.received().size() + three.received().size(), 2u);
 }
 
-TEST_F(VerifierLinksTest, VerifierThatLeavesTheNameIsReplaced) {
+TEST_F(VerifierLinksTest, ReplacesVerifierThatLeavesName) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   subset_.size = 1;
@@ -285,7 +285,7 @@ TEST_F(VerifierLinksTest, FullVerifierGivesWayToAnother) {
   EXPECT_EQ(observer_.left().back(), SubsetReason::kRefused);
 }
 
-TEST_F(VerifierLinksTest, VerifierThatNeverWelcomesIsLetGo) {
+TEST_F(VerifierLinksTest, DropsVerifierThatNeverWelcomes) {
   FakeDraftingServer mute([](const v1::FromDrafter&, FakeDraftingServer::Sink&) {});
   FakeDraftingServer free(&FakeDraftingServer::Welcomer);
   subset_.size = 1;
@@ -315,7 +315,7 @@ FakeDraftingServer::Behaviour Wanting(int wanted, int attached) {
   };
 }
 
-TEST_F(VerifierLinksTest, DrafterMovesToTheVerifierThatWantsIt) {
+TEST_F(VerifierLinksTest, MovesToVerifierInNeed) {
   FakeDraftingServer rich(Wanting(1, 30)), poor(Wanting(30, 0));
   // Whichever ranks first, it ends where it is wanted.
   subset_.size = 1;
@@ -329,7 +329,7 @@ TEST_F(VerifierLinksTest, DrafterMovesToTheVerifierThatWantsIt) {
   for (const SubsetReason why : observer_.left()) EXPECT_EQ(why, SubsetReason::kDemand);
 }
 
-TEST_F(VerifierLinksTest, VisitOfOldVerifierIsEndedByTheDrafter) {
+TEST_F(VerifierLinksTest, DrafterEndsVisitOfOldVerifier) {
   const auto old = [](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
     if (!message.has_hello()) return;
     v1::FromVerifier welcome = FakeDraftingServer::Welcome();

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::TempDir;
 
-TEST(VerifierTarget, AnAddressIsGrpcsToRead) {
+TEST(VerifierTarget, LeavesAddressesToGrpc) {
   const auto target = ParseVerifierTarget("verifier.example:7300");
   ASSERT_TRUE(target.ok());
   EXPECT_EQ(target->kind, VerifierTarget::Kind::kAddress);
@@ -22,7 +22,7 @@ TEST(VerifierTarget, AnAddressIsGrpcsToRead) {
   EXPECT_EQ(target->authority, "");
 }
 
-TEST(VerifierTarget, ANameIsAHostAndAPort) {
+TEST(VerifierTarget, NameIsHostAndPort) {
   for (const std::string text : {"dns:///verifiers.ns:7300", "dns:verifiers.ns:7300"}) {
     const auto target = ParseVerifierTarget(text);
     ASSERT_TRUE(target.ok()) << target.status().ToString();
@@ -48,7 +48,7 @@ TEST(VerifierTarget, RefusesWhatIsNone) {
   EXPECT_THAT(server.message(), HasSubstr("dns:///host:port"));
 }
 
-TEST(VerifierTarget, TheSystemKnowsNumbersAndTheLoopback) {
+TEST(VerifierTarget, ResolvesNumbersAndLoopback) {
   const auto numbers = SystemLookup("127.0.0.3", "7300");
   ASSERT_TRUE(numbers.ok());
   EXPECT_THAT(*numbers, ElementsAre("127.0.0.3:7300"));
@@ -61,7 +61,7 @@ TEST(VerifierTarget, TheSystemKnowsNumbersAndTheLoopback) {
   EXPECT_EQ(SystemLookup("no-such-host.invalid", "80").status().code(), Code::kUnavailable);
 }
 
-TEST(VerifierTarget, AFileHasOneAddressALine) {
+TEST(VerifierTarget, FileHasOneAddressPerLine) {
   TempDir dir;
   const std::string path = dir / "verifiers";
   std::ofstream(path) << "# of zone a\n10.0.0.1:7300\n\n  verifier.example:80 \r\n[::1]:90";

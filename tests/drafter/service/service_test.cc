@@ -49,7 +49,7 @@ class DrafterService : public ::testing::Test {
   const std::string log_ = dir_ / "drafter.log";
 };
 
-TEST_F(DrafterService, BadFlagsEndItWithCodeTwo) {
+TEST_F(DrafterService, BadFlagsExitWithTwo) {
   for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
            {},
            {"--model", model_},
@@ -66,7 +66,7 @@ TEST_F(DrafterService, BadFlagsEndItWithCodeTwo) {
   }
 }
 
-TEST_F(DrafterService, AModelThatCannotBeLoadedEndsItWithOneClearLine) {
+TEST_F(DrafterService, UnloadableModelEndsWithOneLine) {
   std::filesystem::remove(model_ + "/tokenizer.json");
   const auto process = StartDrafter(model_, NoVerifier(), log_);
   EXPECT_EQ(process->Wait(), 1);
@@ -74,21 +74,21 @@ TEST_F(DrafterService, AModelThatCannotBeLoadedEndsItWithOneClearLine) {
   EXPECT_THAT(process->Log(), HasSubstr("tokenizer.json"));
 }
 
-TEST_F(DrafterService, ATakenAddressEndsItWithOneClearLine) {
+TEST_F(DrafterService, TakenAddressEndsWithOneLine) {
   FakeDraftingServer taken(&FakeDraftingServer::Welcomer);
   const auto process = StartListening(NoVerifier(), taken.address());
   EXPECT_EQ(process->Wait(), 1);
   EXPECT_THAT(process->Log(), HasSubstr("cannot listen on " + taken.address()));
 }
 
-TEST_F(DrafterService, StopsOnSigtermWhileTheVerifierIsAway) {
+TEST_F(DrafterService, StopsOnSigtermWithoutVerifier) {
   const auto process = StartDrafter(model_, NoVerifier(), log_);
   ASSERT_NE(process->AwaitLine("not attached"), "") << process->Log();
   process->Signal(SIGTERM);
   EXPECT_EQ(process->Wait(), 0) << process->Log();
 }
 
-TEST_F(DrafterService, StopsOnSigintByClosingItsHalfOfEveryStream) {
+TEST_F(DrafterService, SigintHalfClosesEveryStream) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   FakeDraftingServer two(&FakeDraftingServer::Welcomer);
   const auto process = StartDrafter(model_, one.address() + "," + two.address(), log_);
@@ -100,7 +100,7 @@ TEST_F(DrafterService, StopsOnSigintByClosingItsHalfOfEveryStream) {
   EXPECT_TRUE(two.AwaitHalfClosed(1));
 }
 
-TEST_F(DrafterService, RefusalEndsItWithCodeThreeWhenAskedTo) {
+TEST_F(DrafterService, RefusalExitsWithThreeIfAsked) {
   FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
     sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
   });

@@ -26,14 +26,14 @@ TEST(DemandBalance, SpareDraftersAreSpreadEvenly) {
   EXPECT_GT(SameZone(Of(2, 1), Of(0, 1)), 0);
 }
 
-TEST(DemandBalance, ScarceDraftersAreSharedByWhatIsWanted) {
+TEST(DemandBalance, SharesScarceDraftersByDemand) {
   EXPECT_DOUBLE_EQ(SameZone(Of(40, 50), Of(0, 50)), 20. / 40);
   EXPECT_EQ(SameZone(Of(40, 50), Of(30, 50)), 0) << "even enough";
   EXPECT_EQ(SameZone(Of(1, 8), Of(0, 8)), 0) << "the first would have none";
   EXPECT_GT(SameZone(Of(10, 10), Of(10, 40)), 0) << "a quarter of what it wants";
 }
 
-TEST(DemandBalance, OwnZoneIsPreferredUnlessItIsMuchBetterServed) {
+TEST(DemandBalance, PrefersOwnZoneUnlessBetterServed) {
   const auto home = [](const DrafterDemand& from, const DrafterDemand& to) {
     return MoveProbability(from, to, MoveKind::kToOwnZone);
   };
@@ -43,7 +43,7 @@ TEST(DemandBalance, OwnZoneIsPreferredUnlessItIsMuchBetterServed) {
   EXPECT_GT(home(Of(8, 8), Of(4, 8)), 0);
 }
 
-TEST(DemandBalance, OwnZoneIsLeftOnlyForGreatNeed) {
+TEST(DemandBalance, LeavesOwnZoneForGreatNeed) {
   const auto away = [](const DrafterDemand& from, const DrafterDemand& to) {
     return MoveProbability(from, to, MoveKind::kFromOwnZone);
   };

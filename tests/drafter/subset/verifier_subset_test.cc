@@ -171,7 +171,7 @@ TEST_F(Subset, RefusingVerifierTemptsEverMoreSeldom) {
   for (size_t i = 8; i < pauses.size(); ++i) EXPECT_GE(pauses[i], 600) << i;
 }
 
-TEST_F(Subset, RefusedVerifierGivesWayToNextInRank) {
+TEST_F(Subset, RefusalMovesToNextInRank) {
   Make(2);
   const auto held = Fill(Names(5));
   subset_->OnRefused(held[0], now_);
@@ -188,7 +188,7 @@ TEST_F(Subset, RefusedVerifierGivesWayToNextInRank) {
   EXPECT_EQ(subset_->held(), 2);
 }
 
-TEST_F(Subset, MovesToTheVerifierThatLacksDrafters) {
+TEST_F(Subset, MovesToVerifierLackingDrafters) {
   Make(4);
   const auto held = Fill(Names(20));
   subset_->OnDemand(held[2], {.wanted = 1, .attached = 30});
@@ -215,7 +215,7 @@ TEST_F(Subset, StaysIfMoveFails) {
   EXPECT_TRUE(subset_->holds(held[0]) && subset_->holds(held[1]));
 }
 
-TEST_F(Subset, VerifierLostDuringMoveIsReplacedOnce) {
+TEST_F(Subset, ReplacesVerifierLostDuringMoveOnce) {
   Make(2);
   const auto held = Fill(Names(9));
   const std::string to = MoveBy({.wanted = 20, .attached = 2});
@@ -265,7 +265,7 @@ TEST_F(Subset, VisitsEveryOtherInTurn) {
   EXPECT_FALSE(seen.contains(held[0]) || seen.contains(held[1]));
 }
 
-TEST_F(Subset, VisitsNewAddressOfHighRankFirst) {
+TEST_F(Subset, VisitsHighRankedNewAddressFirst) {
   Make(2);
   Fill(Names(50));
   for (int i = 0; i < 10; ++i) subset_->OnVisited(Visit(), "", DrafterDemand{1, 10}, now_);
@@ -318,7 +318,7 @@ TEST_F(Subset, AsksForLostVerifierBetweenOthers) {
   EXPECT_EQ(visits_of_lost(50, is_back), 1) << "then its turn comes as that of any other";
 }
 
-TEST_F(Subset, OldVerifiersAreNotVisitedAgainSoon) {
+TEST_F(Subset, OldVerifiersAreNotRevisitedSoon) {
   Make(1);
   Fill(Names(2));
   const std::string old = Visit();
@@ -337,7 +337,7 @@ TEST_F(Subset, DrainingStreamsBoundTheMoves) {
   EXPECT_EQ(Visit(), "") << "one of four drains";
 }
 
-TEST_F(Subset, ReturningAddressIsAttachedAgainWhileItDrains) {
+TEST_F(Subset, ReattachesReturningAddressWhileDraining) {
   Make(4);
   const auto held = Fill(Names(4));
   subset_->SetAddresses(Addresses({held[0], held[1], held[2]}));
@@ -367,13 +367,13 @@ TEST_F(Subset, MovesToOwnZone) {
   EXPECT_EQ(MoveBy({.wanted = 1, .attached = 10}, "a"), "");
 }
 
-TEST_F(Subset, ReturnsToOwnZoneFromWhereItIsSuspended) {
+TEST_F(Subset, SuspensionReturnsToOwnZone) {
   Make(1, "a");
   Fill(Names(4), {.wanted = 1, .attached = 0}, "b");
   EXPECT_NE(MoveBy({.wanted = 1, .attached = 0}, "a"), "");
 }
 
-TEST_F(Subset, LostVerifierIsReplacedFromOwnZone) {
+TEST_F(Subset, ReplacesLostVerifierFromOwnZone) {
   Make(2, "a");
   const auto held = Fill(Names(20), {.wanted = 1, .attached = 10}, "a");
   std::string own;

@@ -17,7 +17,7 @@ TEST(FleetNetwork, DelayGrowsWithTheZonesBetween) {
   EXPECT_NEAR(Ms(network.Arrival(0, 3, Time{}, &last)), 31, 1e-3);
 }
 
-TEST(FleetNetwork, MessagesOfAConnectionStayInOrder) {
+TEST(FleetNetwork, MessagesOfConnectionStayInOrder) {
   const auto exponential = Distribution::Parse(
       ParseJsonObject(R"({"d": {"exponential": 5}})", "test").value()["d"], 0, 100);
   FleetNetwork network({.within_ms = exponential.value(), .loss = 0.1}, 1);

@@ -184,7 +184,7 @@ TEST_F(FleetTest, UpdateOfVerifiersDrains) {
   EXPECT_EQ(figures.rejected, 0);
 }
 
-TEST_F(FleetTest, UpdateWithSurgeKeepsEveryPlaceServed) {
+TEST_F(FleetTest, SurgeUpdateKeepsEverySlotServed) {
   json scenario = SmallFleet();
   scenario["zones"][0] = {{"verifiers", 2}, {"drafters", 3}};
   scenario["interval_s"] = 1;
@@ -203,7 +203,7 @@ TEST_F(FleetTest, UpdateWithSurgeKeepsEveryPlaceServed) {
   }
 }
 
-TEST_F(FleetTest, AutoscalerFollowsTheLoadAfterItsLag) {
+TEST_F(FleetTest, AutoscalerFollowsLoadAfterLag) {
   json scenario = SmallFleet();
   scenario["seconds"] = 120;
   scenario["interval_s"] = 5;
@@ -236,7 +236,7 @@ TEST_F(FleetTest, PrefixRoutingBalancesAndReuses) {
 
 // Each of eight drafters serves two of four verifiers. While one of these is gone its drafters
 // choose others, and some of them stay there.
-TEST_F(FleetTest, DraftersOfASubsetServeAllVerifiers) {
+TEST_F(FleetTest, SubsetDraftersServeAllVerifiers) {
   json scenario = SmallFleet();
   scenario["zones"][0] = {{"verifiers", 4}, {"drafters", 8}};
   scenario["drafter"]["subset"] = 2;

@@ -22,7 +22,7 @@ class ReverseOrder {
   ~ReverseOrder() { cuda_emulation::SetReverseOrder(false); }
 };
 
-TEST(CudaEmulator, SumsOverABlockInEitherOrder) {
+TEST(CudaEmulator, SumsOverBlockInEitherOrder) {
   std::vector<float> x(1000);
   std::iota(x.begin(), x.end(), 1.f);
   float sum = 0.f;
@@ -34,7 +34,7 @@ TEST(CudaEmulator, SumsOverABlockInEitherOrder) {
   EXPECT_EQ(sum, 500500.f);
 }
 
-TEST(CudaEmulator, ShufflesAndVotesAsAWarpDoes) {
+TEST(CudaEmulator, ShufflesAndVotesLikeWarps) {
   int up[32], down[32], broadcast[32];
   unsigned ballot[32];
   ASSERT_EQ(LaunchWarpIds(up, down, broadcast, ballot), cudaSuccess);
@@ -48,13 +48,13 @@ TEST(CudaEmulator, ShufflesAndVotesAsAWarpDoes) {
   }
 }
 
-TEST(CudaEmulator, RunsEveryThreadOfTheGridOnce) {
+TEST(CudaEmulator, RunsEveryThreadOnce) {
   int count = 0;
   ASSERT_EQ(LaunchCount(5, 37, &count), cudaSuccess);
   EXPECT_EQ(count, 5 * 2 * 3 * 37);
 }
 
-TEST(CudaEmulator, ABarrierThatSomeNeverReachFailsTheLaunch) {
+TEST(CudaEmulator, UnreachedBarrierFailsLaunch) {
   EXPECT_EQ(LaunchDivergentBarrier(), cudaErrorLaunchFailure);
   EXPECT_THAT(LastFailure(), HasSubstr("of 64 threads 32 wait at __syncthreads"));
   EXPECT_EQ(cudaGetLastError(), cudaErrorLaunchFailure);
@@ -64,12 +64,12 @@ TEST(CudaEmulator, ABarrierThatSomeNeverReachFailsTheLaunch) {
   EXPECT_EQ(count, 6 * 64);
 }
 
-TEST(CudaEmulator, LanesAtDifferentOperationsFailTheLaunch) {
+TEST(CudaEmulator, DivergentLanesFailLaunch) {
   EXPECT_EQ(LaunchDivergentWarp(), cudaErrorLaunchFailure);
   EXPECT_THAT(LastFailure(), HasSubstr("is at __shfl_sync while thread 0"));
 }
 
-TEST(CudaEmulator, KernelsThatOverlapWaitForThoseBefore) {
+TEST(CudaEmulator, OverlappingKernelsWaitForEarlierOnes) {
   EXPECT_EQ(LaunchAwaiting(64, true), cudaSuccess);
   EXPECT_EQ(LaunchAwaiting(64, false), cudaErrorLaunchFailure);
   EXPECT_THAT(LastFailure(), HasSubstr("thread 63 ends without AwaitEarlierKernels"));
@@ -85,7 +85,7 @@ TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
 
 // Under the thread sanitizer this kernel has a data race, which the test below checks.
 #if !defined(__SANITIZE_THREAD__)
-TEST(CudaEmulator, AMissingBarrierShowsInOneOfTheOrders) {
+TEST(CudaEmulator, MissingBarrierShowsInSomeOrder) {
   int out[64], reversed[64];
   ASSERT_EQ(LaunchMissingBarrier(out, 64), cudaSuccess);
   const ReverseOrder reverse;
@@ -93,7 +93,7 @@ TEST(CudaEmulator, AMissingBarrierShowsInOneOfTheOrders) {
   EXPECT_FALSE(std::equal(out, out + 64, reversed));
 }
 #else
-TEST(CudaEmulatorDeathTest, AMissingBarrierIsARace) {
+TEST(CudaEmulatorDeathTest, MissingBarrierIsRace) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   int out[64];
   EXPECT_DEATH(

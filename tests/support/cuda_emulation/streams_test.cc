@@ -53,7 +53,7 @@ class CudaStreams : public ::testing::Test {
   int* number_ = nullptr;
 };
 
-TEST_F(CudaStreams, ACaptureRecordsAndAGraphRepeatsInOrder) {
+TEST_F(CudaStreams, GraphRepeatsCaptureInOrder) {
   int digit = 1;
   Begin();
   EXPECT_EQ(Status(), cudaStreamCaptureStatusActive);
@@ -73,7 +73,7 @@ TEST_F(CudaStreams, ACaptureRecordsAndAGraphRepeatsInOrder) {
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
 }
 
-TEST_F(CudaStreams, CopiesInAGraphReadTheHostsMemoryOfTheReplay) {
+TEST_F(CudaStreams, GraphCopiesReadHostAtReplay) {
   int* pinned = nullptr;
   ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&pinned), 2 * sizeof(int)), cudaSuccess);
   int &host = pinned[0], &other = pinned[1];
@@ -97,7 +97,7 @@ TEST_F(CudaStreams, CopiesInAGraphReadTheHostsMemoryOfTheReplay) {
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
-TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
+TEST_F(CudaStreams, ForbiddenCallsSpoilCapture) {
   void *device = nullptr, *pinned = nullptr, *more = nullptr;
   cudaEvent_t event = nullptr;
   ASSERT_EQ(cudaMalloc(&device, 8), cudaSuccess);
@@ -136,7 +136,7 @@ TEST_F(CudaStreams, WhatNoCaptureAllowsSpoilsIt) {
   EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
 }
 
-TEST_F(CudaStreams, CallsOfAGraphFailOnDemandAndOnce) {
+TEST_F(CudaStreams, GraphCallsFailOnceOnDemand) {
   FailNext(GraphCall::kBeginCapture, cudaErrorIllegalState);
   EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
             cudaErrorIllegalState);
@@ -163,7 +163,7 @@ TEST_F(CudaStreams, CallsOfAGraphFailOnDemandAndOnce) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
 }
 
-TEST_F(CudaStreams, ALateStreamDoesItsWorkWhenSomebodyWaits) {
+TEST_F(CudaStreams, LateStreamRunsAtWait) {
   cuda_emulation::SetLate(true);
   int *pinned = nullptr, pageable = 3, back = 0;
   ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&pinned), sizeof(int)), cudaSuccess);
@@ -186,7 +186,7 @@ TEST_F(CudaStreams, ALateStreamDoesItsWorkWhenSomebodyWaits) {
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
-TEST_F(CudaStreams, AGraphOnALateStreamRunsAtTheWait) {
+TEST_F(CudaStreams, LateGraphRunsAtWait) {
   cuda_emulation::SetLate(true);
   Begin();
   ASSERT_EQ(LaunchDigit(number_, 1, stream_), cudaSuccess);
@@ -199,7 +199,7 @@ TEST_F(CudaStreams, AGraphOnALateStreamRunsAtTheWait) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__)
-TEST_F(CudaStreams, FreedMemoryHoldsNothingAndIsNobodysForAWhile) {
+TEST_F(CudaStreams, FreedMemoryIsPoisonedAndQuarantined) {
   int *first = nullptr, *second = nullptr;
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&first), 4096), cudaSuccess);
   *first = 12;

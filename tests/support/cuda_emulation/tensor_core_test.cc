@@ -57,7 +57,7 @@ TEST(TensorCoreEmulation, ProductsEqualThePlainLoop) {
   }
 }
 
-TEST(TensorCoreEmulation, AProductWithAZeroLeavesNoTrace) {
+TEST(TensorCoreEmulation, ZeroProductLeavesNoTrace) {
   Product product(1);
   Product large = product;
   for (int m = 0; m < 16; ++m) product.a[m * 16 + 5] = large.a[m * 16 + 5] = 0;
@@ -77,7 +77,7 @@ TEST(TensorCoreEmulation, MissingLanesFailTheLaunch) {
   EXPECT_EQ(product.Run(Fragments::kLoaded), product.Plain());
 }
 
-TEST(TensorCoreEmulation, CopiesAreThereWhenTheirGroupIsWaitedFor) {
+TEST(TensorCoreEmulation, CopiesArriveAtGroupWait) {
   const std::vector<uint16_t> from = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<uint16_t> early(16), late(16), want = from;
   ASSERT_EQ(LaunchCopies(from.data(), early.data(), late.data()), cudaSuccess);
@@ -100,7 +100,7 @@ TEST(TensorCoreEmulation, AddressesOf16BytesAreAligned) {
   }
 }
 
-TEST(TensorCoreEmulation, SharedMemoryAbove48KilobytesIsAskedFor) {
+TEST(TensorCoreEmulation, LargeSharedMemoryMustBeRequested) {
   EXPECT_EQ(LaunchWithShared(48 << 10, false), cudaSuccess);
   EXPECT_EQ(LaunchWithShared((48 << 10) + 1, false), cudaErrorInvalidConfiguration);
   EXPECT_THAT(LastFailure(), HasSubstr("shared memory"));

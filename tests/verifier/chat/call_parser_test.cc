@@ -32,7 +32,7 @@ TEST(CallParser, StreamsContentAsItComes) {
   EXPECT_EQ(PushedAndShown(reader, "hon three"), " <|python three");
 }
 
-TEST(CallParser, ReleasesTextAsSoonAsItIsNoCall) {
+TEST(CallParser, ReleasesTextThatIsNoCall) {
   AnswerReader reader(Reading(ToolFormat::kLlama3Json));
   EXPECT_EQ(PushedAndShown(reader, "{\"name\": \"Bob\""), "{\"name\": \"Bob\"");
   AnswerReader pythonic(Reading(ToolFormat::kPythonic));

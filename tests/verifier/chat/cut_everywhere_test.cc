@@ -26,7 +26,7 @@ TEST(CutEverywhere, ByteByByte) {
   }
 }
 
-TEST(CutEverywhere, EveryCutAndEveryPairOfCuts) {
+TEST(CutEverywhere, ParsesUnderEveryPairOfCuts) {
   for (const Sample& sample : Samples()) {
     const std::string_view text = sample.text;
     for (size_t a = 0; a <= text.size(); ++a) {
@@ -40,7 +40,7 @@ TEST(CutEverywhere, EveryCutAndEveryPairOfCuts) {
 }
 
 // Only markers and names of calls are removed, wherever an answer ends.
-TEST(CutEverywhere, EveryBeginningOfATextKeepsItsText) {
+TEST(CutEverywhere, EveryPrefixKeepsItsText) {
   for (const Sample& sample : Samples()) {
     if (sample.text != sample.shown) continue;  // contains a call, or reasoning
     for (size_t end = 0; end <= sample.text.size(); ++end) {

@@ -54,7 +54,7 @@ TEST(ReasoningFormat, IsWhatTheTemplateShows) {
   EXPECT_EQ(DetectReasoningFormat("[THINK] .. [/THINK]"), ReasoningFormat::kMistral);
 }
 
-TEST(ReasoningFormat, PromptsOpenWhatTheyDoNotClose) {
+TEST(ReasoningFormat, PromptMayOpenReasoning) {
   const auto opens = [](const char* tail) { return OpensReasoning(ReasoningFormat::kQwen3, tail); };
   EXPECT_TRUE(opens("<|im_start|>assistant\n<think>\n"));
   EXPECT_TRUE(opens("<think></think><|im_start|>assistant\n<think>\nOkay"));

@@ -112,7 +112,7 @@ TEST(ToolGrammar, ReadsValidCallsAndNoOthers) {
   }
 }
 
-TEST(ToolGrammar, OfANamedToolReadsItAlone) {
+TEST(ToolGrammar, NamedToolExcludesOthers) {
   for (const FormatCase& one : Cases()) {
     const auto named = Compiled({.format = one.format}, {kTools[1]});
     EXPECT_TRUE(Accepts(named, one.weather)) << one.weather;
@@ -215,7 +215,7 @@ TEST(ToolGrammar, FreeTextFollowsReasoning) {
 }
 
 // Any text has exactly one way to continue, so that its masks cost no more than a string's.
-TEST(ToolGrammar, FreeTextIsReadInOneWay) {
+TEST(ToolGrammar, FreeTextIsUnambiguous) {
   std::vector<ToolDescription> tools = {kTools[1]};
   tools[0].strict = true;
   Stepper stepper;
@@ -227,7 +227,7 @@ TEST(ToolGrammar, FreeTextIsReadInOneWay) {
   EXPECT_EQ(state.most_returns(), 0u);
 }
 
-TEST(ToolGrammar, OfAsManyToolsAsARequestMayHaveCompiles) {
+TEST(ToolGrammar, CompilesMaximalNumberOfTools) {
   std::vector<ToolDescription> tools;
   for (int i = 0; i < 128; ++i) tools.push_back({"tool-" + std::to_string(i), kWeather});
   for (const FormatCase& one : Cases()) Compiled({.format = one.format, .several = true}, tools);

@@ -49,7 +49,7 @@ TEST(Acceptance, MomentsAreTheDistributions) {
   EXPECT_NEAR(MomentsOf(values, certain).variance, 0, 1e-12);
 }
 
-TEST(Acceptance, AStopTellsWhatWasSeenAndNoMore) {
+TEST(Acceptance, StopCountsOnlyObservedTokens) {
   const DepthProfile profile(8);
   Belief long_round = IgnorantBelief(), short_round = IgnorantBelief();
   // Two tokens are accepted and the third is not: the same for every length above two.

@@ -50,7 +50,7 @@ class AdaptiveTest : public ::testing::Test {
   double slowness_ = 1;  // factor of rounds with drafts
 };
 
-TEST_F(AdaptiveTest, TakesTheLongestWhereAllIsAccepted) {
+TEST_F(AdaptiveTest, ChoosesLongestWhenAllIsAccepted) {
   const auto session = policy_.Open();
   EXPECT_EQ(Play(*session, 40, [](int arm) { return arm == 3 ? 0 : 8; }), 2);
   EXPECT_GT(pulls_[2], 30);
@@ -65,7 +65,7 @@ TEST_F(AdaptiveTest, DecodesPlainlyWhereNothingIsAccepted) {
   EXPECT_LT(policy_.deficit(), 0.03 * (400 + 256));
 }
 
-TEST_F(AdaptiveTest, LeavesAProposerWhoseTextHasTurned) {
+TEST_F(AdaptiveTest, LeavesProposerAfterTextChanges) {
   const auto session = policy_.Open();
   EXPECT_EQ(Play(*session, 60, [](int arm) { return arm == 3 ? 0 : 8; }), 2);
   const int before = pulls_[3];
@@ -73,7 +73,7 @@ TEST_F(AdaptiveTest, LeavesAProposerWhoseTextHasTurned) {
   EXPECT_GT(pulls_[3] - before, 40);
 }
 
-TEST_F(AdaptiveTest, ALongRoundTeachesTheShorterLengths) {
+TEST_F(AdaptiveTest, LongRoundTeachesShorterLengths) {
   const auto session = policy_.Open();
   // Always two are accepted: length 2 is best, and two rounds of 8 are enough to find out.
   int rounds = 0;
@@ -90,7 +90,7 @@ TEST_F(AdaptiveTest, ALongRoundTeachesTheShorterLengths) {
   EXPECT_GT(arms_.facts(choice.arm).length, 0);
 }
 
-TEST_F(AdaptiveTest, ANewSessionStartsFromWhatOthersLearned) {
+TEST_F(AdaptiveTest, NewSessionStartsFromSharedStatistics) {
   {
     const auto first = policy_.Open();
     Play(*first, 20, [](int) { return 0; }, {.allowed = 0b00111});
@@ -109,7 +109,7 @@ TEST_F(AdaptiveTest, LoadMakesDraftsDearer) {
   EXPECT_EQ(session->Choose({.step_sessions = 400, .streams = streams_}).arm, 4);
 }
 
-TEST_F(AdaptiveTest, TheLastTokensNeedNoLongDraft) {
+TEST_F(AdaptiveTest, LastTokensNeedNoLongDraft) {
   const auto session = policy_.Open();
   Play(*session, 40, [](int arm) { return arm == 3 ? 0 : 8; });
   EXPECT_EQ(session->Choose({.remaining = 100, .streams = streams_}).arm, 2);
@@ -117,7 +117,7 @@ TEST_F(AdaptiveTest, TheLastTokensNeedNoLongDraft) {
   EXPECT_LT(arms_.facts(session->Choose({.remaining = 3, .streams = streams_}).arm).length, 8);
 }
 
-TEST_F(AdaptiveTest, TheLastTokensOfAFarDrafterAreStillDrafted) {
+TEST_F(AdaptiveTest, DistantDrafterDraftsLastTokensToo) {
   const StreamEstimate far[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
   const auto session = policy_.Open();
   Context context{.allowed = 0b10111, .streams = far};
@@ -134,7 +134,7 @@ TEST_F(AdaptiveTest, TheLastTokensOfAFarDrafterAreStillDrafted) {
   EXPECT_EQ(session->Choose(context).arm, 4);
 }
 
-TEST_F(AdaptiveTest, ADrafterThatMustCatchUpIsNotTakenForALittleMore) {
+TEST_F(AdaptiveTest, CatchingUpMustPay) {
   const auto session = policy_.Open();
   const auto accepts = [](int arm) { return arm == 3 ? 4 : 3; };
   EXPECT_EQ(Play(*session, 200, accepts), 3);
@@ -147,7 +147,7 @@ TEST_F(AdaptiveTest, ADrafterThatMustCatchUpIsNotTakenForALittleMore) {
   EXPECT_NE(session->Choose({.streams = streams}).arm, 3);
 }
 
-TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
+TEST_F(AdaptiveTest, MeasuresSpeedThatModelMisses) {
   const auto session = policy_.Open();
   // Rounds of a take four times the modelled time: plain decoding is faster.
   const Context context{.allowed = 0b10111, .streams = streams_};
@@ -164,7 +164,7 @@ TEST_F(AdaptiveTest, ASpeedThatTheModelMissesIsMeasured) {
   EXPECT_EQ(arm, 4);
 }
 
-TEST_F(AdaptiveTest, AProposerThatWasSlowForAWhileIsAskedAgain) {
+TEST_F(AdaptiveTest, RetriesProposerAfterSlowPhase) {
   const auto session = policy_.Open();
   const auto four = [](int arm) { return arm == 3 ? 0 : 4; };
   ASSERT_NE(Play(*session, 40, four), 4);
@@ -175,7 +175,7 @@ TEST_F(AdaptiveTest, AProposerThatWasSlowForAWhileIsAskedAgain) {
 }
 
 // As if a stop rule ended most drafts before their planned length.
-TEST_F(AdaptiveTest, RoundsThatTakeLessThanModelledAreChargedAsMeasured) {
+TEST_F(AdaptiveTest, FastRoundsAreChargedAsMeasured) {
   const auto session = policy_.Open();
   slowness_ = 0.6;
   int round = 0;
@@ -185,7 +185,7 @@ TEST_F(AdaptiveTest, RoundsThatTakeLessThanModelledAreChargedAsMeasured) {
 }
 
 // The time of a measured plain round beyond its step is not charged to drafts.
-TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
+TEST_F(AdaptiveTest, ComparesWithMeasuredPlainRounds) {
   const auto session = policy_.Open();
   int round = 0;
   double charged = 0;
@@ -203,7 +203,7 @@ TEST_F(AdaptiveTest, DraftsAreComparedWithPlainRoundsAsMeasured) {
   EXPECT_LT(policy_.deficit(), charged / 2) << "all but while that was not yet known";
 }
 
-TEST_F(AdaptiveTest, ASingleStallIsNotChargedButManyAre) {
+TEST_F(AdaptiveTest, ChargesRepeatedStallsOnly) {
   const auto session = policy_.Open();
   double lost = 0;  // in plain rounds
   const auto stall = [&] {
@@ -258,7 +258,7 @@ TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
 }
 
 // Nothing is known about either: there is no reason to prefer the other one when they look equal.
-TEST(Adaptive, TheFastestArmIsTriedFirst) {
+TEST(Adaptive, TriesFastestArmFirst) {
   const ArmSet arms = MakeArms({Chain("a", 4, "a"), Chain("b", 4, "b"), Plain()});
   CostModel costs(arms.proposers());
   for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
@@ -274,7 +274,7 @@ TEST(Adaptive, TheFastestArmIsTriedFirst) {
 
 // A round loses 4.4 plain ones if nothing is accepted: 3 % of 512 tokens allow that, of 128 they do
 // not.
-TEST(Adaptive, AnUnknownDrafterIsTriedWithinTheBudgetOnly) {
+TEST(Adaptive, TriesUnknownDrafterWithinBudget) {
   const ArmSet arms = MakeArms({Chain("a", 16), Plain()});
   CostModel costs(arms.proposers());
   for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);

@@ -21,7 +21,7 @@ TEST(ArmSet, PlainDecodingIsAlwaysThere) {
   EXPECT_EQ(MakeArms({Chain("none", 4)}).arm(1).name, "none_");
 }
 
-TEST(ArmSet, ArmsOfOneProposerThatDifferInLengthAreAFamily) {
+TEST(ArmSet, LengthsOfProposerFormFamily) {
   Arm wide = Chain("wide", 4);
   wide.shape = Sequences(3, 4);
   Arm token_rule = Chain("token", 4);
@@ -37,7 +37,7 @@ TEST(ArmSet, ArmsOfOneProposerThatDifferInLengthAreAFamily) {
   EXPECT_EQ(arms.max_length(), 4);
 }
 
-TEST(ArmSet, RowsAreAllDrawsAndThePendingToken) {
+TEST(ArmSet, RowsAreDrawsAndPendingToken) {
   Arm wide = Chain("wide", 4);
   wide.shape = Sequences(3, 4);
   Arm tree = Chain("tree", 2);

@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, EveryPolicy, ::testing::ValuesIn(PolicyNames(
 
 // Whatever is allowed, and whatever is reported in whatever order: the choice is an allowed arm or
 // plain decoding.
-TEST_P(EveryPolicy, NeverTakesAnArmThatIsNotAllowed) {
+TEST_P(EveryPolicy, NeverTakesForbiddenArm) {
   const auto controller = Make({.policy = GetParam(), .seed = 3});
   std::mt19937 random(11);
   const double times[] = {0.02, 0.05, 1e-9, 0, -1, std::numeric_limits<double>::quiet_NaN(), 1e9};
@@ -70,7 +70,7 @@ TEST_P(EveryPolicy, NeverTakesAnArmThatIsNotAllowed) {
   }
 }
 
-TEST_P(EveryPolicy, AnAbortedRoundChangesNothing) {
+TEST_P(EveryPolicy, AbortedRoundChangesNothing) {
   const auto controller = Make({.policy = GetParam()});
   const auto untouched = Make({.policy = GetParam()});
   const auto session = controller->Open("pair", "key");
@@ -91,7 +91,7 @@ TEST_P(EveryPolicy, AnAbortedRoundChangesNothing) {
   }
 }
 
-TEST(Controller, ASessionThatEndsDropsWhatIsOnItsWay) {
+TEST(Controller, EndedSessionDropsPendingRounds) {
   const ArmSet arms = MakeArms(SomeArms());
   CostModel costs(arms.proposers());
   const auto policy = std::make_shared<Adaptive>(arms, costs, true);
@@ -120,7 +120,7 @@ TEST(Controller, ObservesOnceAndInAnyOrder) {
   EXPECT_EQ(session.pending(), 0);
 }
 
-TEST(Controller, SessionsShareByPairAndClientKey) {
+TEST(Controller, SharesByPairAndClient) {
   const auto controller = Make({.policy = "ucbspec"});
   const auto a = controller->Open("pair", "alice");
   EXPECT_EQ(a->Choose({}).arm, 0);
@@ -135,7 +135,7 @@ TEST(Controller, SessionsShareByPairAndClientKey) {
   EXPECT_EQ(alone->tables(), 0U);
 }
 
-TEST(Controller, ForgetsTheTableThatWasNotOpenedForLongest) {
+TEST(Controller, EvictsLeastRecentlyOpenedTable) {
   const auto controller = Make({.policy = "ucbspec", .max_tables = 2});
   const auto a = controller->Open("pair", "a");
   a->Observe(a->Choose({}), {.accepted = 1, .emitted = 2, .seconds = 1});
@@ -150,7 +150,7 @@ TEST(Controller, ForgetsTheTableThatWasNotOpenedForLongest) {
   EXPECT_EQ(controller->Open("pair", "a")->Choose({}).arm, 0);
 }
 
-TEST(Controller, FixedTakesItsArmOrDecodesPlainly) {
+TEST(Controller, FixedTakesItsArmOrPlain) {
   const auto controller = Make({.policy = "fixed:b4"});
   const auto session = controller->Open("pair", "");
   EXPECT_EQ(session->Choose({}).arm, 2);
@@ -159,7 +159,7 @@ TEST(Controller, FixedTakesItsArmOrDecodesPlainly) {
   EXPECT_EQ(Make({.policy = "fixed"})->Open("", "")->Choose({}).arm, 0);
 }
 
-TEST(Controller, FixedTakesTheFirstOfItsArmsThatIsAllowed) {
+TEST(Controller, FixedTakesFirstAllowedArm) {
   const auto controller = Make({.policy = "fixed:b8,a2,b4"});
   const auto session = controller->Open("pair", "");
   EXPECT_EQ(session->Choose({}).arm, 4);

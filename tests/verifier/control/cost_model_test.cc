@@ -15,7 +15,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 double Step(double rows) { return 0.020 + 0.0005 * rows; }
 
-TEST(CostModel, TwoRowCountsTellALinearStep) {
+TEST(CostModel, TwoRowCountsFitLinearStep) {
   CostModel costs(1);
   for (int i = 0; i < 10; ++i) {
     costs.ObserveStep(1, 0, Step(1));
@@ -36,7 +36,7 @@ TEST(CostModel, ContextIsToldFromRows) {
   EXPECT_NEAR(costs.StepSeconds(3, 0), Step(3), 1e-3);
 }
 
-TEST(CostModel, AStepThatIsNotLinearIsCorrectedWhereItWasSeen) {
+TEST(CostModel, CorrectsNonlinearStepWhereMeasured) {
   CostModel costs(1);
   const auto staircase = [](double rows) { return rows <= 8 ? 0.010 : 0.030; };
   for (int i = 0; i < 400; ++i) {
@@ -59,7 +59,7 @@ double MixtureStep(double rows, const Mixture& mixture) {
   return 0.020 * (1 - mixture.share + mixture.share * met / mixture.top_k);
 }
 
-TEST(CostModel, RowsOfAMixtureAreLearnedWhereTheyAreUsed) {
+TEST(CostModel, LearnsMixtureRowsWhereUsed) {
   for (const Mixture& mixture : {Mixture{8, 2, 0.87}, Mixture{128, 8, 0.55}}) {
     CostModel costs(1);
     const auto step = [&](double rows) { return MixtureStep(rows, mixture); };
@@ -80,7 +80,7 @@ TEST(CostModel, RowsOfAMixtureAreLearnedWhereTheyAreUsed) {
   }
 }
 
-TEST(CostModel, AStallIsNotTheRule) {
+TEST(CostModel, IgnoresSingleStall) {
   CostModel costs(1);
   for (int i = 0; i < 50; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
   costs.ObserveStep(3, 0, 5.0);
@@ -88,21 +88,21 @@ TEST(CostModel, AStallIsNotTheRule) {
   EXPECT_NEAR(costs.StepSeconds(40, 0), Step(40), 0.1 * Step(40));
 }
 
-TEST(CostModel, FollowsADeviceThatHasBecomeSlower) {
+TEST(CostModel, FollowsSlowerDevice) {
   CostModel costs(1);
   for (int i = 0; i < 300; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
   for (int i = 0; i < 300; ++i) costs.ObserveStep(1 + i % 9, 0, 2 * Step(1 + i % 9));
   EXPECT_NEAR(costs.StepSeconds(4, 0), 2 * Step(4), 0.2 * Step(4));
 }
 
-TEST(CostModel, ALongStretchOfPlainStepsForgetsNothingElse) {
+TEST(CostModel, LongPlainPhaseForgetsNothing) {
   CostModel costs(1);
   for (int i = 0; i < 100; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
   for (int i = 0; i < 5000; ++i) costs.ObserveStep(1, 0, Step(1));
   EXPECT_NEAR(costs.StepSeconds(9, 0), Step(9), 0.05 * Step(9));
 }
 
-TEST(CostModel, ARoundIsDraftTripAndStep) {
+TEST(CostModel, RoundIsDraftTripAndStep) {
   const ArmSet arms = MakeArms({Chain("g4", 4), Chain("g8", 8), Plain()});
   CostModel costs(arms.proposers());
   costs.ObserveStep(1, 0, Step(1));
@@ -136,7 +136,7 @@ TEST(CostModel, SequencesAreToldFromDepths) {
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), {.streams = stream}), 0.019, 1e-3);
 }
 
-TEST(CostModel, WhatIsNoTimeIsLeftOut) {
+TEST(CostModel, IgnoresInvalidTimes) {
   const ArmSet arms = MakeArms({Chain("g4", 4)});
   CostModel costs(1);
   EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), 0);  // nothing is known
@@ -160,7 +160,7 @@ TEST(CostModel, WhatIsNoTimeIsLeftOut) {
   EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), before);
 }
 
-TEST(CostModel, OthersPayForTheirOwnDraftsAlone) {
+TEST(CostModel, RequestsPayForTheirOwnDrafts) {
   const ArmSet arms = MakeArms({Chain("a4", 4, "a"), Plain()});
   CostModel costs(arms.proposers());
   for (int i = 0; i < 8; ++i) {

@@ -40,7 +40,7 @@ TEST(Exp3Spec, FollowsTheReferenceTrace) {
   }
 }
 
-TEST(Exp3Spec, DrawsByItsProbabilitiesAndLearnsWithTheOneUsed) {
+TEST(Exp3Spec, LearnsWithUsedProbability) {
   const ArmSet arms = MakeArms({Chain("bad", 4), Chain("good", 4)});
   Exp3Spec policy(arms, 7);
   const auto session = policy.Open();

@@ -36,7 +36,7 @@ TEST_F(PlainTimeTest, PlainRoundTakesWhatItTook) {
   }
 }
 
-TEST_F(PlainTimeTest, PerfectDraftsHaveTheGainOfTheirCost) {
+TEST_F(PlainTimeTest, PerfectDraftsHaveExpectedSpeedup) {
   Learn();
   const double wait = 0.007;
   Step({.decoding = 3, .scored = 15, .drafts = true});
@@ -56,7 +56,7 @@ TEST_F(PlainTimeTest, RejectedDraftsAreALoss) {
   EXPECT_NEAR(time_.Of({.seconds = 0.5, .tokens = 1, .asked = true}), Cost(1, 0), 1e-9);
 }
 
-TEST_F(PlainTimeTest, PromptsAddAsMuchToBothSides) {
+TEST_F(PlainTimeTest, PromptsAddEquallyToBothSides) {
   Learn();
   const double before = time_.prompt_seconds();
   Step({.decoding = 1, .prompt = 200, .drafts = true});  // while waiting for the draft
@@ -69,7 +69,7 @@ TEST_F(PlainTimeTest, PromptsAddAsMuchToBothSides) {
   EXPECT_NEAR(took - plain, Cost(5, 0) - 5 * Cost(1, 0), 2e-3);
 }
 
-TEST_F(PlainTimeTest, PlainRoundsBesideDraftsBearWhatThoseCost) {
+TEST_F(PlainTimeTest, PlainRoundsBearCostOfDrafts) {
   Learn();
   Step({.decoding = 4, .scored = 2 + 2 * 9, .drafts = true});
   EXPECT_NEAR(time_.Of({.seconds = Cost(20, 0)}), Cost(4, 0), 1e-3);

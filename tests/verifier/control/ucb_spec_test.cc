@@ -51,7 +51,7 @@ TEST(UcbSpec, FollowsTheReferenceTraces) {
   EXPECT_THAT(pulls, ElementsAre(1, 2, 3, 2, 2, 1, 3, 2, 2, 2, 2, 2, 2, 1, 3, 2, 2));
 }
 
-TEST(UcbSpec, ANarrowerRadiusSettlesSooner) {
+TEST(UcbSpec, NarrowerRadiusSettlesSooner) {
   const ArmSet arms = ThreeArms();
   UcbSpec tuned(arms, 0.1);
   const std::vector<int> pulls = Pulls(tuned, arms, {1, 3, 2}, 60);
@@ -75,7 +75,7 @@ TEST(UcbSpec, PendingPullsKeepSessionsFromCrowding) {
   EXPECT_THAT(next, ::testing::Contains(2));
 }
 
-TEST(UcbSpec, ArmsOfNoLengthDoNotBreakIt) {
+TEST(UcbSpec, SurvivesZeroLengthArms) {
   const ArmSet arms = MakeArms({Plain()});
   UcbSpec policy(arms);
   EXPECT_THAT(Pulls(policy, arms, {1}, 3), ElementsAre(1, 1, 1));

@@ -20,7 +20,7 @@ class BatchEntryTest : public ::testing::Test {
   Session session_;
 };
 
-TEST_F(BatchEntryTest, PieceOfAPromptWantsNoLogits) {
+TEST_F(BatchEntryTest, PromptChunkWantsNoLogits) {
   const BatchEntry entry = MakeBatchEntry(session_, {.pending = 2, .last = false});
   EXPECT_FALSE(entry.ends_round);
   EXPECT_THAT(entry.tokens, ElementsAre(11, 12));

@@ -49,7 +49,7 @@ TEST_F(BrokenLogitsTest, EndTheirRequestAlone) {
   }
 }
 
-TEST_F(BrokenLogitsTest, EndRequestsUnderEveryWayToSample) {
+TEST_F(BrokenLogitsTest, EndRequestsUnderEverySampling) {
   source_.accepts = false;
   Break({1, 2, 3, 4, 5, 6}, std::nanf(""));
   for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {

@@ -66,7 +66,7 @@ TEST_F(DraftingStateTest, TellsWhatFollowedTheLastDraft) {
   EXPECT_THAT(drafting_.Decision(3, Plan(5)).next, IsEmpty());
 }
 
-TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
+TEST_F(DraftingStateTest, NewDrafterIsNotToldAgain) {
   Ask(1);
   drafting_.TakeDraft(Chain({5, 6}), Now());
   drafting_.EndRound(1, std::vector<TokenId>{5, 7}, "ab");
@@ -78,7 +78,7 @@ TEST_F(DraftingStateTest, ForgetsWhatANewDrafterWasOpenedWith) {
   EXPECT_EQ(decision.acceptance, "");
 }
 
-TEST_F(DraftingStateTest, GoesOnWithThePartThatCame) {
+TEST_F(DraftingStateTest, DeadlineUsesTheArrivedPart) {
   Ask(1);
   drafting_.TakePart(Chain({5}));
   EXPECT_TRUE(drafting_.draft().empty()) << "more may come";
@@ -87,7 +87,7 @@ TEST_F(DraftingStateTest, GoesOnWithThePartThatCame) {
   EXPECT_FALSE(drafting_.is_rested(1)) << "a part is not a draft";
 }
 
-TEST_F(DraftingStateTest, RestsTwiceAsLongAfterEachMiss) {
+TEST_F(DraftingStateTest, RestDoublesAfterEachMiss) {
   uint32_t round = 1;
   for (const uint32_t rest : {1u, 2u, 4u, 8u, 16u, 32u, 64u, 64u}) {
     Ask(round);
@@ -114,7 +114,7 @@ TEST_F(DraftingStateTest, RestsWithoutATimeout) {
   EXPECT_FALSE(drafting_.is_unawaited());
 }
 
-TEST_F(DraftingStateTest, RoundThatDoesNotWaitTakesAnEarlyDraft) {
+TEST_F(DraftingStateTest, UnawaitedRoundTakesEarlyDraft) {
   drafting_.Await(Plan(1), {.usual = kWait}, /*round_waits=*/false, Now());
   EXPECT_TRUE(drafting_.was_asked());
   EXPECT_FALSE(drafting_.holds_round());
@@ -195,7 +195,7 @@ TEST_F(DraftingStateTest, WholeDraftReplacesItsParts) {
   EXPECT_EQ(drafting_.draft().size(), 2) << "the part is forgotten";
 }
 
-TEST_F(DraftingStateTest, EndRestKeepsAtMostOneMiss) {
+TEST_F(DraftingStateTest, EndRestKeepsOneMiss) {
   for (const uint32_t round : {1u, 2u, 3u}) {
     Ask(round);
     drafting_.Expire(Now());

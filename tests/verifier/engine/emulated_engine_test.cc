@@ -116,7 +116,7 @@ class EmulatedEngine : public ::testing::TestWithParam<Kept> {};
 
 // Texts that do not depend on drafts: greedy and gumbel. Of two draft sequences, the first is wrong
 // from its second token on, the second right for a few.
-TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
+TEST_P(EmulatedEngine, MatchesCpuTextsAndLogits) {
   const CheckpointOptions checkpoint = {.family = Family::kQwen3,
                                         .vocab_size = 40,
                                         .hidden_size = 32,
@@ -182,7 +182,7 @@ TEST_P(EmulatedEngine, GivesTheCpusTextsAndKeepsItsLogits) {
 
 // Every possible pair of tokens after a prompt: the model's distribution as computed by the CPU in
 // f32.
-TEST(EmulatedEngineDistribution, OfSampledTextsIsTheModels) {
+TEST(EmulatedEngineDistribution, HoldsForSampledTexts) {
   constexpr int kSmallVocab = 4, kTexts = 2000;
   const CheckpointOptions checkpoint = {.vocab_size = 8,
                                         .hidden_size = 16,

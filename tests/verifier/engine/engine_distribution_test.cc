@@ -295,24 +295,24 @@ class EngineDistribution : public ::testing::Test {
   std::map<Tokens, std::vector<float>> target_rows_, draft_rows_;
 };
 
-TEST_F(EngineDistribution, WithoutDraftsIsTheModels) {
+TEST_F(EngineDistribution, HoldsWithoutDrafts) {
   ExpectDistributionOfTheModel(Rule::kBlock, Drafts::kNever);
 }
 
-TEST_F(EngineDistribution, WithDraftsIsTheModels) {
+TEST_F(EngineDistribution, HoldsWithDrafts) {
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock}) {
     ExpectDistributionOfTheModel(rule, Drafts::kAlways);
   }
 }
 
-TEST_F(EngineDistribution, WithDraftsInSomeRoundsIsTheModels) {
+TEST_F(EngineDistribution, HoldsWithDraftsInSomeRounds) {
   ExpectDistributionOfTheModel(Rule::kBlock, Drafts::kEveryOther);
   ExpectDistributionOfTheModel(Rule::kSpecTr, Drafts::kEveryOther);
 }
 
 // Stop tokens are masked by a row's own position in the output: drafts of three tokens cross the
 // position where the mask ends.
-TEST_F(EngineDistribution, MinTokensIsLosslessWithAndWithoutDrafts) {
+TEST_F(EngineDistribution, HoldsUnderMinTokens) {
   min_tokens_ = 2;
   ExpectDistributionOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {
@@ -322,7 +322,7 @@ TEST_F(EngineDistribution, MinTokensIsLosslessWithAndWithoutDrafts) {
 
 // Bad words of two and three tokens begin in the output and end in the draft, or are entirely in
 // it.
-TEST_F(EngineDistribution, MasksAreLosslessWithAndWithoutDrafts) {
+TEST_F(EngineDistribution, HoldsUnderMasks) {
   allowed_tokens_ = {0, 1, 2};
   bad_words_ = {{0, 2}, {2, 0, 1}, {1, 1}};
   ExpectDistributionOfTheModel(Rule::kBlock, Drafts::kNever);
@@ -332,7 +332,7 @@ TEST_F(EngineDistribution, MasksAreLosslessWithAndWithoutDrafts) {
 }
 
 // Each node of a draft has its own mask.
-TEST_F(EngineDistribution, GrammarsAreLosslessWithAndWithoutDrafts) {
+TEST_F(EngineDistribution, HoldsUnderGrammars) {
   texts_ = kGrammarTexts;
   ExpectDistributionOfTheModel(Rule::kBlock, Drafts::kNever);
   for (const Rule rule : {Rule::kToken, Rule::kBlock, Rule::kMultiPathBlock, Rule::kGumbel}) {

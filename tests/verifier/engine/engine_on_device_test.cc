@@ -169,7 +169,7 @@ std::vector<GenerationRequest> ManyRequests() {
   return requests;
 }
 
-TEST(EngineOnDevice, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
+TEST(EngineOnDevice, MatchesHostTextsWithoutCopyingRows) {
   const std::vector<GenerationRequest> requests = ManyRequests();
   Played host(false), device(true);
   host.Run(requests);
@@ -197,7 +197,7 @@ TEST(EngineOnDevice, GiveTheHostsTextsWithoutARowLeavingTheDevice) {
 }
 
 // The host reports the nodes whose rows the rule visited, the device all of them.
-TEST(EngineOnDevice, TellADraftersHeadWhatTheHostTells) {
+TEST(EngineOnDevice, MatchesHostAcceptanceLabels) {
   std::vector<GenerationRequest> requests = ManyRequests();
   for (GenerationRequest& r : requests)
     r.seed.reset();  // a head learns nothing from seeded requests
@@ -217,7 +217,7 @@ TEST(EngineOnDevice, TellADraftersHeadWhatTheHostTells) {
 }
 
 // Only that session's rows, which are among those of the others.
-TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
+TEST(EngineOnDevice, CopiesRowsForLogprobs) {
   std::vector<GenerationRequest> requests = ManyRequests();
   std::vector<size_t> asked = {1, 2, 3, 20, 46, 47};
   for (const size_t i : asked) requests[i].logprobs = 2;
@@ -240,7 +240,7 @@ TEST(EngineOnDevice, RowsComeToTheHostWhereLogProbabilitiesAreWanted) {
 }
 
 // The mask ends within a draft: some of its rows allow the stop tokens again, others do not.
-TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
+TEST(EngineOnDevice, MinTokensMatchTheHost) {
   std::vector<GenerationRequest> requests = ManyRequests();
   for (size_t i = 0; i < requests.size(); ++i) {
     requests[i].stop_tokens = {static_cast<TokenId>(i % 20), 7, 11};
@@ -265,7 +265,7 @@ TEST(EngineOnDevice, MasksStopTokensUpToMinTokensAsTheHostDoes) {
   EXPECT_EQ(device.model.device()->bytes_to_host(), 0) << "such rounds stay on the device, too";
 }
 
-TEST(EngineOnDevice, PassesThatTheModelRanAsGraphsAreCountedOnce) {
+TEST(EngineOnDevice, CountsGraphPassesOnce) {
   Played device(true);
   device.model.set_graph_counts({.launches = 7, .captures = 2});
   device.Run(ManyRequests());
@@ -275,7 +275,7 @@ TEST(EngineOnDevice, PassesThatTheModelRanAsGraphsAreCountedOnce) {
 
 // A broken model ends requests, each at the same row and with the same text before it on both
 // sides.
-TEST(EngineOnDevice, TakeBrokenRowsAsTheHostDoes) {
+TEST(EngineOnDevice, BrokenRowsMatchTheHost) {
   const std::vector<GenerationRequest> requests = ManyRequests();
   Played host(false), device(true);
   for (Played* played : {&host, &device}) {

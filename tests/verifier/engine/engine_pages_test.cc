@@ -24,7 +24,7 @@ TEST_F(EngineTest, SessionsShareAForwardPass) {
   for (const auto& batch : model_.batches()) EXPECT_EQ(batch.size(), 2u);
 }
 
-TEST_F(EngineTest, YoungestGivesWayWhenPagesRunOutAndNobodyIsLost) {
+TEST_F(EngineTest, PreemptsYoungestWhenPagesRunOut) {
   // 64 pages of 4 tokens; a request of 6 + 94 tokens eventually takes 25: two can run to their end.
   source_.accepts = false;
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 94);
@@ -70,7 +70,7 @@ TEST_F(EngineTest, PreemptionChangesNoSampledText) {
   EXPECT_EQ(run(10, 5), alone);
 }
 
-TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreemption) {
+TEST_F(EngineTest, NewDrafterGetsNoOldDraft) {
   // 64 pages of 4 tokens: both fit at first, but not to the end of the large one.
   GenerationRequest large = Greedy(240);
   large.speculation.enabled = false;
@@ -97,7 +97,7 @@ TEST_F(EngineTest, ANewDrafterHearsNothingOfADraftThatALostOneLeftBeforeAPreempt
 
 // Under load drafts get narrower, then shorter, then disappear, so that every sequence keeps its
 // turn.
-TEST_F(EngineTest, DraftsAreTrimmedToASessionsShareOfAForwardPass) {
+TEST_F(EngineTest, TrimsDraftsToShareOfStep) {
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64}});
   GenerationRequest request = Greedy(40);
   request.speculation = {.draft_length = 4, .paths = 4};
@@ -145,7 +145,7 @@ TEST_F(EngineTest, CommonPrefixesAreComputedOnce) {
   EXPECT_EQ(third->tokens, GreedyPath(request.prompt, 6));
 }
 
-TEST_F(EngineTest, CachedPrefixesGoAsSoonAsPagesAreNeeded) {
+TEST_F(EngineTest, EvictsCachedPrefixesUnderPressure) {
   Restart({});
   source_.accepts = false;
   for (uint64_t id = 1; id <= 20; ++id) {  // 20 texts of 100 tokens: many times the cache
@@ -178,7 +178,7 @@ TEST_F(EngineTest, StepsAreKeptToTheirTarget) {
   }
 }
 
-TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
+TEST_F(EngineTest, UnheldPagesBelongToPrefixCache) {
   Restart({});
   source_.accepts = false;
   const auto used = [&] { return model_.total_pages() - model_.free_pages(); };
@@ -215,7 +215,7 @@ TEST_F(EngineTest, PagesThatNoRequestHoldsAreThePrefixCaches) {
   EXPECT_EQ(engine_->Snapshot().cached_pages, used());
 }
 
-TEST_F(EngineTest, PagesThatRequestsHoldAreToldFromThoseOfThePrefixCache) {
+TEST_F(EngineTest, MetricsSeparateHeldFromCachedPages) {
   Restart({}, &metrics_);
   source_.accepts = false;
   Submit(1, Greedy(4));

@@ -13,7 +13,7 @@ namespace {
 
 using testing::RecordingSink;
 
-TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
+TEST_F(EngineTest, SharesSlotsEvenlyAmongClients) {
   source_.accepts = false;
   Restart({.max_sessions = 2, .prefix_cache = false});
   GenerationRequest greedy = Greedy(4);
@@ -28,7 +28,7 @@ TEST_F(EngineTest, PlacesAreSharedOutEvenlyAmongClients) {
   EXPECT_EQ(many[1]->tokens.size(), 0u);
 }
 
-TEST_F(EngineTest, AClientsShareOfTheQueueIsBounded) {
+TEST_F(EngineTest, BoundsEachClientsShareOfQueue) {
   Restart({.max_waiting = 10, .max_waiting_per_client = 2, .prefix_cache = false});
   GenerationRequest request = Greedy(5);
   request.client = "a";
@@ -69,7 +69,7 @@ TEST_F(EngineTest, RefusalsAreCountedByReason) {
   EXPECT_EQ(metrics_.requests_refused_draining.value(), 1);
 }
 
-TEST_F(EngineTest, TheDoorIsShutWhileTheQueueIsFull) {
+TEST_F(EngineTest, GateClosesWhileQueueIsFull) {
   Restart({.max_sessions = 1, .max_waiting = 2, .prefix_cache = false});
   const auto enters = [&] {
     const bool free = engine_->gate().TryEnter();
@@ -100,7 +100,7 @@ TEST(AdmissionGate, CountsThoseOnTheirWay) {
   EXPECT_EQ(gate.retry_after(), std::chrono::milliseconds(70));
 }
 
-TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {
+TEST_F(EngineTest, CancelFreesPagesAndDrafterSession) {
   const auto sink = Submit(1, Greedy(50));
   engine_->Step();
   EXPECT_LT(model_.free_pages(), model_.total_pages());
@@ -113,7 +113,7 @@ TEST_F(EngineTest, CancelFreesPagesAndTheDraftersSession) {
   EXPECT_FALSE(engine_->Step());
 }
 
-TEST_F(EngineTest, DeadlineEndsAWaitingOrRunningRequest) {
+TEST_F(EngineTest, DeadlineEndsRunningRequest) {
   GenerationRequest request = Greedy(50);
   request.deadline = clock_.Now() + std::chrono::seconds(1);
   const auto sink = Submit(1, request);
@@ -124,7 +124,7 @@ TEST_F(EngineTest, DeadlineEndsAWaitingOrRunningRequest) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
-TEST_F(EngineTest, DrainingRefusesNewRequestsAndFinishesTheOthers) {
+TEST_F(EngineTest, DrainFinishesRunningRequests) {
   source_.accepts = false;
   const auto sink = Submit(1, Greedy(5));
   engine_->Drain();
@@ -151,7 +151,7 @@ TEST_F(EngineTest, DrainingPlansNoMoreDrafts) {
   EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
 }
 
-TEST_F(EngineTest, EndedRequestsHearHowManyTokensThereWere) {
+TEST_F(EngineTest, CancellationTellsTokenCount) {
   source_.accepts = false;
   const auto one = Submit(1, Greedy(50));
   engine_->Step();
@@ -161,7 +161,7 @@ TEST_F(EngineTest, EndedRequestsHearHowManyTokensThereWere) {
   EXPECT_EQ(none->status.message(), "going, after 0 tokens");
 }
 
-TEST_F(EngineTest, FailedForwardPassEndsItsSessionsWithAReason) {
+TEST_F(EngineTest, FailedForwardPassEndsItsRequests) {
   source_.accepts = false;
   const auto sink = Submit(1, Greedy(5));
   model_.FailNextForward(Internal("broken"));

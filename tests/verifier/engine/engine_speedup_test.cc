@@ -64,7 +64,7 @@ class TimedEngineTest : public EngineTest {
   double took_before_ = 0, plain_before_ = 0;
 };
 
-TEST_F(TimedEngineTest, PlainDecodingHasASpeedupOfExactlyOne) {
+TEST_F(TimedEngineTest, PlainDecodingHasSpeedupOne) {
   source_.accepts = false;
   // Not all sequences fit into a step, so a round takes several steps.
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 4}}, &metrics_);
@@ -78,18 +78,18 @@ TEST_F(TimedEngineTest, PlainDecodingHasASpeedupOfExactlyOne) {
   EXPECT_EQ(metrics_.round_seconds_if_plain_total.value(), metrics_.round_seconds_total.value());
 }
 
-TEST_F(TimedEngineTest, PerfectDraftsHaveTheSpeedupOfTheirCost) {
+TEST_F(TimedEngineTest, PerfectDraftsHaveExpectedSpeedup) {
   RunDrafted(/*right=*/4, /*prompt_rows=*/60);
   EXPECT_NEAR(Speedup(/*neither=*/60 * 0.002), 5 * 22.0 / (30 + 3), 0.1)
       << "as well as the fit knows a row";
 }
 
-TEST_F(TimedEngineTest, RejectedDraftsHaveASpeedupBelowOne) {
+TEST_F(TimedEngineTest, RejectedDraftsHaveSpeedupBelowOne) {
   RunDrafted(/*right=*/0);
   EXPECT_NEAR(Speedup(), 22.0 / (30 + 3), 0.04);
 }
 
-TEST_F(TimedEngineTest, WaitForADraftThatNeverComesIsLost) {
+TEST_F(TimedEngineTest, MissingDraftCostsItsWait) {
   const auto sink = Submit(1, Greedy(3));
   for (int step = 0; step < 100 && !sink->ended; ++step) {
     if (!engine_->Step()) clock_.Advance(*engine_->NextDeadline() - clock_.Now());

@@ -46,7 +46,7 @@ TEST_F(EngineTest, SamplesNothingThatMasksRuleOut) {
   EXPECT_EQ(sink->text.find("eee"), std::string::npos) << sink->text;
 }
 
-TEST_F(EngineTest, EndsARequestWhoseMasksLeaveNothing) {
+TEST_F(EngineTest, EndsRequestWhoseMasksLeaveNothing) {
   source_.accepts = false;
   GenerationRequest request = Greedy(5);
   request.sampling.allowed_tokens = {3};
@@ -75,7 +75,7 @@ TEST_F(EngineTest, PaddedLogitsAreNeverSampled) {
     EXPECT_LT(t, testing::kLetters) << "the tokenizer has no such token";
 }
 
-TEST_F(EngineTest, AcceptsARightDraftAndGoesOn) {
+TEST_F(EngineTest, AcceptsRightDraft) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
   const auto sink = Submit(1, Greedy(20));
   EXPECT_TRUE(engine_->Step()) << "prefill";
@@ -122,7 +122,7 @@ TEST_F(EngineTest, PlansNeverReachBeyondTheEnd) {
   EXPECT_EQ(source_.closed, std::vector<uint64_t>{1});
 }
 
-TEST_F(EngineTest, StopInTheMiddleOfADraftCutsTheRest) {
+TEST_F(EngineTest, StopTokenInsideDraftEndsText) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 20);
   GenerationRequest request = Greedy(20);
   request.stop_tokens = {want[1]};
@@ -138,7 +138,7 @@ TEST_F(EngineTest, StopInTheMiddleOfADraftCutsTheRest) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
-TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
+TEST_F(EngineTest, AcceptsByRuleAndCoins) {
   // A point-mass distribution per draft token: every token is accepted with its target probability.
   GenerationRequest request = Greedy(6);
   request.sampling.temperature = 1;
@@ -161,7 +161,7 @@ TEST_F(EngineTest, SampledDraftGivesWhatTheRuleAndTheCoinsSay) {
 
 // The labels of the drafter's head: each scored token's acceptance probability, whatever the
 // verdict.
-TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
+TEST_F(EngineTest, VerdictsCarryAcceptanceLabels) {
   for (const StopRule::Kind kind : {StopRule::Kind::kHead, StopRule::Kind::kLength}) {
     const uint64_t id = kind == StopRule::Kind::kHead ? 1 : 2;
     GenerationRequest request = Greedy(9);
@@ -194,7 +194,7 @@ TEST_F(EngineTest, VerdictsOnAHeadsDraftCarryItsChances) {
 }
 
 // The seed may be used again, and the head would know its random numbers.
-TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
+TEST_F(EngineTest, HeadLearnsNothingFromChosenSeed) {
   GenerationRequest request = Greedy(9);
   request.sampling.temperature = 1;
   request.seed = 5;
@@ -214,7 +214,7 @@ TEST_F(EngineTest, AHeadLearnsNothingFromAChosenSeed) {
 }
 
 // Greedy, two sequences: the second has the right tokens, the first diverges at once.
-TEST_F(EngineTest, ScoresATreeAndFollowsItsPath) {
+TEST_F(EngineTest, ScoresTreeAndFollowsItsPath) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
   GenerationRequest request = Greedy(12);
   request.speculation = {.draft_length = 3, .paths = 2};
@@ -244,7 +244,7 @@ TEST_F(EngineTest, ScoresATreeAndFollowsItsPath) {
 }
 
 // The seed-stable rule: the same tokens without drafts, with right ones, and with any others.
-TEST_F(EngineTest, GumbelGivesTheSameTokensWhateverIsDrafted) {
+TEST_F(EngineTest, GumbelTextIgnoresDrafts) {
   GenerationRequest request = Greedy(30);
   request.sampling = {.temperature = 1.2f, .presence_penalty = 0.3f};
   request.speculation.rule = Rule::kGumbel;
@@ -275,7 +275,7 @@ TEST_F(EngineTest, GumbelGivesTheSameTokensWhateverIsDrafted) {
   EXPECT_GT(sink->summary.accepted_tokens, 8);
 }
 
-TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
+TEST_F(EngineTest, WideTreesFitHeldPages) {
   // 64 pages of 4 tokens: prompt and output take all of them, and a draft must fit as well.
   GenerationRequest request = Greedy(240);
   request.speculation = {.draft_length = 8, .paths = 6};
@@ -296,7 +296,7 @@ TEST_F(EngineTest, WideTreesFitThePagesThatARequestHolds) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
-TEST_F(EngineTest, OffMeansNoWordToAnyDrafter) {
+TEST_F(EngineTest, SpeculationOffContactsNoDrafter) {
   GenerationRequest request = Greedy(10);
   request.speculation.enabled = false;
   const auto sink = Submit(1, request);

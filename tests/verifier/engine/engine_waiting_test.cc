@@ -10,7 +10,7 @@ namespace outrider {
 namespace {
 
 // Each of them is a new connection, so that the pool knows nothing about it.
-TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
+TEST_F(EngineTest, LeavingDraftersCostFewWaits) {
   const auto sink = Submit(1, Greedy(100));
   int waits = 0;
   while (!sink->ended && waits < 100) {
@@ -24,7 +24,7 @@ TEST_F(EngineTest, DraftersThatLeaveWhileTheyAreWaitedForCostFewWaits) {
 }
 
 // Nobody waits for a draft while the text is being computed, so the longer timeout is not used up.
-TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
+TEST_F(EngineTest, NoDraftIsLateDuringPrefill) {
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 16}});
   model_.set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(900)); });
   GenerationRequest request = Greedy(20);
@@ -50,7 +50,7 @@ TEST_F(EngineTest, ADraftIsNotLateBeforeTheTextIsComputed) {
             clock_.Now() + source_.timeout + kSeededWait - std::chrono::seconds(1));
 }
 
-TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
+TEST_F(EngineTest, FirstTokenDoesNotWait) {
   GenerationRequest request = Greedy(10);
   request.seed.reset();
   const auto sink = Submit(1, request);
@@ -63,7 +63,7 @@ TEST_F(EngineTest, FirstTokenOfAnUnseededRequestDoesNotWaitForTheDrafter) {
   EXPECT_EQ(engine_->NextDeadline(), clock_.Now() + source_.timeout);
 }
 
-TEST_F(EngineTest, PartOfADraftOfAnOldRoundIsNotUsed) {
+TEST_F(EngineTest, IgnoresDraftPartOfOldRound) {
   EngineOptions options{.prefix_cache = false,
                         .planner = PlannerOptions{.control = {.policy = "fixed:draft-1x8"}}};
   options.scheduler.prefill_chunk = 4;
@@ -84,7 +84,7 @@ TEST_F(EngineTest, PartOfADraftOfAnOldRoundIsNotUsed) {
   EXPECT_EQ(sink->chunks.back().drafted, 0) << "another round's";
 }
 
-TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
+TEST_F(EngineTest, IgnoresLateDraftOfOldRound) {
   GenerationRequest request = Greedy(10);
   request.seed.reset();
   const auto sink = Submit(1, request);
@@ -97,7 +97,7 @@ TEST_F(EngineTest, LateDraftOfAnOldRoundIsNotUsed) {
   EXPECT_EQ(sink->tokens, GreedyPath({1, 2, 3, 4, 5, 6}, 2));
 }
 
-TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
+TEST_F(EngineTest, MissingDraftsLengthenRests) {
   GenerationRequest request = Greedy(100);
   request.seed.reset();
   const auto sink = Submit(1, request);
@@ -113,7 +113,7 @@ TEST_F(EngineTest, DraftsThatDoNotComeMakeTheRestsLonger) {
   EXPECT_TRUE(std::equal(told.begin(), told.end(), sink->tokens.begin()));
 }
 
-TEST_F(EngineTest, PartsOfDraftsThatNeverEndMakeTheRestsLonger) {
+TEST_F(EngineTest, UnfinishedDraftsLengthenRests) {
   GenerationRequest request = Greedy(100);
   request.seed.reset();
   const auto sink = Submit(1, request);
@@ -148,7 +148,7 @@ TEST_F(EngineTest, NobodyWaitsForASuspendedDrafter) {
   EXPECT_GE(source_.decided[1].size(), 4u);
 }
 
-TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
+TEST_F(EngineTest, LateDraftMovesSession) {
   GenerationRequest request = Greedy(100);
   request.seed.reset();
   const auto sink = Submit(1, request);
@@ -162,7 +162,7 @@ TEST_F(EngineTest, ALateDraftMayMoveTheSessionToAnotherDrafter) {
   EXPECT_TRUE(source_.closed.empty()) << "the source has closed it";
 }
 
-TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {
+TEST_F(EngineTest, ReturnedDrafterEndsRest) {
   GenerationRequest request = Greedy(200);
   request.seed.reset();
   Submit(1, request);
@@ -175,7 +175,7 @@ TEST_F(EngineTest, ADrafterThatIsBackEndsTheRest) {
   EXPECT_EQ(source_.decided[1].size(), plans + 1);
 }
 
-TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens) {
+TEST_F(EngineTest, NextDrafterGetsAllTokens) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 30);
   const auto sink = Submit(1, Greedy(30));
   engine_->Step();
@@ -193,7 +193,7 @@ TEST_F(EngineTest, LostDrafterMeansPlainStepsAndTheNextOneIsOpenedWithAllTokens)
   EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 7));
 }
 
-TEST_F(EngineTest, RefusedSessionRestsAndIsOpenedAgain) {
+TEST_F(EngineTest, RefusedSessionIsOpenedAgainLater) {
   const auto sink = Submit(1, Greedy(60));
   engine_->Step();
   int opens = 0;
@@ -209,7 +209,7 @@ TEST_F(EngineTest, RefusedSessionRestsAndIsOpenedAgain) {
   EXPECT_TRUE(source_.decided.empty());
 }
 
-TEST_F(EngineTest, AtTheDeadlineItGoesOnWithWhatOfTheDraftHasCome) {
+TEST_F(EngineTest, DeadlineUsesTheArrivedPart) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
   const auto sink = Submit(1, Greedy(12));
   engine_->Step();
@@ -224,7 +224,7 @@ TEST_F(EngineTest, AtTheDeadlineItGoesOnWithWhatOfTheDraftHasCome) {
   EXPECT_FALSE(engine_->Step()) << "the rest is of an old round";
 }
 
-TEST_F(EngineTest, PartsOfADraftThatCompleteInTimeAreOneDraft) {
+TEST_F(EngineTest, JoinsPunctualDraftParts) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 12);
   const auto sink = Submit(1, Greedy(12));
   engine_->Step();

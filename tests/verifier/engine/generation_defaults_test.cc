@@ -31,7 +31,7 @@ class GenerationDefaultsTest : public ::testing::Test {
   mutable std::string log_;
 };
 
-TEST_F(GenerationDefaultsTest, AreThoseOfTheFileAndSaidInTheLog) {
+TEST_F(GenerationDefaultsTest, AreReadFromFileAndLogged) {
   const auto none = LoadGenerationDefaults(folder_);
   ASSERT_TRUE(none.ok()) << "no file";
   EXPECT_EQ(none->sampling, SamplingParams());
@@ -56,7 +56,7 @@ TEST_F(GenerationDefaultsTest, AreThoseOfTheFileAndSaidInTheLog) {
   EXPECT_TRUE(Load(R"({"temperature": 0})")->sampling.greedy());
 }
 
-TEST_F(GenerationDefaultsTest, OutOfRangeAreRefusedWithTheWayOut) {
+TEST_F(GenerationDefaultsTest, RefusesValuesOutOfRange) {
   for (const char* bad :
        {R"({"temperature": -1})", R"({"temperature": "warm"})", R"({"temperature": 1e300})",
         R"({"top_p": 0})", R"({"top_p": 1.5})", R"({"min_p": 2})", R"({"top_k": 1.5})",
@@ -71,7 +71,7 @@ TEST_F(GenerationDefaultsTest, OutOfRangeAreRefusedWithTheWayOut) {
   EXPECT_FALSE(Load("[]").ok());
 }
 
-TEST(GenerationDefaults, OfTheDefaultModelsAreATemperature) {
+TEST(GenerationDefaults, DefaultPairSetsOnlyTemperature) {
   SamplingParams expected;
   expected.temperature = 0.8f;
   for (const char* name : {"target", "drafter"}) {

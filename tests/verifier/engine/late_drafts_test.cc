@@ -204,13 +204,13 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
 
 // At most a fortieth of the time (50 requests take 5 s), plus, for a seeded request, 0.25 s before
 // the first step is measured.
-TEST_P(LateDraftsTest, ADrafterThatHasNeverBeenInTimeIsSeldomWaitedFor) {
+TEST_P(LateDraftsTest, NeverPunctualDrafterIsSeldomAwaited) {
   Join(FirstPart);
   EXPECT_LE(Serve(50), GetParam().seeded ? 0.375 : 0.125);
   EXPECT_GE(drafter_->plans(), 3) << "though it is tried";
 }
 
-TEST_P(LateDraftsTest, ADrafterThatStopsFinishingCostsFewDeadlines) {
+TEST_P(LateDraftsTest, UnfinishedDraftsCostFewDeadlines) {
   bool finishes = true;
   Join([&](const PlayedDrafter::Asked& asked) {
     return finishes ? Whole(2 * kStep)(asked) : FirstPart(asked);
@@ -233,7 +233,7 @@ TEST_P(LateDraftsTest, LoadReportsAreNoDrafts) {
 }
 
 // Each draft arrives a little later than the previous one.
-TEST_P(LateDraftsTest, NobodyWaitsForADrafterThatGetsEverSlower) {
+TEST_P(LateDraftsTest, EverSlowerDrafterIsNotAwaited) {
   Duration delay = kStep;
   Join([&](const PlayedDrafter::Asked& asked) {
     delay = std::min<Duration>(delay + delay / 8, std::chrono::seconds(2));

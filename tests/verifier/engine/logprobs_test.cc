@@ -15,7 +15,7 @@
 namespace outrider {
 namespace {
 
-TEST(Logprobs, AreTheLogSoftmaxOfTheRow) {
+TEST(Logprobs, AreLogSoftmaxOfTheRow) {
   const std::vector<float> row = {std::log(1.f), std::log(2.f), std::log(5.f)};
   const TokenLogprobs got = LogprobsOf(row, 1, 2);
   EXPECT_NEAR(got.logprob, std::log(0.25), 1e-6);
@@ -28,7 +28,7 @@ TEST(Logprobs, AreTheLogSoftmaxOfTheRow) {
   EXPECT_EQ(LogprobsOf(row, 0, 0).rank, 3);
 }
 
-TEST(Logprobs, TiesGoToTheLowerIdAndMoreThanThereAreIsAll) {
+TEST(Logprobs, TiesGoToTheLowerId) {
   const std::vector<float> row = {0.f, 3.f, 3.f, 0.f};
   const TokenLogprobs two = LogprobsOf(row, 0, 2);
   EXPECT_EQ(two.top[0].first, 1);
@@ -69,7 +69,7 @@ class Collect final : public GenerationSink {
 };
 
 // With drafts from the text itself: chains and, for greedy and gumbel, trees.
-TEST(Logprobs, OfTheEngineAreTheRawRowsAndChangeNoVerdict) {
+TEST(Logprobs, ComeFromRawRows) {
   FakeModel model({.vocab_size = 32, .order = 1, .total_pages = 64});
   const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   const testing::FakeClock clock;

@@ -24,7 +24,7 @@ class Output : public ::testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_;
 };
 
-TEST_F(Output, EndsByLengthWithAllOfItsText) {
+TEST_F(Output, EndsByLengthWithAllText) {
   OutputStream output(*tokenizer_, {.max_tokens = 2});
   std::string text;
   EXPECT_EQ(output.Push(0, &text), std::nullopt);
@@ -33,7 +33,7 @@ TEST_F(Output, EndsByLengthWithAllOfItsText) {
   EXPECT_EQ(output.tokens(), 2);
 }
 
-TEST_F(Output, StopTokenCountsButIsNoText) {
+TEST_F(Output, StopTokenCountsWithoutText) {
   OutputStream output(*tokenizer_, {.stop_tokens = {2}, .max_tokens = 10});
   std::string text;
   EXPECT_EQ(output.Push(0, &text), std::nullopt);
@@ -42,7 +42,7 @@ TEST_F(Output, StopTokenCountsButIsNoText) {
   EXPECT_EQ(output.tokens(), 2);
 }
 
-TEST_F(Output, StopStringOverTokensEndsBeforeItself) {
+TEST_F(Output, FindsStopStringAcrossTokens) {
   OutputStream output(*tokenizer_, {.stop_strings = {"bc"}, .max_tokens = 10});
   std::string text;
   EXPECT_EQ(output.Push(0, &text), std::nullopt);
@@ -53,7 +53,7 @@ TEST_F(Output, StopStringOverTokensEndsBeforeItself) {
   EXPECT_EQ(text, "a");
 }
 
-TEST_F(Output, HeldBackTextComesWithTheEnd) {
+TEST_F(Output, SendsHeldBackTextAtEnd) {
   OutputStream output(*tokenizer_, {.stop_strings = {"bcd"}, .stop_tokens = {25}, .max_tokens = 4});
   std::string text;
   for (const TokenId t : {0, 1}) EXPECT_EQ(output.Push(t, &text), std::nullopt);
@@ -61,7 +61,7 @@ TEST_F(Output, HeldBackTextComesWithTheEnd) {
   EXPECT_EQ(text, "ab");
 }
 
-TEST_F(Output, StopStringAtTheLastTokenIsAStop) {
+TEST_F(Output, StopStringInLastTokenStops) {
   OutputStream output(*tokenizer_, {.stop_strings = {"b"}, .max_tokens = 2});
   std::string text;
   EXPECT_EQ(output.Push(0, &text), std::nullopt);
@@ -113,7 +113,7 @@ TEST_F(OutputOfSpecialTokens, ShowsThoseThatAreNamed) {
   EXPECT_EQ(Run(matching, {0, kMarkToken, testing::kBosToken, 1}), Text("a<x>", true));
 }
 
-TEST_F(OutputOfSpecialTokens, StopStringsWithThemStopWhetherTheyAreShownOrNot) {
+TEST_F(OutputOfSpecialTokens, StopStringsMatchHiddenSpecialTokens) {
   for (const bool skip : {false, true}) {
     OutputOptions options{
         .stop_strings = {"<x>b", "x>c"}, .skip_special = skip, .match_special = true};
@@ -130,7 +130,7 @@ TEST_F(OutputOfSpecialTokens, StopStringsWithThemStopWhetherTheyAreShownOrNot) {
       << "without special tokens in stop strings, hidden ones are not there";
 }
 
-TEST_F(OutputOfSpecialTokens, WhatEndsTheTextIsShownWhereAsked) {
+TEST_F(OutputOfSpecialTokens, ShowsStopsWhereAsked) {
   EXPECT_EQ(Run({.stop_strings = {"bc"}, .include_stop = true}, {0, 1, 2}), Text("abc", true));
   EXPECT_EQ(Run({.stop_tokens = {1}, .include_stop = true}, {0, 1}), Text("ab", true));
   EXPECT_EQ(Run({.stop_tokens = {kMarkToken}, .include_stop = true}, {0, kMarkToken}),

@@ -36,7 +36,7 @@ class PlannedEngineTest : public EngineTest {
   FakeModel markov_{{.vocab_size = 32, .order = 1, .total_pages = 64}};
 };
 
-TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
+TEST_F(PlannedEngineTest, DraftsFromTextWithoutDrafter) {
   for (const bool seeded : {true, false}) {
     Plan("fixed:lookup-strong-4", /*with_drafter=*/false);
     GenerationRequest request = Greedy(60);
@@ -58,7 +58,7 @@ TEST_F(PlannedEngineTest, DraftsFromItsOwnTextWithoutAnyDrafter) {
 
 // Random arms, drafts from a drafter and from the text in turn: what the drafter is told is
 // complete.
-TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
+TEST_F(PlannedEngineTest, DrafterIsToldEveryToken) {
   Plan("exp3spec", /*with_drafter=*/true);
   GenerationRequest request = Greedy(120);
   request.seed.reset();
@@ -106,7 +106,7 @@ TEST_F(PlannedEngineTest, ADrafterHearsOfEveryTokenWhoeverDraftedIt) {
 
 // With a drafter as competitor, and costs set by the test: 10 ms per step whatever its rows, 2 ms
 // per draft token, of which two in three are right.
-TEST_F(PlannedEngineTest, TheControllerFindsTheDraftsThatTheTextHolds) {
+TEST_F(PlannedEngineTest, ControllerPrefersLookupInRepetitiveText) {
   constexpr int kLearning = 2;  // number of requests
   Plan("adaptive", /*with_drafter=*/true);
   markov_.set_on_forward([&](int) { clock_.Advance(std::chrono::milliseconds(10)); });

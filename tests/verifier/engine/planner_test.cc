@@ -65,7 +65,7 @@ TEST_F(PlannerTest, PlansWhatTheRequestLeavesOpen) {
 }
 
 // Arms learned from a request with the same seed would know its random numbers.
-TEST_F(PlannerTest, LeavesSeededRequestsAloneButWhereNoDraftChangesTheText) {
+TEST_F(PlannerTest, PlansOnlySeedStableRequests) {
   GenerationRequest request{.prompt = {1}, .seed = 7};
   EXPECT_NE(Open("adaptive", request), nullptr) << "gumbel is the rule then";
   request.speculation.rule = Rule::kBlock;
@@ -74,7 +74,7 @@ TEST_F(PlannerTest, LeavesSeededRequestsAloneButWhereNoDraftChangesTheText) {
   EXPECT_NE(Open("adaptive", request), nullptr);
 }
 
-TEST_F(PlannerTest, DraftsAtOnceWhereRowsWereTimedBefore) {
+TEST_F(PlannerTest, DraftsAtOnceWithMeasuredRows) {
   EXPECT_EQ(Open("adaptive")->Choose(kRoomy, 0).shape.length, 0);
   PlannerOptions timed = WithPolicy("adaptive");
   timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
@@ -99,7 +99,7 @@ TEST_F(PlannerTest, GivesADrafterItsShape) {
   EXPECT_THAT(summary.arm_rounds, ElementsAre(std::pair<std::string, int>("draft-4x2", 1)));
 }
 
-TEST_F(PlannerTest, DecodesPlainlyWhereTheArmDoesNotFit) {
+TEST_F(PlannerTest, DecodesPlainlyIfArmExceedsLimits) {
   const auto choose = [this](const std::string& arm, const Situation& situation,
                              const GenerationRequest& request) {
     const NextRound next = Open("fixed:" + arm, request)->Choose(situation, 0);
@@ -120,7 +120,7 @@ TEST_F(PlannerTest, DecodesPlainlyWhereTheArmDoesNotFit) {
   EXPECT_EQ(choose("draft-2x4", kRoomy, block), 4);
 }
 
-TEST_F(PlannerTest, AStopRuleIsAnArmWhereTheDrafterHasWhatItTakes) {
+TEST_F(PlannerTest, StopRuleArmsDependOnDrafter) {
   const auto choose = [this](const std::string& arm, bool head, const GenerationRequest& request) {
     Situation situation = kRoomy;
     situation.drafter->acceptance_head = head;
@@ -147,7 +147,7 @@ TEST_F(PlannerTest, AStopRuleIsAnArmWhereTheDrafterHasWhatItTakes) {
 }
 
 // A policy that tries each arm once starts over with another model.
-TEST_F(PlannerTest, LearnsOfEachDraftersModelByItself) {
+TEST_F(PlannerTest, LearnsEachDraftModelSeparately) {
   const auto session = Open("ucbspec");
   const auto choose = [&](std::string_view model) {
     Situation situation = kRoomy;
@@ -164,7 +164,7 @@ TEST_F(PlannerTest, LearnsOfEachDraftersModelByItself) {
 }
 
 // Otherwise a drafter known only from these rounds would never be used.
-TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
+TEST_F(PlannerTest, MeasuresNewAndLongSilentDrafters) {
   const auto session = Open("adaptive");
   const auto drafts_in = [&](int rounds, double seconds) {
     int drafts = 0;
@@ -193,7 +193,7 @@ TEST_F(PlannerTest, ADraftersTimeIsMeasuredWhenItIsNewAndAfterLongSilence) {
 
 // A drafter that only seemed slow, as one that has just started may, is measured again once that
 // costs no more than a hundredth of the time.
-TEST_F(PlannerTest, ADrafterThatSeemedSlowIsMeasuredAgainSoon) {
+TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
   const auto session = Open("adaptive");
   const double drafting = 0.02;  // per depth, with steps of 1 ms
   const auto rounds_to_a_draft = [&](int most) {
@@ -221,7 +221,7 @@ TEST_F(PlannerTest, ADrafterThatSeemedSlowIsMeasuredAgainSoon) {
 }
 
 // 1 - R (t_d + t_v) / a^2, where a row costs 1 ms.
-TEST_F(PlannerTest, TheHeadsThresholdWeighsTimeAgainstAcceptance) {
+TEST_F(PlannerTest, HeadThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");
   for (int step = 0; step < 400; ++step) {
     const int rows = 1 + step % 16;
@@ -232,7 +232,7 @@ TEST_F(PlannerTest, TheHeadsThresholdWeighsTimeAgainstAcceptance) {
   EXPECT_NEAR(planner_->HeadThreshold(1000, 0.01, 0.5), 0.05, 1e-6) << "not worth a token";
 }
 
-TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
+TEST_F(PlannerTest, DraftsFromTextAfterPrefill) {
   const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
   for (const std::string arm : {"lookup-4", "suffix-4"}) {
     const auto session = Open("fixed:" + arm);
@@ -251,7 +251,7 @@ TEST_F(PlannerTest, DraftsFromTheTextOnceItIsRead) {
   }
 }
 
-TEST_F(PlannerTest, AMatchThatIsLongIsAnotherArm) {
+TEST_F(PlannerTest, LongMatchIsAnotherArm) {
   std::vector<TokenId> text;
   for (TokenId id = 10; id < 30; ++id) text.push_back(id);
   for (TokenId id = 10; id < 20; ++id) text.push_back(id);
@@ -264,7 +264,7 @@ TEST_F(PlannerTest, AMatchThatIsLongIsAnotherArm) {
             (std::vector<TokenId>{20, 21, 22, 23}));
 }
 
-TEST_F(PlannerTest, TextsOfFinishedRequestsAreDraftedFromIfThereIsAStore) {
+TEST_F(PlannerTest, DraftsFromFinishedTextsInStore) {
   PlannerOptions options = WithPolicy("fixed:suffix-strong-8");
   options.store.max_tokens = 4096;
   planner_.emplace(options, nullptr);

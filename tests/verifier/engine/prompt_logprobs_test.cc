@@ -100,7 +100,7 @@ class PromptLogprobs : public ::testing::Test {
 };
 
 // In chunks of five rows, next to another prompt and a sequence that decodes.
-TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
+TEST_F(PromptLogprobs, MatchRowsInAnyBatch) {
   source_.accepts = false;
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
   GenerationRequest plain = Asking({9, 8, 7}, 0);
@@ -122,7 +122,7 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsWhateverElseIsInTheSteps) {
 }
 
 // The rows of a round and its draft come before those of a prompt, which are stored separately.
-TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
+TEST_F(PromptLogprobs, MatchRowsBesideDraftedRound) {
   for (const bool wants_logprobs : {false, true}) {
     SCOPED_TRACE(wants_logprobs);
     source_ = {};
@@ -157,7 +157,7 @@ TEST_F(PromptLogprobs, AreThoseOfItsRowsBesideADraftedRound) {
 }
 
 // A step's prompt rows are read on the engine thread, after the forward pass.
-TEST_F(PromptLogprobs, DelayOtherSessionsByAQuarterOfAStep) {
+TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
   source_.accepts = false;
   step_ =
       std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns each
@@ -203,7 +203,7 @@ TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
   EXPECT_TRUE(plain->chunks.front().prompt_logprobs.empty());
 }
 
-TEST_F(PromptLogprobs, AreComputedThoughThePrefixCacheHoldsThePrompt) {
+TEST_F(PromptLogprobs, IgnoreThePrefixCache) {
   source_.accepts = false;
   Restart({.prefix_cache = true});
   Tokens prompt;
@@ -220,7 +220,7 @@ TEST_F(PromptLogprobs, AreComputedThoughThePrefixCacheHoldsThePrompt) {
   ExpectLogprobsOf(prompt, 2, asking->chunks.front().prompt_logprobs);
 }
 
-TEST_F(PromptLogprobs, OfAPromptOfOneTokenAreNone) {
+TEST_F(PromptLogprobs, AreEmptyForOneTokenPrompt) {
   source_.accepts = false;
   Restart({.prefix_cache = false});
   const auto sink = Submit(1, Asking({4}, 2));
@@ -229,7 +229,7 @@ TEST_F(PromptLogprobs, OfAPromptOfOneTokenAreNone) {
   EXPECT_TRUE(sink->chunks.front().prompt_logprobs.empty());
 }
 
-TEST_F(PromptLogprobs, HaveALimitOfRowsAStepAndOfThemselves) {
+TEST_F(PromptLogprobs, RowsAndResultsHaveLimits) {
   EXPECT_EQ(PromptRowsOfStep(1 << 24, std::nullopt), 1);
   EXPECT_EQ(PromptRowsOfStep(1 << 16, std::nullopt), 32);
   EXPECT_EQ(PromptRowsOfStep(1 << 16, 100.), 32);

@@ -42,7 +42,7 @@ Summary SummaryOf(FinishReason reason) {
   return summary;
 }
 
-TEST(RequestRecord, FinishedRequestIsOneLineWithItsCounts) {
+TEST(RequestRecord, FinishedRequestIsOneLine) {
   const Json line = LineOf([] {
     const auto record = RequestRecord::Start(
         nullptr, std::nullopt, {.id = "r1", .route = "Generate", .client = "token:alice"});
@@ -70,7 +70,7 @@ TEST(RequestRecord, FinishedRequestIsOneLineWithItsCounts) {
   EXPECT_FALSE(line.contains("trace_id"));
 }
 
-TEST(RequestRecord, FailedRequestSaysWhyAndWhatItHadUntilThen) {
+TEST(RequestRecord, FailedRequestSaysWhy) {
   TraceContext context;
   context.trace.fill(0xab);
   const Json line = LineOf([&] {
@@ -96,7 +96,7 @@ TEST(RequestRecord, RefusedRequestHasNoFirstToken) {
   EXPECT_EQ(line["tokens"], 0);
 }
 
-TEST(RequestRecord, LongClientKeyLeavesRoomForTheRest) {
+TEST(RequestRecord, CutsLongClientKey) {
   const Json line = LineOf([&] {
     const auto record = RequestRecord::Start(nullptr, std::nullopt,
                                              {.id = "r4", .client = std::string(8000, '\x01')});

@@ -25,7 +25,7 @@ GenerationRequest Good() { return {.prompt = {1, 2, 3}, .max_tokens = 10}; }
 
 TEST(Request, GoodOnePasses) { EXPECT_TRUE(Validate(Good(), kLimits).ok()); }
 
-TEST(Request, WithoutMaxTokensTheContextIsTheBound) {
+TEST(Request, ContextBoundsUnsetMaxTokens) {
   GenerationRequest request = Good();
   request.max_tokens.reset();
   EXPECT_EQ(MaxNewTokens(request, kLimits), 61);
@@ -34,7 +34,7 @@ TEST(Request, WithoutMaxTokensTheContextIsTheBound) {
   EXPECT_TRUE(Validate(request, roomy).ok());
 }
 
-TEST(Request, OneThatCanNeverFitIsRefusedWithTheNumbers) {
+TEST(Request, RefusesRequestThatCannotFit) {
   GenerationRequest request = Good();
   request.max_tokens = 50;
   const Status status = Validate(request, kLimits);
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                   r.speculation.tree = {1, 2};
                 }}));
 
-TEST(Speculation, DefaultRuleFollowsTheNumberOfSequences) {
+TEST(Speculation, DefaultRuleDependsOnPaths) {
   GenerationRequest request = Good();
   ResolvedSpeculation plan = ResolveSpeculation(request, kDefaults, kLimits);
   EXPECT_EQ(plan.rule, Rule::kBlock);
@@ -134,20 +134,20 @@ TEST(Speculation, DefaultRuleFollowsTheNumberOfSequences) {
   EXPECT_EQ(plan.shape, (DraftShape{3, {3, 1, 2}}));
 }
 
-TEST(Speculation, ARuleOfOneSequenceDraftsOneWhateverTheServersDefault) {
+TEST(Speculation, SingleSequenceRuleDraftsOnePath) {
   GenerationRequest request = Good();
   request.speculation.rule = Rule::kBlock;
   EXPECT_EQ(ResolveSpeculation(request, {.draft_length = 4, .paths = 4}, kLimits).shape,
             Sequences(1, 4));
 }
 
-TEST(Speculation, DraftsAreCutToTheDrawsOfARound) {
+TEST(Speculation, CutsDraftsToDrawLimit) {
   GenerationRequest request = Good();
   request.speculation = {.draft_length = 8, .paths = 4};
   EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).shape, Sequences(4, 6)) << "24 draws";
 }
 
-TEST(Speculation, TheRequestsStopRuleGoesBeforeTheServers) {
+TEST(Speculation, RequestStopRuleOverridesServers) {
   SpeculationDefaults defaults = kDefaults;
   defaults.stop = {.kind = StopRule::Kind::kEntropy, .threshold = 1.f};
   GenerationRequest request = Good();
@@ -170,7 +170,7 @@ TEST(Speculation, KindFollowsRuleAndTemperature) {
   EXPECT_EQ(ResolveSpeculation(request, kDefaults, kLimits).kind, DraftKind::kArgmax);
 }
 
-TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
+TEST(Speculation, UntrustedDraftersAllowGumbelAndGreedy) {
   RequestLimits limits = kLimits;
   limits.untrusted_drafters = true;
   GenerationRequest request = Good();
@@ -188,7 +188,7 @@ TEST(Speculation, UntrustedDraftersLeaveGumbelAndTemperatureZero) {
   EXPECT_TRUE(Validate(request, limits).ok());
 }
 
-TEST(BadWords, AreSpelledAtTheStartAndWithinAText) {
+TEST(BadWords, CoverStartAndMiddleSpellings) {
   const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
   const auto tokens = [&](const std::vector<std::string>& words) {
     return BadWordTokens(*tokenizer, words, kLimits);
@@ -204,7 +204,7 @@ TEST(BadWords, AreSpelledAtTheStartAndWithinAText) {
 }
 
 // In GPT-2's kind of tokenizer, tokens include the space before a word.
-TEST(BadWords, WithTheirSpaceAreAnotherToken) {
+TEST(BadWords, LeadingSpaceIsAnotherToken) {
   std::string json = testing::AsciiTokenizerJson();
   const auto replace = [&](const std::string& from, const std::string& to) {
     json.replace(json.find(from), from.size(), to);
@@ -217,7 +217,7 @@ TEST(BadWords, WithTheirSpaceAreAnotherToken) {
             (std::vector<std::vector<TokenId>>{{0}, {96}, {0, 1}, {96, 1}}));
 }
 
-TEST(Request, StopStringsAreLookedThroughForSpecialTokens) {
+TEST(Request, FindsSpecialTokensInStopStrings) {
   const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
   const auto holds = [&](const std::vector<std::string>& texts) {
     return *AnyHoldsSpecialToken(*tokenizer, texts);
@@ -227,7 +227,7 @@ TEST(Request, StopStringsAreLookedThroughForSpecialTokens) {
   EXPECT_TRUE(holds({"abc", "a<x>b"}));
 }
 
-TEST(Request, TheModelsMaxTokensGivesWayToTheRequestAndTheContext) {
+TEST(Request, RequestOverridesModelMaxTokens) {
   RequestLimits limits = kLimits;
   limits.defaults.max_tokens = 20;
   GenerationRequest request = NewRequest(limits);

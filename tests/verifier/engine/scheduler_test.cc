@@ -40,7 +40,7 @@ TEST(Scheduler, PrefillGoesInChunksBesideDecoding) {
   EXPECT_TRUE(Find(shares, 1)->last);
 }
 
-TEST(Scheduler, LastPromptTokenWaitsForRoomForItsDraft) {
+TEST(Scheduler, LastPromptTokenAwaitsDraftRoom) {
   const auto shares = ChooseShares({{.index = 0, .pending = 10, .draft = 8, .arrival = 1}},
                                    {.token_budget = 16, .prefill_chunk = 16});
   ASSERT_EQ(shares.size(), 1u);
@@ -48,7 +48,7 @@ TEST(Scheduler, LastPromptTokenWaitsForRoomForItsDraft) {
   EXPECT_FALSE(shares[0].last);
 }
 
-TEST(Scheduler, LeastRecentlyServedGoesFirstWhenTheBudgetIsShort) {
+TEST(Scheduler, ServesLeastRecentlyServedFirst) {
   std::vector<Candidate> candidates;
   for (int i = 0; i < 10; ++i) {
     candidates.push_back({.index = i,
@@ -65,7 +65,7 @@ TEST(Scheduler, LeastRecentlyServedGoesFirstWhenTheBudgetIsShort) {
 
 // A random walk over arrivals: the budget holds in every step, no sequence starves, prompts are
 // served in order of arrival.
-TEST(Scheduler, KeepsItsPromisesOnARandomWalk) {
+TEST(Scheduler, InvariantsHoldOnRandomWalk) {
   struct Job {
     int pending;
     int draft;

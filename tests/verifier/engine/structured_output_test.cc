@@ -80,7 +80,7 @@ class StructuredOutputTest : public ::testing::Test {
   uint64_t id_ = 0;
 };
 
-TEST_F(StructuredOutputTest, ForcedTokensComeOfOneForwardPass) {
+TEST_F(StructuredOutputTest, ForcedTokensTakeOneForwardPass) {
   const auto sink = Run(Following("abcabc"));
   EXPECT_EQ(sink->text, "abcabc");
   EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
@@ -94,7 +94,7 @@ TEST_F(StructuredOutputTest, ForcedTokensComeOfOneForwardPass) {
   EXPECT_EQ(engine_->Snapshot().proposer_shares[static_cast<size_t>(Proposer::Kind::kGrammar)], 1);
 }
 
-TEST_F(StructuredOutputTest, WithoutSpeculationEachTokenIsARoundOfItsOwn) {
+TEST_F(StructuredOutputTest, SpeculationOffForcesNoTokens) {
   GenerationRequest request = Following("abcabc");
   request.speculation.enabled = false;
   const auto sink = Run(std::move(request));
@@ -112,7 +112,7 @@ TEST_F(StructuredOutputTest, ForcedTokensEndWithTheOutput) {
   EXPECT_EQ(sink->summary.completion_tokens, 3);
 }
 
-TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
+TEST_F(StructuredOutputTest, ForcedTokensDoNotChangeText) {
   for (const float temperature : {0.f, 1.f}) {
     GenerationRequest request = Following("(abc|bcd){4}(x|yy)", temperature);
     request.speculation.rule = Rule::kGumbel;
@@ -127,7 +127,7 @@ TEST_F(StructuredOutputTest, TheSameTextComesWithoutForcedTokens) {
 }
 
 // Up to that point, with forced tokens as well as without.
-TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
+TEST_F(StructuredOutputTest, TooAmbiguousGrammarEndsRequest) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following(kWideAfterAb);
     CompileWithin({.node_steps = kStepsOfALetter}, request);
@@ -141,7 +141,7 @@ TEST_F(StructuredOutputTest, AGrammarThatIsTooAmbiguousEndsItsRequest) {
 }
 
 // If a text has ended, it does not matter whether a mask could have followed.
-TEST_F(StructuredOutputTest, AStopBeforeAMaskThatFailsIsAStop) {
+TEST_F(StructuredOutputTest, StopPrecedesFailingMask) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following(kWideAfterAb);
     CompileWithin({.node_steps = kStepsOfALetter}, request);
@@ -188,7 +188,7 @@ TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
 }
 
 // The text before is sent, in a separate round or as a draft of the same round.
-TEST_F(StructuredOutputTest, OtherMasksMayLeaveNothingOfAGrammar) {
+TEST_F(StructuredOutputTest, OtherMasksMayExcludeWholeGrammar) {
   for (const bool speculates : {false, true}) {
     GenerationRequest request = Following("abc");
     request.sampling.allowed_tokens = {0, 1, kEnd};
@@ -228,7 +228,7 @@ TEST_F(StructuredOutputTest, PreemptionChangesNoText) {
   }
 }
 
-TEST_F(StructuredOutputTest, AModelWithoutAnEndCannotFollow) {
+TEST_F(StructuredOutputTest, GrammarNeedsEndToken) {
   grammar::GrammarCache endless(
       grammar::TokenTable::Create(std::vector<std::string_view>{"a"}, {}, 32).value(), {});
   GenerationRequest request{.prompt = {1}};

@@ -44,7 +44,7 @@ TEST(TextWorkers, RunOnThreadsOfTheirOwn) {
   EXPECT_NE(fate.ran.get_future().get(), std::this_thread::get_id());
 }
 
-TEST(TextWorkers, OneClientsTextsLeaveAWorkerToOthers) {
+TEST(TextWorkers, OneClientLeavesWorkerToOthers) {
   const FakeClock clock;
   TextWorkers workers({.threads = 2}, &clock, nullptr);
   std::promise<void> release;
@@ -61,7 +61,7 @@ TEST(TextWorkers, OneClientsTextsLeaveAWorkerToOthers) {
   release.set_value();
 }
 
-TEST(TextWorkers, WhatIsTakenBackIsNeverCalled) {
+TEST(TextWorkers, CancelledWorkNeverRuns) {
   const FakeClock clock;
   HeldWorkers held({}, &clock, nullptr);
   Fate taken_back, other;
@@ -75,7 +75,7 @@ TEST(TextWorkers, WhatIsTakenBackIsNeverCalled) {
   EXPECT_EQ(taken_back.ran.get_future().wait_for(Duration::zero()), std::future_status::timeout);
 }
 
-TEST(TextWorkers, RefuseWhatHasNoRoomOrNoTime) {
+TEST(TextWorkers, RefuseBeyondQueueAndDeadline) {
   FakeClock clock;
   MetricsRegistry registry;
   VerifierMetrics metrics(registry, "m");
@@ -95,7 +95,7 @@ TEST(TextWorkers, RefuseWhatHasNoRoomOrNoTime) {
   waiting.ran.get_future().wait();
 }
 
-TEST(TextWorkers, StopRefusesWhatWaitsAndAwaitsWhatRuns) {
+TEST(TextWorkers, StopRefusesWaitingTexts) {
   const FakeClock clock;
   HeldWorkers held({}, &clock, nullptr);
   Fate waiting, refused;
@@ -116,7 +116,7 @@ TEST(TextWorkers, StopReturnsWhileATextRuns) {
 }
 
 // Every piece of work ends in exactly one way, whatever threads do concurrently.
-TEST(TextWorkers, AllWorkEndsOnceUnderManyThreads) {
+TEST(TextWorkers, WorkEndsOnceUnderManyThreads) {
   const FakeClock clock;
   constexpr int kThreads = 4, kEach = 500;
   std::vector<std::atomic<int>> ends(kThreads * kEach);

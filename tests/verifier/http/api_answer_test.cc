@@ -93,7 +93,7 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
 }
 
 // As AIPerf reads it: over all choices, index j counts the steps that accepted j draft tokens.
-TEST_F(ApiAnswerTest, MetricsTellHowManyDraftTokensStepsAccepted) {
+TEST_F(ApiAnswerTest, CountsAcceptedDraftTokensPerStep) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
   Summary deeper;
   deeper.drafted_rounds = 5;
@@ -185,7 +185,7 @@ TEST_F(ApiAnswerTest, StreamOfACompletion) {
   EXPECT_TRUE(usage["choices"].empty());
 }
 
-TEST_F(ApiAnswerTest, StreamOfAChatBeginsWithTheRoleOfEachChoice) {
+TEST_F(ApiAnswerTest, ChatStreamBeginsWithRoles) {
   ApiAnswer answer = Make(/*chat=*/true, /*stream=*/true, /*logprobs=*/false, /*choices=*/2);
   for (const int index : {1, 0}) {
     const auto events = answer.Add(index, Ab());
@@ -208,7 +208,7 @@ TEST_F(ApiAnswerTest, StreamOfAChatBeginsWithTheRoleOfEachChoice) {
   EXPECT_EQ(usage["completion_tokens"], 4);
 }
 
-TEST_F(ApiAnswerTest, LogprobsOfACompletionHaveOffsetsOverAllChunks) {
+TEST_F(ApiAnswerTest, LogprobOffsetsRunAcrossChunks) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/true);
   answer.Add(0, AbWithLogprobs());
   const nlohmann::json event = nlohmann::json::parse(answer.Add(0, AbWithLogprobs())[0]);
@@ -218,7 +218,7 @@ TEST_F(ApiAnswerTest, LogprobsOfACompletionHaveOffsetsOverAllChunks) {
       "text_offset": [2, 3]})"));
 }
 
-TEST_F(ApiAnswerTest, CompletionLogprobsOfNoneHaveTheSampledToken) {
+TEST_F(ApiAnswerTest, ZeroLogprobsHaveSampledToken) {
   ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false, /*logprobs=*/true);
   Chunk chunk = Ab();
   chunk.logprobs = {{.logprob = -0.5f, .top = {}}, {.logprob = -1.f, .top = {}}};
@@ -289,7 +289,7 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   EXPECT_EQ(body["usage"]["completion_tokens"], 4);
 }
 
-TEST_F(EchoTest, ComesBeforeTheFirstEventOfAChoice) {
+TEST_F(EchoTest, PrecedesFirstEventOfChoice) {
   ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
   for (const int index : {0, 1}) {
     const std::string first = answer.Add(index, index == 0 ? First() : AbWithLogprobs()).at(0);
@@ -315,7 +315,7 @@ TEST_F(EchoTest, ComesBeforeTheFirstEventOfAChoice) {
 }
 
 // No event is large, whatever the prompt, and together they contain what a whole answer does.
-TEST_F(EchoTest, OfALongPromptComesInManyEvents) {
+TEST_F(EchoTest, SplitsLongPromptOverEvents) {
   constexpr size_t kTokens = 3000;
   for (const bool has_logprobs : {false, true}) {
     const auto make = [&](bool stream) {
@@ -370,7 +370,7 @@ TEST_F(EchoTest, OfALongPromptComesInManyEvents) {
   }
 }
 
-TEST_F(EchoTest, AWholeAnswerIsMadeInPieces) {
+TEST_F(EchoTest, WholeAnswerIsMadeInPieces) {
   ApiRequest request = Request(/*stream=*/false);
   request.prompt_logprobs = 20;
   request.prompts[0].prompt.assign(5000, 0);
@@ -397,7 +397,7 @@ TEST_F(EchoTest, AWholeAnswerIsMadeInPieces) {
   }
 }
 
-TEST_F(EchoTest, OfNoNewTokensIsThePromptAlone) {
+TEST_F(EchoTest, WithoutNewTokensIsPromptAlone) {
   ApiRequest request = Request(/*stream=*/false);
   request.choices = request.kept = 1;
   request.echo_only = true;

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(ApiRequestTest, ChatsAreRenderedAndOddMessagesRefused) {
+TEST_F(ApiRequestTest, RendersChatsAndRefusesOddMessages) {
   const auto chat = [&](const std::string& messages) {
     return ParseChat(R"({"messages": )" + messages + "}", model_);
   };
@@ -82,7 +82,7 @@ TEST_F(ChatTemplateFields, NamesAndPartsAreShown) {
   EXPECT_EQ(PromptOf(body), "<a><b>");
 }
 
-TEST_F(ChatTemplateFields, TheLastMessageIsContinued) {
+TEST_F(ChatTemplateFields, ContinuesLastMessage) {
   const std::string body =
       R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "so "}])";
   EXPECT_EQ(PromptOf(body), "user: a\nassistant: so \nassistant:");

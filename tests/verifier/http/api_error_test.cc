@@ -34,7 +34,7 @@ TEST(ApiError, BodiesHaveOpenAisShape) {
   EXPECT_EQ(ErrorOf(Internal("a \xff byte"))["message"], "a \xef\xbf\xbd byte");
 }
 
-TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
+TEST(ApiError, UsesClientsFieldNames) {
   const nlohmann::json length =
       ErrorOf(Status(Code::kOutOfRange, "stop.max_tokens: 9 .. for the context of 8"));
   EXPECT_EQ(length["param"], "max_tokens");
@@ -53,7 +53,7 @@ TEST(ApiError, FieldsAreCalledAsTheClientCallsThem) {
   EXPECT_EQ(ErrorOf(InvalidArgument(""))["param"], nullptr);
 }
 
-TEST(ApiError, RetryAfterIsInWholeSecondsAndNeverTooEarly) {
+TEST(ApiError, RoundsRetryAfterUpToSeconds) {
   const HttpReply reply =
       ErrorReply(ResourceExhausted("full"), std::chrono::milliseconds(1200), {{"x", "y"}});
   EXPECT_EQ(reply.code, 429);

@@ -158,7 +158,7 @@ TEST_F(ApiQueueTest, TokensAreMadeOnWorkersToo) {
   EXPECT_EQ(text->replies[0].body, R"({"prompt":"ab"})");
 }
 
-TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
+TEST_F(ApiQueueTest, FullQueueIs429WithRetryAfter) {
   for (int i = 0; i < 2; ++i) Post("/v1/completions", kCompletion);  // half of it, from one client
   const auto refused = Post("/v1/completions", kCompletion);
   ASSERT_EQ(refused->replies.size(), 1u);
@@ -166,7 +166,7 @@ TEST_F(ApiQueueTest, AFullQueueIs429WithATimeToComeBack) {
   EXPECT_THAT(refused->replies[0].headers, Contains(Pair("Retry-After", "1")));
 }
 
-TEST_F(ApiQueueTest, AHostHasOneShareWhateverItCallsItself) {
+TEST_F(ApiQueueTest, HostKeepsOneShareUnderAliases) {
   for (const char* client : {"a", "b"}) Post("/v1/completions", kCompletion, "10.0.0.1", client);
   const auto third = Post("/v1/completions", kCompletion, "10.0.0.1", "c");
   ASSERT_EQ(third->replies.size(), 1u);
@@ -176,7 +176,7 @@ TEST_F(ApiQueueTest, AHostHasOneShareWhateverItCallsItself) {
   EXPECT_EQ(Waiting(), 3);
 }
 
-TEST_F(ApiQueueTest, AClientThatGoesTakesItsBodyAlong) {
+TEST_F(ApiQueueTest, DisconnectDropsTheBody) {
   const auto waiting = Post("/v1/completions", kCompletion);
   ASSERT_NE(waiting->gone, nullptr);
   waiting->gone();
@@ -218,7 +218,7 @@ TEST_F(ApiQueueTest, LargeAnswersGoOutInParts) {
 }
 
 // A stream may have 64 KiB waiting for its client here, and each choice begins with more.
-TEST_F(ApiQueueTest, EchoesOfAStreamWaitForTheirClient) {
+TEST_F(ApiQueueTest, StreamedEchoesWaitForClient) {
   held_.Release();
   HttpServer server;
   ASSERT_TRUE(server.Start({.listen = "127.0.0.1:0", .max_waiting_bytes = 64 << 10}, &api_).ok());

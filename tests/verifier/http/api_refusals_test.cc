@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Each would change the text, so ignoring it would answer another question than the client's.
-TEST_F(ApiRequestTest, WhatIsNotServedIsRefusedByName) {
+TEST_F(ApiRequestTest, RefusesUnservedFieldsByName) {
   constexpr BadField kUnserved[] = {
       {R"("guided_decoding_backend": "x")", "guided_decoding_backend"},
       {R"("guided_whitespace_pattern": " ")", "guided_whitespace_pattern"},
@@ -77,7 +77,7 @@ TEST_F(ApiRequestTest, ListsHaveLimits) {
   expect(ParseCompletion(prompts + "]}", model_), "prompt: 129 prompts, at most 128");
 }
 
-TEST_F(ApiRequestTest, AnAnswerOfManyLogProbabilitiesHasToBeAStream) {
+TEST_F(ApiRequestTest, ManyLogprobsMustBeStreamed) {
   model_.limits.max_context = model_.limits.kv_tokens = 4096;
   const std::string fields = R"("max_tokens": 200, "logprobs": 20, "n": )";
   EXPECT_TRUE(Completion(fields + "62").ok()) << "62 x 200 x 21";
@@ -92,7 +92,7 @@ TEST_F(ApiRequestTest, AnAnswerOfManyLogProbabilitiesHasToBeAStream) {
 }
 
 // The error shows the value as the client sent it, whatever it is converted to.
-TEST_F(ApiRequestTest, RefusalsShowTheFieldAndTheValue) {
+TEST_F(ApiRequestTest, RefusalsShowFieldAndValue) {
   for (const BadField& c : std::vector<BadField>{
            {R"("max_tokens": 99999999999)", "max_tokens is 99999999999, must be an integer"},
            {R"("max_tokens": "5")", R"(max_tokens is "5", must be an integer)"},
@@ -209,7 +209,7 @@ TEST_F(ApiRequestTest, WrongOnesAreRefusedByName) {
   EXPECT_THAT(Chat(R"("top_logprobs": 1)").status().message(), HasSubstr("top_logprobs"));
 }
 
-TEST_F(ApiRequestTest, AnAnswersLogProbabilitiesOfPromptsHaveALimitInStreamsToo) {
+TEST_F(ApiRequestTest, PromptLogprobsHaveLimitInStreams) {
   model_.limits.max_context = model_.limits.kv_tokens = 4096;
   const auto parse = [&](int choices) {
     std::string prompt = "0";
@@ -237,13 +237,13 @@ TEST_F(ApiRequestTest, EchoesHaveALimit) {
   EXPECT_THAT(parse(128).message(), StartsWith("echo: more than 16777216 bytes"));
 }
 
-TEST_F(ApiRequestTest, AnotherModelIsNotFoundBeforeAllElse) {
+TEST_F(ApiRequestTest, ChecksModelNameFirst) {
   EXPECT_TRUE(Completion(R"("model": "m")").ok());
   EXPECT_EQ(Completion(R"("model": "x", "n": 0)").status().code(), Code::kNotFound);
   EXPECT_EQ(Chat(R"("model": "x")").status().code(), Code::kNotFound);
 }
 
-TEST_F(ApiRequestTest, BodiesThatAreNoJsonObjectAreRefused) {
+TEST_F(ApiRequestTest, RefusesBodyThatIsNoObject) {
   const std::string deep(100000, '[');
   std::string many = R"({"a": [0)";
   for (int i = 0; i < 1 << 20; ++i) many += ",0";
@@ -260,7 +260,7 @@ TEST_F(ApiRequestTest, BodiesThatAreNoJsonObjectAreRefused) {
   }
 }
 
-TEST_F(ApiRequestTest, WhatTheContextHasNoRoomForIsOutOfRange) {
+TEST_F(ApiRequestTest, BeyondContextIsOutOfRange) {
   const auto code = [](const Result<ApiRequest>& parsed) { return parsed.status().code(); };
   model_.limits.max_prompt_bytes = 100;
   const std::string prompt(70, 'a');

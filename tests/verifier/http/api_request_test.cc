@@ -75,7 +75,7 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_FALSE(Chat(R"("logprobs": false)")->prompts.at(0).logprobs.has_value());
 }
 
-TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
+TEST_F(ApiRequestTest, BestOfGeneratesMoreThanKept) {
   const auto one = Completion(R"("best_of": 5)");
   EXPECT_EQ(one->choices, 5);
   EXPECT_EQ(one->kept, 1);
@@ -89,7 +89,7 @@ TEST_F(ApiRequestTest, BestOfGeneratesMoreThanItKeeps) {
   EXPECT_TRUE(Completion(R"("best_of": 3, "logprobs": 2)")->logprobs);
 }
 
-TEST_F(ApiRequestTest, EchoAsksForThePromptsLogProbabilitiesToo) {
+TEST_F(ApiRequestTest, EchoAsksForPromptLogprobs) {
   const auto plain = Completion(R"("echo": true)");
   ASSERT_TRUE(plain.ok()) << plain.status().ToString();
   EXPECT_THAT(plain->echoes, ElementsAre(Field(&PromptEcho::text, "abc")));
@@ -131,7 +131,7 @@ TEST_F(ApiRequestTest, SpeculationMirrorsTheContract) {
   EXPECT_FALSE(One(R"("speculation": {"mode": "off"})").speculation.enabled);
 }
 
-TEST_F(ApiRequestTest, NullIsAbsentAlsoWhereTheFieldIsUnknown) {
+TEST_F(ApiRequestTest, NullUnknownFieldIsAbsent) {
   EXPECT_EQ(One(R"("max_tokens": null, "stop": null, "seed": null, "n": null, "speculation": null,
                   "stream_options": null, "tools": null, "whatever": null, "guided_json": null)")
                 .max_tokens,

@@ -10,7 +10,7 @@ namespace {
 
 using Full = BodyBudget::Full;
 
-TEST(BodyBudget, NoPeerTakesMoreThanItsPartOfTheWhole) {
+TEST(BodyBudget, BoundsEachPeersShare) {
   BodyBudget budget({.total = 100, .per_peer = 60});
   EXPECT_EQ(budget.Take("a", 60), Full::kNo);
   EXPECT_EQ(budget.Take("a", 1), Full::kPeer);
@@ -39,7 +39,7 @@ TEST(BodyBudget, SharesReturnWhatTheyTook) {
   EXPECT_EQ(budget->held(), 0u);
 }
 
-TEST(BodyBudget, MemoryIsGivenBackOnceAfterAFlood) {
+TEST(BodyBudget, ReturnsMemoryOnceAfterFlood) {
   BodyBudget budget({.trim_pause = Duration::zero()});
   for (int round = 1; round <= 2; ++round) {
     EXPECT_EQ(budget.Take("a", 20 << 20), Full::kNo);
@@ -51,7 +51,7 @@ TEST(BodyBudget, MemoryIsGivenBackOnceAfterAFlood) {
   }
 }
 
-TEST(BodyBudget, FloodsOfAPauseGiveMemoryBackOnce) {
+TEST(BodyBudget, ReturnsMemoryOncePerPause) {
   BodyBudget budget({.trim_pause = std::chrono::hours(24)});
   for (int round = 1; round <= 3; ++round) {
     EXPECT_EQ(budget.Take("a", 60 << 20), Full::kNo);

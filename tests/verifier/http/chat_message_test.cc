@@ -82,7 +82,7 @@ class ChatAnswers : public ::testing::Test {
   ApiModel model_;
 };
 
-TEST_F(ChatAnswers, WholeOnesHoldReasoningContentAndCalls) {
+TEST_F(ChatAnswers, WholeAnswerHasReasoningAndCalls) {
   const Json choice = Whole(kText);
   const Json& message = choice["message"];
   EXPECT_EQ(message["content"], "Let me see.");
@@ -96,7 +96,7 @@ TEST_F(ChatAnswers, WholeOnesHoldReasoningContentAndCalls) {
   EXPECT_EQ(choice["finish_reason"], "tool_calls");
 }
 
-TEST_F(ChatAnswers, ContentIsNullWhereThereIsSomethingElse) {
+TEST_F(ChatAnswers, ContentIsNullBesideCalls) {
   EXPECT_TRUE(Whole("<tool_call>{\"name\": \"f\"}</tool_call>")["message"]["content"].is_null());
   EXPECT_TRUE(Whole("<think>a")["message"]["content"].is_null());
   EXPECT_EQ(Whole("")["message"]["content"], "");
@@ -106,7 +106,7 @@ TEST_F(ChatAnswers, ContentIsNullWhereThereIsSomethingElse) {
   EXPECT_EQ(plain["finish_reason"], "stop");
 }
 
-TEST_F(ChatAnswers, OneThatIsCutOffEndsByLength) {
+TEST_F(ChatAnswers, CutAnswerEndsByLength) {
   const Json choice =
       Whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", FinishReason::kLength);
   EXPECT_EQ(choice["finish_reason"], "length");
@@ -114,7 +114,7 @@ TEST_F(ChatAnswers, OneThatIsCutOffEndsByLength) {
 }
 
 // However many tokens a step produces.
-TEST_F(ChatAnswers, StreamsSayTheSameWhereverTheyAreCut) {
+TEST_F(ChatAnswers, StreamIsSameForAnyChunks) {
   const std::string text = kText;
   const Json whole = Whole(text);
   const Json once = Streamed({text});
@@ -136,7 +136,7 @@ TEST_F(ChatAnswers, StreamsSayTheSameWhereverTheyAreCut) {
   }
 }
 
-TEST_F(ChatAnswers, WhatIsHeldBackComesWithTheEnd) {
+TEST_F(ChatAnswers, SendsHeldBackTextAtEnd) {
   for (const char* text : {"Hi \n", "Hi <tool_call>{\"name\": \"f", "<thi"}) {
     EXPECT_EQ(Streamed({text})["message"]["content"], text);
     EXPECT_EQ(Whole(text)["message"]["content"], text);
@@ -164,7 +164,7 @@ TEST_F(ChatAnswers, IdsOfCallsDiffer) {
   }
 }
 
-TEST_F(ChatAnswers, EveryTokensLogProbabilityIsToldOnce) {
+TEST_F(ChatAnswers, SendsEachTokensLogprobOnce) {
   ApiAnswer answer = Make(/*stream=*/true, /*logprobs=*/true);
   size_t told = 0;
   const auto count = [&](const std::vector<std::string>& events) {
@@ -183,7 +183,7 @@ TEST_F(ChatAnswers, EveryTokensLogProbabilityIsToldOnce) {
 }
 
 // Log probabilities of omitted reasoning are omitted, however the text is split.
-TEST_F(ChatAnswers, ReasoningThatIsLeftOutTellsNoLogProbabilities) {
+TEST_F(ChatAnswers, OmittedReasoningHasNoLogprobs) {
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   model_.tokenizer = tokenizer.get();
   const auto told = [&](const std::string& text, bool stream, size_t chunk, bool include) {

@@ -46,14 +46,14 @@ class PromptText : public ::testing::Test {
   ApiModel model_;
 };
 
-TEST_F(PromptText, BeginsWithBosUnlessTheRequestSaysOtherwise) {
+TEST_F(PromptText, BeginsWithBosByDefault) {
   EXPECT_THAT(Of(R"("ab")"), ElementsAre(kBosToken, 0, 1));
   EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": true)"), ElementsAre(kBosToken, 0, 1));
   EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": false)"), ElementsAre(0, 1));
   EXPECT_THAT(Of("[0, 1]"), ElementsAre(0, 1)) << "token ids are taken as they are";
 }
 
-TEST_F(PromptText, SpecialTokensAreParsedUnlessTheRequestSaysOtherwise) {
+TEST_F(PromptText, ParsesSpecialTokensByDefault) {
   EXPECT_THAT(Of(R"("a<x>b")"), ElementsAre(kBosToken, 0, kMarkToken, 1));
   EXPECT_THAT(Of(R"(["a<x>", "b"])"), ElementsAre(kBosToken, 0, kMarkToken));
   EXPECT_THAT(Of(R"("<s>a")"), ElementsAre(kBosToken, kBosToken, 0));
@@ -62,7 +62,7 @@ TEST_F(PromptText, SpecialTokensAreParsedUnlessTheRequestSaysOtherwise) {
   EXPECT_THAT(plain, Not(Contains(kMarkToken)));
 }
 
-TEST_F(PromptText, AnEmptyOneGeneratesFromBosWhereThereIsOne) {
+TEST_F(PromptText, EmptyPromptStartsFromBos) {
   EXPECT_THAT(Of(R"("")"), ElementsAre(kBosToken));
   const auto refused = ParseCompletion(R"({"prompt": "", "add_special_tokens": false})", model_);
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
@@ -70,7 +70,7 @@ TEST_F(PromptText, AnEmptyOneGeneratesFromBosWhereThereIsOne) {
   EXPECT_EQ(ParseCompletion(R"({"prompt": []})", model_).status().code(), Code::kInvalidArgument);
 }
 
-TEST_F(PromptText, AUsersTextInAChatNeverBecomesSpecial) {
+TEST_F(PromptText, UserTextNeverBecomesSpecial) {
   const std::string chat = R"({"messages": [{"role": "user", "content": "a<x><s>b"}])";
   const auto parsed = ParseChat(chat + "}", model_);
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
@@ -80,7 +80,7 @@ TEST_F(PromptText, AUsersTextInAChatNeverBecomesSpecial) {
               HasSubstr("parse_special is not a field of chat completions here"));
 }
 
-TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
+TEST_F(PromptText, RecognizesSpecialTokensInStopStrings) {
   const auto has_special = [&](const std::string& stop) {
     return ParseCompletion(R"({"prompt": "a", "stop": )" + stop + "}", model_)
         ->prompts.at(0)
@@ -92,7 +92,7 @@ TEST_F(PromptText, StopStringsWithSpecialTokensAreKnown) {
 
 // With log probabilities it is the text of the tokens after BOS, including special tokens that were
 // written in the prompt.
-TEST_F(PromptText, OfAnEchoIsTheTextThatCame) {
+TEST_F(PromptText, EchoIsTextAsSent) {
   const auto echo = [&](const std::string& prompt, const std::string& fields) {
     const auto parsed =
         ParseCompletion(R"({"echo": true, "prompt": )" + prompt + fields + "}", model_);

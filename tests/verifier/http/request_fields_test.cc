@@ -254,7 +254,7 @@ class DocumentedFields : public ::testing::Test {
   Names anywhere_;  // on the page
 };
 
-TEST_F(DocumentedFields, ServedOnesAreThoseOfTheCode) {
+TEST_F(DocumentedFields, ServedFieldsMatchCode) {
   const Names documented = Documented("served");
   const Names bodies = OfBodies(FieldUse::kServed), members = OfMembers(FieldUse::kServed);
   EXPECT_EQ(Without(bodies, documented), Names()) << "served, and not in the page's table";
@@ -262,12 +262,12 @@ TEST_F(DocumentedFields, ServedOnesAreThoseOfTheCode) {
   EXPECT_EQ(Without(members, anywhere_), Names()) << "served, and nowhere on the page";
 }
 
-TEST_F(DocumentedFields, IgnoredOnesAreThoseOfTheCode) {
+TEST_F(DocumentedFields, IgnoredFieldsMatchCode) {
   EXPECT_EQ(Documented("ignored"),
             Both(OfBodies(FieldUse::kIgnored), OfMembers(FieldUse::kIgnored)));
 }
 
-TEST_F(DocumentedFields, RefusedOnesAreThoseOfTheCode) {
+TEST_F(DocumentedFields, RefusedFieldsMatchCode) {
   const Names always = Both(OfBodies(FieldUse::kRefused), OfMembers(FieldUse::kRefused));
   const Names unless_told = Both(OfBodies(FieldUse::kNotServed), OfMembers(FieldUse::kNotServed));
   EXPECT_EQ(Documented("refused"), Both(always, unless_told));

@@ -64,7 +64,7 @@ class RoutesOfAnApi : public ::testing::Test {
   HttpMetrics http_metrics_{registry_, "m"};
 };
 
-TEST_F(RoutesOfAnApi, AWrongPathIsNamedWithWhatThereIs) {
+TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {
   const auto api = Make(/*metrics=*/false);
   const auto refusal = api->Admit(Head("GET", "/v1/embeddings\x01"));
   ASSERT_TRUE(refusal.has_value());
@@ -89,7 +89,7 @@ TEST_F(RoutesOfAnApi, OnlyHealthSaysThatItDrains) {
   }
 }
 
-TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
+TEST_F(RoutesOfAnApi, AnswersBrowsersOfAllowedOrigins) {
   const auto refusal = Make(/*metrics=*/true)->Admit(Head("OPTIONS", "/v1/completions"));
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, 405);
@@ -103,7 +103,7 @@ TEST_F(RoutesOfAnApi, BrowsersAreAnsweredWhereAnOriginIsAllowed) {
 
 // The document describes what is served: its paths are the routes, its properties exactly the
 // fields that the tables serve.
-TEST(OpenApi, IsOfTheRoutesAndTheFieldTables) {
+TEST(OpenApi, MatchesRoutesAndFieldTables) {
   const nlohmann::json document = nlohmann::json::parse(OpenApi(Routes(), "1.2.3", "m"));
   EXPECT_EQ(document["openapi"], "3.1.0");
   EXPECT_EQ(document["info"]["version"], "1.2.3");
@@ -207,7 +207,7 @@ class TokenRequests : public ::testing::Test {
   ApiModel model_;
 };
 
-TEST_F(TokenRequests, APromptHasTheTokensOfACompletions) {
+TEST_F(TokenRequests, PromptTokensMatchCompletion) {
   EXPECT_EQ(Tokens(R"({"prompt": "a<x>b", "model": "m"})"),
             nlohmann::json({{"count", 4},
                             {"max_model_len", 64},
@@ -220,7 +220,7 @@ TEST_F(TokenRequests, APromptHasTheTokensOfACompletions) {
   EXPECT_EQ(Tokens(R"({"prompt": ""})")["tokens"], nlohmann::json::array({kBosToken}));
 }
 
-TEST_F(TokenRequests, AChatHasTheTokensOfAChats) {
+TEST_F(TokenRequests, ChatTokensMatchChatCompletion) {
   const std::string fields = R"("messages": [{"role": "user", "content": "a<x>"}])";
   const auto chat = ParseChat("{" + fields + R"(, "max_tokens": 1})",
                               {.name = "m",
@@ -242,7 +242,7 @@ TEST_F(TokenRequests, TokensBecomeTheirText) {
   EXPECT_EQ(nlohmann::json::parse(*text), nlohmann::json({{"prompt", "a<x>b"}}));
 }
 
-TEST_F(TokenRequests, ATextHasALimit) {
+TEST_F(TokenRequests, TextHasLimit) {
   std::string json = testing::SpecialTokenizerJson();
   const std::string mark = R"("content":"<x>")";
   json.replace(json.find(mark), mark.size(), R"("content":")" + std::string(1 << 16, 'x') + "\"");
@@ -257,7 +257,7 @@ TEST_F(TokenRequests, ATextHasALimit) {
   EXPECT_THAT(text(65).message(), HasSubstr("tokens: a text of more than 4194304 bytes"));
 }
 
-TEST_F(TokenRequests, AnAnswerListsSoManyTokens) {
+TEST_F(TokenRequests, AnswerTokensHaveLimit) {
   const auto tokenize = [&](size_t letters) {
     return Tokenize(R"({"add_special_tokens": false, "return_token_strs": true, "prompt": ")" +
                         std::string(letters, 'a') + "\"}",

@@ -100,7 +100,7 @@ class HttpServerTest : public ::testing::Test {
   HttpServer server_;
 };
 
-TEST_F(HttpServerTest, AnswersManyRequestsOnOneConnectionAlsoAheadOfTheirAnswers) {
+TEST_F(HttpServerTest, AnswersPipelinedRequests) {
   Start();
   HttpClient client(server_.port());
   for (int i = 0; i < 3; ++i) {
@@ -114,7 +114,7 @@ TEST_F(HttpServerTest, AnswersManyRequestsOnOneConnectionAlsoAheadOfTheirAnswers
 }
 
 // Parts of a source are generated as the client reads, so they never wait in memory.
-TEST_F(HttpServerTest, SourcesAreReadWhenTheirTurnComes) {
+TEST_F(HttpServerTest, GeneratesAnswerPartsOnDemand) {
   Start({.max_waiting_bytes = 100 << 10});
   std::string expected = "begin,";
   for (const char letter : {'a', 'b'}) {
@@ -145,7 +145,7 @@ TEST_F(HttpServerTest, TakesChunkedBodiesAndSaysContinue) {
   EXPECT_EQ(client.Receive().value().body, "hi.");
 }
 
-TEST_F(HttpServerTest, OneOfHttp10EndsWithItsConnection) {
+TEST_F(HttpServerTest, Http10ClosesConnectionAfterAnswer) {
   Start();
   HttpClient client(server_.port());
   client.SendRaw("POST /echo HTTP/1.0\r\nContent-Length: 1\r\n\r\nx");
@@ -153,7 +153,7 @@ TEST_F(HttpServerTest, OneOfHttp10EndsWithItsConnection) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(HttpServerTest, RefusesWhatIsNoHttpOrTooLarge) {
+TEST_F(HttpServerTest, RefusesInvalidAndTooLargeRequests) {
   Start({.max_header_bytes = 1000, .max_body_bytes = 100});
   const auto answer = [&](const std::string& bytes) {
     HttpClient client(server_.port());
@@ -172,7 +172,7 @@ TEST_F(HttpServerTest, RefusesWhatIsNoHttpOrTooLarge) {
 }
 
 // If the end of a body is ambiguous, one side of a proxy takes part of it for the next request.
-TEST_F(HttpServerTest, TransferEncodingOtherThanChunkedIsRefusedAndClosed) {
+TEST_F(HttpServerTest, RefusesTransferEncodingsExceptChunked) {
   Start();
   for (const std::string head :
        {"HTTP/1.1\r\nTransfer-Encoding: gzip", "HTTP/1.1\r\nTransfer-Encoding: gzip, chunked",
@@ -202,7 +202,7 @@ TEST_F(HttpServerTest, ChunkExtensionsHaveALimit) {
   }
 }
 
-TEST_F(HttpServerTest, UnfinishedBodiesHaveALimitForAPeerAndForAll) {
+TEST_F(HttpServerTest, UnfinishedBodiesHaveLimits) {
   const std::string head = "POST /echo HTTP/1.1\r\nContent-Length: 60000\r\n\r\n";
   const std::string part(40000, 'x'), rest(20000, 'x');
   for (const auto& [bodies, code] : {std::pair(BodyBudget::Limits{1 << 20, 70000}, 429),
@@ -223,7 +223,7 @@ TEST_F(HttpServerTest, UnfinishedBodiesHaveALimitForAPeerAndForAll) {
   }
 }
 
-TEST_F(HttpServerTest, BodiesTakeNoMemoryBeforeTheyCome) {
+TEST_F(HttpServerTest, BodiesTakeNoMemoryInAdvance) {
   Start();
   constexpr int kAnnounced = 8 << 20;
   const testing::AllocationWatch watch;
@@ -237,7 +237,7 @@ TEST_F(HttpServerTest, BodiesTakeNoMemoryBeforeTheyCome) {
   EXPECT_LT(watch.peak(), kAnnounced) << "of eight times as much";
 }
 
-TEST_F(HttpServerTest, RefusalByTheHeadReachesAClientThatIsStillSending) {
+TEST_F(HttpServerTest, RefusalByHeadReachesSendingClient) {
   Start();
   HttpClient client(server_.port());
   client.SendRaw("POST /closed HTTP/1.1\r\nContent-Length: 4000000\r\n\r\n" +
@@ -245,7 +245,7 @@ TEST_F(HttpServerTest, RefusalByTheHeadReachesAClientThatIsStillSending) {
   EXPECT_EQ(client.Receive().value().code, 401);
 }
 
-TEST_F(HttpServerTest, SlowHeadsAndBodiesAreCutOff) {
+TEST_F(HttpServerTest, CutsOffSlowHeadsAndBodies) {
   Start({.head_timeout = std::chrono::milliseconds(100),
          .body_timeout = std::chrono::milliseconds(100)});
   for (const char* start :
@@ -256,7 +256,7 @@ TEST_F(HttpServerTest, SlowHeadsAndBodiesAreCutOff) {
   }
 }
 
-TEST_F(HttpServerTest, TellsWhenTheClientLeavesBeforeTheAnswer) {
+TEST_F(HttpServerTest, ReportsEarlyDisconnect) {
   Start();
   {
     HttpClient client(server_.port());
@@ -266,7 +266,7 @@ TEST_F(HttpServerTest, TellsWhenTheClientLeavesBeforeTheAnswer) {
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, BytesOfANextRequestHideNoDisconnect) {
+TEST_F(HttpServerTest, PipelinedBytesHideNoDisconnect) {
   Start();
   {
     HttpClient client(server_.port());
@@ -276,7 +276,7 @@ TEST_F(HttpServerTest, BytesOfANextRequestHideNoDisconnect) {
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, AClientThatSendsTooFarAheadIsGone) {
+TEST_F(HttpServerTest, DisconnectsClientSendingTooFarAhead) {
   Start();
   HttpClient client(server_.port());
   client.SendRaw("POST /hold HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
@@ -292,14 +292,14 @@ TEST_F(HttpServerTest, DisconnectsAReaderThatLags) {
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, AReaderThatStopsReadingIsGoneInTime) {
+TEST_F(HttpServerTest, DisconnectsStalledReader) {
   Start({.max_waiting_bytes = 1 << 30, .write_timeout = std::chrono::milliseconds(200)});
   HttpClient client(server_.port());
   client.Send("GET", "/stream");
   EXPECT_TRUE(Came(handler_.gone.get_future()));
 }
 
-TEST_F(HttpServerTest, BeyondTheLimitConnectionsThatWaitMakeRoom) {
+TEST_F(HttpServerTest, IdleConnectionsMakeRoomAtLimit) {
   Start({.max_connections = 2});
   HttpClient silent(server_.port()), half(server_.port());
   half.SendRaw("POST /echo HTTP/1.1\r\nX-A: ");
@@ -313,7 +313,7 @@ TEST_F(HttpServerTest, BeyondTheLimitConnectionsThatWaitMakeRoom) {
   EXPECT_TRUE(half.AwaitEnd());
 }
 
-TEST_F(HttpServerTest, BeyondTheLimitNoAnswerIsCutOff) {
+TEST_F(HttpServerTest, ConnectionLimitCutsNoAnswer) {
   Start({.max_connections = 1});
   HttpClient busy(server_.port());
   busy.Send("POST", "/hold", "x");
@@ -323,7 +323,7 @@ TEST_F(HttpServerTest, BeyondTheLimitNoAnswerIsCutOff) {
   EXPECT_EQ(busy.Receive().value_or(HttpResponse{}).body, "done");
 }
 
-TEST_F(HttpServerTest, ShutdownLetsAnAnswerEndAndClosesIdleConnections) {
+TEST_F(HttpServerTest, ShutdownFinishesAnswers) {
   Start();
   HttpClient idle(server_.port()), busy(server_.port());
   idle.Send("POST", "/echo", "x");
@@ -347,7 +347,7 @@ TEST_F(HttpServerTest, ShutdownClosesWhatDoesNotEnd) {
   EXPECT_TRUE(client.AwaitEnd());
 }
 
-TEST_F(HttpServerTest, AnAddressThatIsTakenOrMalformedIsRefused) {
+TEST_F(HttpServerTest, RefusesTakenOrMalformedAddress) {
   Start();
   for (const std::string& listen :
        {"127.0.0.1:" + std::to_string(server_.port()), std::string("nowhere"), std::string(":"),

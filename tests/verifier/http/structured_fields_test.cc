@@ -186,7 +186,7 @@ TEST_F(StructuredFieldsTest, UnservedMembersAreRefusedByName) {
   ExpectRefused({{"guided_decoding_backend", "x"}}, "guided_decoding_backend", "");
 }
 
-TEST_F(StructuredFieldsTest, SourcesThatDoNotCompileAreRefused) {
+TEST_F(StructuredFieldsTest, RefusesSourcesThatDoNotCompile) {
   const Json odd = {{"type", "object"}, {"properties", {{"a", {{"contains", 2}}}}}};
   ExpectRefused(Format(odd), "response_format", "contains");
   ExpectRefused({{"guided_json", odd}}, "guided_json", "contains");
@@ -249,7 +249,7 @@ TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
 }
 
 // There are no grammars to compile with.
-TEST_F(StructuredFieldsTest, AreCompiledAfterAllElseIsChecked) {
+TEST_F(StructuredFieldsTest, AreCompiledLast) {
   model_.grammars = nullptr;
   const std::pair<Json, const char*> kFaults[] = {
       {{{"n", 0}}, "n"},

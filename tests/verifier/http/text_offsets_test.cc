@@ -97,7 +97,7 @@ const char* const kTexts[] = {"a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z",
                                "a\xff\xc3\xa9\xf0\x9f\x98"),
                               "\x80\xe2\xc3\xa9\xe2\x82\xac\xf0"};
 
-TEST(TextOffsets, AreThoseOfCharactersHoweverBytesAreCut) {
+TEST(TextOffsets, CountCharactersAcrossCutBytes) {
   for (const std::string text : kTexts) {
     const PartsTokenizer parts(text);
     const std::vector<int64_t> expected = CharacterOfBytes(text);
@@ -115,7 +115,7 @@ TEST(TextOffsets, AreThoseOfCharactersHoweverBytesAreCut) {
 
 // Offsets of an answer refer to the text that it returns, with or without special tokens in it,
 // after a prompt or not.
-TEST(TextOffsets, OfAnAnswerAreIntoItsText) {
+TEST(TextOffsets, AnswerOffsetsIndexItsText) {
   const std::string text = kTexts[0];
   const PartsTokenizer parts(text);
   const Tokenizer& tokenizer = parts.tokenizer();

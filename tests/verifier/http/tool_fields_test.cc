@@ -71,7 +71,7 @@ class ToolFieldsTest : public ::testing::Test {
   ApiModel model_;
 };
 
-TEST_F(ToolFieldsTest, ToolsReachTheTemplateAsTheyCame) {
+TEST_F(ToolFieldsTest, ToolsReachTemplateUnchanged) {
   const Json tool = Json::parse(
       R"({"function": {"parameters": {"z": {"a": [1, null]}, "type": "object"},
           "description": "d <x>", "name": "f-1_A"}, "type": "function"})");
@@ -87,7 +87,7 @@ TEST_F(ToolFieldsTest, ToolsReachTheTemplateAsTheyCame) {
   EXPECT_EQ(Json::parse(*tokens)["count"], With({})->prompts[0].prompt.size());
 }
 
-TEST_F(ToolFieldsTest, ChoicesSayWhatAnswersAreReadFor) {
+TEST_F(ToolFieldsTest, ToolChoiceSetsCallParsing) {
   const auto reading = [&](const Json& fields) { return With(fields).value().reading; };
   EXPECT_EQ(reading({}).format.tools, ToolFormat::kHermes);
   EXPECT_THAT(reading({{"tool_choice", "auto"}}).tools, ElementsAre("f", "g"));
@@ -97,7 +97,7 @@ TEST_F(ToolFieldsTest, ChoicesSayWhatAnswersAreReadFor) {
   EXPECT_EQ(reading({{"parallel_tool_calls", false}}).max_calls, 1);
 }
 
-TEST_F(ToolFieldsTest, MessagesOfTheLoopReachTheTemplate) {
+TEST_F(ToolFieldsTest, ToolMessagesReachTemplate) {
   const Json messages = Json::parse(R"([
       {"role": "user", "content": "a"},
       {"role": "assistant", "content": null, "reasoning_content": "why", "tool_calls": [
@@ -249,7 +249,7 @@ TEST_F(ToolFieldsTest, StrictToolsNeedCallsWithMarkers) {
   }
 }
 
-TEST_F(ToolFieldsTest, MessagesOfTheLoopAreRefusedByName) {
+TEST_F(ToolFieldsTest, RefusesToolMessagesByName) {
   const auto refusal = [&](const Json& message) {
     return Refusal({{"messages", {{{"role", "user"}, {"content", "a"}}, message}}});
   };
@@ -311,7 +311,7 @@ TEST_F(ToolFieldsTest, CallsOfMessagesHaveLimits) {
 }
 
 // Special tokens that mark parts of an answer are output as text, so that the parts can be found.
-TEST_F(ToolFieldsTest, MarkersThatAreSpecialTokensAreShown) {
+TEST_F(ToolFieldsTest, ShowsMarkersThatAreSpecialTokens) {
   std::string json = testing::SpecialTokenizerJson();
   json.replace(json.find("\"content\":\"<x>\""), 15, "\"content\":\"[TOOL_CALLS]\"");
   const auto tokenizer = Tokenizer::FromJson(json).value();

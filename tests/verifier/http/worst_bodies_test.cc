@@ -135,7 +135,7 @@ class WorstBodies : public ::testing::Test {
 
 // A body of 8 times the size may take 8 times as long, with a factor of three for cache effects; a
 // parser that walks an array at each of its items takes 64 times as long.
-TEST_F(WorstBodies, CostAsMuchForEachByteHoweverManyTheyAre) {
+TEST_F(WorstBodies, CostIsLinearInBytes) {
   constexpr size_t kSmall = 64 << 10, kLarge = 8 * kSmall;
   constexpr double kMostRatio = 3 * 8;
   for (const Shape& shape : kShapes) {
@@ -145,7 +145,7 @@ TEST_F(WorstBodies, CostAsMuchForEachByteHoweverManyTheyAre) {
   }
 }
 
-TEST_F(WorstBodies, TakeNoMoreMemoryThanABodyMay) {
+TEST_F(WorstBodies, MemoryStaysWithinBodyLimit) {
   for (const Shape& shape : kShapes) {
     Parse(BodyOf(shape, 4096));  // makes allocations that happen once and are kept
     const std::string body = BodyOf(shape, kMaxBody);

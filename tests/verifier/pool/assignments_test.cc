@@ -51,7 +51,7 @@ TEST(Assignments, CountWhatTheyHold) {
   }
 }
 
-TEST(Assignments, OfADrafterThatHoldsNothing) {
+TEST(Assignments, EmptyDrafterHoldsNothing) {
   Assignments assignments;
   assignments.Add(5, {.drafter = 1});
   EXPECT_EQ(assignments.CountOf(2), 0);
@@ -60,7 +60,7 @@ TEST(Assignments, OfADrafterThatHoldsNothing) {
   EXPECT_THAT(assignments.SessionsOf(1), ElementsAre(5));
 }
 
-TEST(AssignmentTest, CountsPartsToComeAndTokensTold) {
+TEST(AssignmentTest, CountsPartsAndTokens) {
   const Time sent{std::chrono::seconds(1)};
   Assignment assignment{.drafter = 1,
                         .tokens = 3,
@@ -117,7 +117,7 @@ class EarlyDrafts : public ::testing::Test {
                          .kind = DraftKind::kArgmax};
 };
 
-TEST_F(EarlyDrafts, AnswerThePlanAfterTheEndThatWasGuessed) {
+TEST_F(EarlyDrafts, AnswerPlanOfGuessedEnd) {
   ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}, 5), kVocab).ok());
   ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, 6), kVocab).ok());
   assignment_.BeginRound(Decision(1), 1, Time());
@@ -135,7 +135,7 @@ TEST_F(EarlyDrafts, MayComeAfterTheVerdict) {
   EXPECT_THAT(assignment_.asked.draft.Path(1), ElementsAre(6));
 }
 
-TEST_F(EarlyDrafts, OfOtherEndsAreDropped) {
+TEST_F(EarlyDrafts, DropDraftsOfOtherEnds) {
   for (const RoundEnd end : {RoundEnd{.node = 1, .next = 8}, RoundEnd{.node = 0, .next = 7}}) {
     ASSERT_TRUE(assignment_.TakeEarly(Early(2, end), kVocab).ok());
   }
@@ -166,7 +166,7 @@ TEST_F(EarlyDrafts, AreWholeValidAndFew) {
   EXPECT_EQ(many.message(), "more than 4 early drafts");
 }
 
-TEST_F(EarlyDrafts, OfAClosedSessionAreNotExpected) {
+TEST_F(EarlyDrafts, AreNotExpectedOfClosedSession) {
   const RoundEnd end{.node = 1, .next = 7};
   EXPECT_FALSE(assignment_.Expects(Early(1, end))) << "the session's first plan";
   EXPECT_TRUE(assignment_.Expects(Early(2, end)));

@@ -38,7 +38,7 @@ TEST_F(Demand, IdleVerifierWantsOne) {
   EXPECT_EQ(Of(0), Said(1, 2));
 }
 
-TEST_F(Demand, SessionsWithoutDrafterCountWhereNoneHasRoom) {
+TEST_F(Demand, CountsSessionsWithoutRoom) {
   EXPECT_EQ(Of(20), Said(3, 0));
   Add(1);
   EXPECT_EQ(Of(20), Said(1, 1)) << "there is room, so they do without by choice";
@@ -47,7 +47,7 @@ TEST_F(Demand, SessionsWithoutDrafterCountWhereNoneHasRoom) {
   EXPECT_EQ(Of(16), Said(2, 1));
 }
 
-TEST_F(Demand, WaitingRequestsCountUpToTheRunning) {
+TEST_F(Demand, CountsWaitingUpToRunning) {
   EXPECT_EQ(Of(8, 4), Said(2, 0));
   EXPECT_EQ(Of(8, 1000), Said(2, 0));
   EXPECT_EQ(Of(200, 200, 10), Said(10, 0)) << "no more than may attach";

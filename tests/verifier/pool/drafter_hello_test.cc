@@ -14,13 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(Pool, WelcomesAPairWhoseLogitsArePaddedDifferently) {
+TEST_F(Pool, WelcomesOtherLogitsPadding) {
   const auto link = Join(1, Hello("d"));
   EXPECT_EQ(link->welcome.vocab_limit, kVocabulary);
   EXPECT_EQ(link->welcome.distribution_limits.max_entries, 32);
 }
 
-TEST_F(Pool, RefusesAnotherTokenizerWithWordsThatSayWhatDiffers) {
+TEST_F(Pool, RefusesOtherTokenizerAndSaysWhy) {
   DrafterHello hello = Hello("d");
   hello.tokenizer.vocab_size = 90;
   const Status status = pool_.Join(1, hello, std::make_shared<RecordingLink>());
@@ -125,7 +125,7 @@ TEST_F(TranslatingPool, RefusesWhoDoesNotTranslate) {
   EXPECT_EQ(pool_.Join(1, Other(), link).code(), Code::kFailedPrecondition) << "nothing to send";
 }
 
-TEST_F(Pool, RefusesProtocolsThatItDoesNotSpeak) {
+TEST_F(Pool, RefusesUnknownProtocols) {
   DrafterHello hello = Hello("d");
   for (const ProtocolRange range : {ProtocolRange{.lowest = 5, .highest = 6}, {1, 2}, {4, 3}}) {
     hello.protocol = range;

@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {
+TEST_F(Pool, SpreadsSessionsWithinLimits) {
   const auto a = JoinShown(1, Hello("a"));
   const auto b = JoinShown(2, Hello("b"));
   for (uint64_t s = 1; s <= 4; ++s) EXPECT_TRUE(Open(s));
@@ -24,7 +24,7 @@ TEST_F(Pool, SpreadsSessionsAndKeepsToTheirLimits) {
   EXPECT_TRUE(Open(5));
 }
 
-TEST_F(Pool, PlansAreCutToWhatTheDrafterCan) {
+TEST_F(Pool, CutsPlansToDrafterLimits) {
   const auto link = Join(1, Hello("a"));
   EXPECT_TRUE(Open(1, 16));
   EXPECT_EQ(link->plans[1].shape.length, 4);
@@ -36,7 +36,7 @@ TEST_F(Pool, PlansAreCutToWhatTheDrafterCan) {
   EXPECT_EQ(link->plans[1].round, 2u);
 }
 
-TEST_F(Pool, SendsOneMessageAStepWithItsOwnCopyOfTheTokens) {
+TEST_F(Pool, SendsOneMessagePerStep) {
   const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
@@ -84,7 +84,7 @@ TEST_F(Pool, DeliversAGoodDraft) {
   EXPECT_TRUE(consumer_.complete[1]);
 }
 
-TEST_F(Pool, RefusedSessionIsFreeForAnotherDrafter) {
+TEST_F(Pool, RefusedSessionIsFree) {
   const auto a = Join(1, Hello("a"));
   Open(1);
   const auto b = Join(2, Hello("b"));
@@ -124,7 +124,7 @@ class CountingPool : public Pool {
                         &clock_};
 };
 
-TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
+TEST_F(CountingPool, CountsEachDepartureOnce) {
   for (uint64_t id = 1; id <= 5; ++id) Join(id);
   counting_.Leave(1);  // as when a read fails, before the reason is known
   counting_.Leave(1);
@@ -148,7 +148,7 @@ TEST_F(CountingPool, CountsWhyDraftersLeftOnceForEach) {
   EXPECT_EQ(metrics_.drafters_connected.value(), 0);
 }
 
-TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
+TEST_F(CountingPool, MeasuresRoundTripsAndLateTokens) {
   Join(1);
   const auto draft = [](uint32_t round) {
     return DraftPart{.session = 1,
@@ -185,7 +185,7 @@ TEST_F(CountingPool, MeasuresRoundTripsAndTokensThatCameTooLate) {
   EXPECT_EQ(metrics_.draft_bytes_received_total.value(), 300);
 }
 
-TEST_F(Pool, PlansAreCutToTheDrawsThatTheDrafterTakes) {
+TEST_F(Pool, CutsPlansToDrafterDraws) {
   const auto link = Join(1, Hello("a"));
   EXPECT_TRUE(OpenShape(1, Sequences(4, 4)));
   EXPECT_EQ(link->plans[1].shape, Sequences(4, 3)) << "12 draws";
@@ -213,7 +213,7 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }
 
-TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
+TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
   EXPECT_FALSE(pool_.Timing(1, 3).has_value()) << "nobody there";
   Join(1, Hello("a"));
   EXPECT_TRUE(std::isnan(pool_.Timing(1, 3)->network));
@@ -241,7 +241,7 @@ TEST_F(Pool, TimingTellsTheNetworkFromTheDrafting) {
 
 // Two drafters, one fast over a slow network, one slow and nearby: the shares follow their measured
 // times.
-TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
+TEST_F(Pool, SpreadsSessionsByExpectedDraftTime) {
   DrafterHello roomy = Hello("far");
   roomy.max_sessions = 100;
   const auto far = Join(1, roomy);
@@ -273,7 +273,7 @@ TEST_F(Pool, SpreadsSessionsByTheExpectedTimeOfADraft) {
   EXPECT_EQ(near->opened.size(), 5u) << "a draft in 8 ms at most, against 22";
 }
 
-TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
+TEST_F(Pool, FullDrafterTakesNoMore) {
   const auto a = Join(1, Hello("a"));
   pool_.OnLoad(1, {.sessions = 2});  // for other verifiers
   EXPECT_FALSE(Open(1));
@@ -282,7 +282,7 @@ TEST_F(Pool, ADrafterThatSaysItIsFullTakesNoMore) {
   pool_.OnLoad(77, {.sessions = 1});
 }
 
-TEST_F(Pool, ADraftersLimitForUsIsKept) {
+TEST_F(Pool, KeepsDraftersLimitForThisVerifier) {
   const auto a = JoinShown(1, Hello("a"));
   pool_.OnLoad(1, {.sessions = 2, .session_limit = 1});
   EXPECT_TRUE(Open(1)) << "full of others' sessions, it makes room for ours";
@@ -297,7 +297,7 @@ TEST_F(Pool, ADraftersLimitForUsIsKept) {
   EXPECT_EQ(pool_.DrafterName(2), "a") << "and finishes what it has";
 }
 
-TEST_F(Pool, OfNewDraftersTheOneWithFewerSessionsOfOthersComesFirst) {
+TEST_F(Pool, PrefersLessLoadedNewDrafter) {
   Join(1, Hello("busy"));
   Join(2, Hello("idle"));
   pool_.OnLoad(1, {.sessions = 1});

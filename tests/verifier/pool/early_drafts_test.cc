@@ -45,7 +45,7 @@ class EarlyPool : public Pool {
   std::shared_ptr<RecordingLink> link_;
 };
 
-TEST_F(EarlyPool, HasTheDraftWhenThePlanIsMade) {
+TEST_F(EarlyPool, HasDraftWhenPlanIsMade) {
   pool_.OnDrafts(1, {EarlyPart(1)}, 0);
   EXPECT_TRUE(consumer_.drafts.empty()) << "nobody waits for it yet";
   EXPECT_TRUE(std::isnan(pool_.Timing(1, 0)->last) || pool_.Timing(1, 0)->early == 0);
@@ -57,7 +57,7 @@ TEST_F(EarlyPool, HasTheDraftWhenThePlanIsMade) {
   EXPECT_EQ(pool_.Snapshot().at(0).drafted_tokens, 2u);
 }
 
-TEST_F(EarlyPool, HandsOnTheDraftThatCrossedTheVerdict) {
+TEST_F(EarlyPool, DeliversDraftThatCrossedVerdict) {
   Decide(1, 2);
   EXPECT_EQ(pool_.EarlyDraft(1), nullptr);
   pool_.OnDrafts(1, {EarlyPart(1)}, 0);
@@ -65,7 +65,7 @@ TEST_F(EarlyPool, HandsOnTheDraftThatCrossedTheVerdict) {
   EXPECT_TRUE(consumer_.complete[1]);
 }
 
-TEST_F(EarlyPool, DropsWhatIsForRoundsThatHadNoPlan) {
+TEST_F(EarlyPool, DropsDraftsForUnplannedRounds) {
   Decide(1, 5);  // plain rounds happened in between
   EXPECT_EQ(pool_.EarlyDraft(1), nullptr);
   pool_.OnDrafts(1, {EarlyPart(1)}, 0);
@@ -73,7 +73,7 @@ TEST_F(EarlyPool, DropsWhatIsForRoundsThatHadNoPlan) {
   EXPECT_TRUE(link_->closed_with.ok());
 }
 
-TEST_F(EarlyPool, DropsWhatIsForClosedSessionsAsOftenAsItMayHaveCrossed) {
+TEST_F(EarlyPool, DropsCrossedDraftsOfClosedSessions) {
   pool_.Close(1);
   for (int i = 0; i < kMaxEarlyDrafts; ++i) pool_.OnDrafts(1, {EarlyPart(1)}, 0);
   EXPECT_TRUE(link_->closed_with.ok());
@@ -81,7 +81,7 @@ TEST_F(EarlyPool, DropsWhatIsForClosedSessionsAsOftenAsItMayHaveCrossed) {
   EXPECT_THAT(link_->closed_with.message(), HasSubstr("a draft nobody asked for"));
 }
 
-TEST_F(EarlyPool, ClosesStreamsOfTooManyOrInvalidOnes) {
+TEST_F(EarlyPool, ClosesStreamOfTooManyDrafts) {
   for (int i = 0; i < kMaxEarlyDrafts; ++i) pool_.OnDrafts(1, {EarlyPart(1)}, 0);
   EXPECT_TRUE(link_->closed_with.ok());
   pool_.OnDrafts(1, {EarlyPart(1)}, 0);

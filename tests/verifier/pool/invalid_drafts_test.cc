@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
+TEST_F(Pool, IgnoresDraftsThatCrossedMessages) {
   const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
@@ -36,7 +36,7 @@ TEST_F(Pool, DraftsThatCrossedOurMessagesAreIgnored) {
   EXPECT_EQ(consumer_.lost, std::vector<uint64_t>{1});
 }
 
-TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
+TEST_F(Pool, UnrequestedDraftsCloseTheStream) {
   const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
@@ -58,7 +58,7 @@ TEST_F(Pool, DraftsForNothingCloseTheStreamAtOnce) {
   EXPECT_TRUE(consumer_.drafts.empty());
 }
 
-TEST_F(Pool, RefusesADraftOfAFutureRound) {
+TEST_F(Pool, RefusesDraftOfFutureRound) {
   const auto link = Join(1, Hello("a"));
   Open(1);
   Open(2);
@@ -68,7 +68,7 @@ TEST_F(Pool, RefusesADraftOfAFutureRound) {
   EXPECT_THAT(link->closed_with.message(), HasSubstr("round 2"));
 }
 
-TEST_F(Pool, ADraftThatCameWholeLeavesNothingToCross) {
+TEST_F(Pool, WholeDraftLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);
   const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
@@ -88,7 +88,7 @@ struct BadDraft {
 
 class HostileDrafter : public Pool, public ::testing::WithParamInterface<BadDraft> {};
 
-TEST_P(HostileDrafter, IsClosedWithAReasonAndHarmsNobodyElse) {
+TEST_P(HostileDrafter, IsClosedAndHarmsNoOther) {
   const auto bad = Join(1, Hello("bad"));
   Open(1);
   const auto good = Join(2, Hello("good"));
@@ -133,7 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                   .distributions = {OutputDistribution({5}, {65536})}}}));
 
 // One token more or less would bias a rule that depends on the number at a prefix.
-TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
+TEST_F(Pool, AcceptsExactlyThePlannedDraws) {
   const DraftDistribution distribution = OutputDistribution({5, 6}, {32768, 32768});
   const auto bad = Join(1, Hello("bad"));
   OpenShape(1, {.length = 2, .branching = {2}});
@@ -157,7 +157,7 @@ TEST_F(Pool, AcceptsExactlyThePlannedDrawsAtEveryPrefix) {
   EXPECT_EQ(consumer_.drafts[1].total_draws(), 4);
 }
 
-TEST_F(Pool, PutsADraftTogetherFromItsParts) {
+TEST_F(Pool, JoinsPartsOfDraft) {
   const auto link = Join(1, Hello("a"));
   const DraftDistribution distribution = OutputDistribution({5, 6}, {32768, 32768});
   Open(1);

@@ -53,7 +53,7 @@ class LateDrafts : public Pool {
   std::vector<TokenId> next_ = {5};
 };
 
-TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
+TEST_F(LateDrafts, SilentDrafterLosesSessionsAtOnce) {
   const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   JoinShown(2, Hello("b"));
@@ -70,7 +70,7 @@ TEST_F(LateDrafts, OfASilentDrafterMoveItsSessionsAtOnce) {
   EXPECT_FALSE(Open(3)) << "what it says of itself is not a draft";
 }
 
-TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
+TEST_F(LateDrafts, OftenLateSessionMoves) {
   const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   Settle(1, 2);
@@ -84,7 +84,7 @@ TEST_F(LateDrafts, OfOneThatSpeaksMoveASessionThatIsOftenLate) {
   EXPECT_TRUE(MovesLate(1)) << "a new drafter is likely to do better";
 }
 
-TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
+TEST_F(LateDrafts, OnlyDrafterKeepsItsSessions) {
   const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
@@ -100,7 +100,7 @@ TEST_F(LateDrafts, OfTheOnlyDrafterStayAndHearOfItsReturn) {
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
 
-TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
+TEST_F(LateDrafts, UnfinishedDraftsSuspendTheirDrafter) {
   const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);
   for (int i = 0; i < 3; ++i) {
@@ -118,7 +118,7 @@ TEST_F(LateDrafts, PartsWithoutAnEndSuspendTheirDrafter) {
   EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
 }
 
-TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
+TEST_F(LateDrafts, NewDrafterIsAwaitedOnce) {
   Join(1, Hello("a"));
   Open(1);
   const DraftTimeout timeout = pool_.SetTimeout(1, kLongTime);
@@ -136,7 +136,7 @@ TEST_F(LateDrafts, OfANewDrafterAreWaitedForOnce) {
 }
 
 // Whether each of them is new, or one of them reconnects again and again.
-TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
+TEST_F(LateDrafts, ManyNewDraftersAreSeldomAwaited) {
   int waits = 0;
   for (uint64_t id = 1; id <= 100; ++id) {
     Join(id, Hello("new"));
@@ -148,7 +148,7 @@ TEST_F(LateDrafts, OfManyNewDraftersAreSeldomWaitedFor) {
   EXPECT_EQ(waits, 2) << "in 20 s";
 }
 
-TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
+TEST_F(LateDrafts, TeachTheirTimeAfterNextPlan) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
@@ -167,7 +167,7 @@ TEST_F(LateDrafts, TeachTheirTimeAlsoAfterTheNextPlan) {
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
-TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
+TEST_F(LateDrafts, FirstRoundSaysNothing) {
   JoinShown(1, Hello("a"));
   Open(1);  // processes a prompt
   Join(2, Hello("b"));
@@ -176,7 +176,7 @@ TEST_F(LateDrafts, OfTheFirstRoundSayNothing) {
   EXPECT_TRUE(Open(2));
 }
 
-TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
+TEST_F(LateDrafts, TriesSuspendedDrafterBesideAnother) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   JoinShown(2, Hello("b"));
@@ -201,7 +201,7 @@ TEST_F(LateDrafts, ASuspendedDrafterIsTriedThoughAnotherIsWell) {
 }
 
 // A long text takes longer to process than a draft is worth waiting for.
-TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
+TEST_F(LateDrafts, TrialWithLongPromptIsRepeated) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
@@ -222,7 +222,7 @@ TEST_F(LateDrafts, ATrialThatReadsAPromptIsRepeatedAtOnce) {
   EXPECT_FALSE(Suspended());
 }
 
-TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
+TEST_F(LateDrafts, StallIsForgotten) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   Plan(1);
@@ -247,7 +247,7 @@ TEST_F(LateDrafts, OfAStallAreForgottenWithIt) {
 }
 
 // It refuses shortly before the deadline, every time.
-TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
+TEST_F(LateDrafts, SlowRefusalsSuspendTheirDrafter) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   const auto refuse = [this](Duration after) {
@@ -264,7 +264,7 @@ TEST_F(LateDrafts, RefusalsThatTakeLongSuspendTheirDrafter) {
   EXPECT_TRUE(Suspended());
 }
 
-TEST_F(LateDrafts, NoSessionMovesToADrafterThatCannotHoldIt) {
+TEST_F(LateDrafts, SessionsMoveOnlyWhereTheyFit) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   DrafterHello small = Hello("small");
@@ -274,7 +274,7 @@ TEST_F(LateDrafts, NoSessionMovesToADrafterThatCannotHoldIt) {
   EXPECT_FALSE(MovesLate(1)) << "it has 8 tokens and a plan of 4";
 }
 
-TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
+TEST_F(LateDrafts, FruitlessTrialEnds) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   DrafterHello b = Hello("b");
@@ -294,7 +294,7 @@ TEST_F(LateDrafts, ATrialThatBringsNothingEnds) {
   EXPECT_TRUE(pool_.ReassignSession(3));
 }
 
-TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
+TEST_F(LateDrafts, MuteNewDrafterDelaysOneSession) {
   JoinShown(1, Hello("a"));
   Settle(1, 1);
   Join(2, Hello("mute"));
@@ -312,7 +312,7 @@ TEST_F(LateDrafts, OfANewDrafterThatNeverAnswersCostOneSessionNotAll) {
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
 
-TEST_F(LateDrafts, ASuspendedDrafterIsTriedWithOneSessionLaterAndLater) {
+TEST_F(LateDrafts, TriesSuspendedDrafterLaterAndLater) {
   Join(1, Hello("a"));
   Settle(1, 1);
   Plan(1);

@@ -25,7 +25,7 @@ class PunctualityTest : public ::testing::Test {
   Punctuality p_;
 };
 
-TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
+TEST_F(PunctualityTest, SuspendsAfterThreeLateDrafts) {
   InTime(1);
   for (int i = 0; i < 3; ++i) {
     Late(2);
@@ -38,7 +38,7 @@ TEST_F(PunctualityTest, SuspendsAfterThreeLateDraftsInARow) {
   EXPECT_EQ(p_.Timeout(kPlenty), 0);
 }
 
-TEST_F(PunctualityTest, WaitsAsLongAsItIsTold) {
+TEST_F(PunctualityTest, WaitsForGivenTime) {
   p_ = Punctuality(5);
   EXPECT_FALSE(p_.suspended());
   EXPECT_EQ(p_.Timeout(0.01), 5) << "a draft that is worth less, of a drafter that is new";
@@ -68,7 +68,7 @@ TEST_F(PunctualityTest, SuspendsASilentDrafterAtOnce) {
   EXPECT_TRUE(p_.suspended());
 }
 
-TEST_F(PunctualityTest, ADraftThatComesLateIsNoneInTime) {
+TEST_F(PunctualityTest, LateDraftIsNotInTime) {
   InTime(1);
   for (int i = 0; i < 2; ++i) {
     Late(1);
@@ -79,7 +79,7 @@ TEST_F(PunctualityTest, ADraftThatComesLateIsNoneInTime) {
   EXPECT_TRUE(p_.suspended());
 }
 
-TEST_F(PunctualityTest, ResumesWithADraftThatIsWorthItsWait) {
+TEST_F(PunctualityTest, ResumesWithDraftWorthItsWait) {
   Late(1);
   const double worth = 0.1;
   InTime(5, 0.11, worth);
@@ -95,7 +95,7 @@ TEST_F(PunctualityTest, ResumesWithADraftThatIsWorthItsWait) {
 }
 
 // Each draft arrives just before its deadline, and makes the next deadline later.
-TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
+TEST_F(PunctualityTest, WaitIsBoundedByDraftsWorth) {
   for (const double worth : {0.05, 0.2, kPlenty}) {
     p_ = {};
     InTime(1);
@@ -104,7 +104,7 @@ TEST_F(PunctualityTest, NoDraftIsWaitedForLongerThanItIsWorth) {
   }
 }
 
-TEST_F(PunctualityTest, TriesASuspendedDrafterLaterAndLater) {
+TEST_F(PunctualityTest, TriesSuspendedDrafterLaterAndLater) {
   InTime(1);
   Late(3);
   int trials = 0;
@@ -119,7 +119,7 @@ TEST_F(PunctualityTest, TriesASuspendedDrafterLaterAndLater) {
 }
 
 // In time whenever nobody waits, late whenever somebody does: the lost time stays a small share.
-TEST_F(PunctualityTest, HoldsARelapsingDrafterLongerEachTime) {
+TEST_F(PunctualityTest, SuspendsRelapsingDrafterLongerEachTime) {
   InTime(1, 0.9);
   double waited = 0, seconds = 0;
   const auto pass = [&](double by) {

@@ -5,7 +5,7 @@
 namespace outrider {
 namespace {
 
-TEST(RecentMedian, OutlastsAStallAndFollowsAChange) {
+TEST(RecentMedian, OutlastsStallAndFollowsChange) {
   RecentMedian time;
   EXPECT_FALSE(time.Get().has_value());
   time.Add(5);
@@ -22,7 +22,7 @@ TEST(RecentMedian, OutlastsAStallAndFollowsAChange) {
   EXPECT_EQ(time.Get(), 9);
 }
 
-TEST(RecentMedian, TakesLowerBoundsWhereTheySaySomething) {
+TEST(RecentMedian, UsesInformativeLowerBounds) {
   RecentMedian time;
   time.AddAtLeast(4);
   EXPECT_EQ(time.Get(), 4);

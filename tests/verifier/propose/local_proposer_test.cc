@@ -95,7 +95,7 @@ TEST(LocalProposer, DraftsEndWhereTheyBecomeUnlikely) {
   EXPECT_EQ(proposal.score, 1);
 }
 
-TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
+TEST(LocalProposer, TakesBetterOfTextAndStore) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5, 6, 7});
@@ -110,7 +110,7 @@ TEST(LocalProposer, TakesTheBetterOfItsOwnTextAndTheStore) {
 }
 
 // A match of two tokens promises no less than one of three here, but is based on less context.
-TEST(LocalProposer, TakesTheLongerMatchOfEqualScores) {
+TEST(LocalProposer, TakesLongerMatchOnEqualScores) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5});
@@ -130,7 +130,7 @@ TEST(LocalProposer, RemembersForItsClientAlone) {
   LocalProposer(options, nullptr, "ann", false).Remember(Text{1, 2});
 }
 
-TEST(LocalProposer, OfAChosenSeedStaysOutOfTheStore) {
+TEST(LocalProposer, SeededTextStaysOutOfStore) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   LocalProposer seeded(options, &store, "ann", true);
@@ -141,7 +141,7 @@ TEST(LocalProposer, OfAChosenSeedStaysOutOfTheStore) {
   EXPECT_THAT(seeded.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
 }
 
-TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
+TEST(LocalProposer, LearnsFromTextsAddedMeanwhile) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   LocalProposer proposer(options, &store, "ann", false);
@@ -152,7 +152,7 @@ TEST(LocalProposer, LearnsFromTextsThatCameWhileItRan) {
 }
 
 // In whatever pieces a sequence was observed, its last tokens are looked up.
-TEST(LocalProposer, FindsItsContextInTheStoreTokenByToken) {
+TEST(LocalProposer, FollowsContextInStoreByTokens) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   Text text(900);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kVocab = 8;
 
-TEST(PointDraft, OfASampledRequestHasPointMasses) {
+TEST(PointDraft, SampledDraftHasPointMasses) {
   const std::vector<TokenId> tokens = {3, 3, 7};
   const DraftTree tree = ToDraft(tokens, DraftKind::kSampled);
   EXPECT_EQ(tree.Path(3), tokens);
@@ -22,14 +22,14 @@ TEST(PointDraft, OfASampledRequestHasPointMasses) {
   EXPECT_TRUE(tree.distribution(3).ids.empty());
 }
 
-TEST(PointDraft, HasNoDistributionsIfGreedyOrRace) {
+TEST(PointDraft, GreedyAndRaceHaveNoDistributions) {
   const std::vector<TokenId> tokens = {1, 2};
   for (const DraftKind kind : {DraftKind::kArgmax, DraftKind::kRace}) {
     EXPECT_TRUE(Validate(ToDraft(tokens, kind), Sequences(1, 2), false, kVocab).ok());
   }
 }
 
-TEST(PointDraft, OfNoTokensIsEmpty) {
+TEST(PointDraft, EmptyTokensGiveEmptyDraft) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
     EXPECT_TRUE(ToDraft(std::span<const TokenId>(), kind).empty());
   }

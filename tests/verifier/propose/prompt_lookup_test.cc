@@ -42,7 +42,7 @@ Expected Scan(std::span<const TokenId> text, const PromptLookupOptions& options,
   return {};
 }
 
-TEST(PromptLookup, IsWhatAScanFindsAfterEachToken) {
+TEST(PromptLookup, MatchesScanAfterEachToken) {
   std::mt19937_64 rng(1);
   int matches = 0;
   for (int i = 0; i < 2000; ++i) {
@@ -71,7 +71,7 @@ TEST(PromptLookup, HasNothingAfterNothing) {
   EXPECT_THAT(Continuation(lookup, 4), IsEmpty());
 }
 
-TEST(PromptLookup, GoesOnWithARepetitionOfAnyPeriod) {
+TEST(PromptLookup, ContinuesRepetitionOfAnyPeriod) {
   PromptLookup same({.min_n = 1, .max_n = 3});
   AppendAll({5, 5}, &same);
   EXPECT_THAT(Continuation(same, 4), ElementsAre(5, 5, 5, 5));
@@ -138,7 +138,7 @@ TEST(PromptLookup, CostsTheSameForEachToken) {
   }
 }
 
-TEST(PromptLookup, HoldsNoMoreMemoryThanItsBound) {
+TEST(PromptLookup, MemoryStaysWithinBound) {
   std::mt19937_64 rng(4);
   const int max_tokens = 1 << 12;
   PromptLookup lookup({.min_n = 2, .max_n = 4, .max_tokens = max_tokens});

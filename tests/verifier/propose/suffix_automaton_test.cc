@@ -76,7 +76,7 @@ Text ScanContinuation(std::span<const TokenId> text, Text context, const Continu
   return out;
 }
 
-TEST(SuffixAutomaton, OwnMatchIsTheLongestRepeatedSuffix) {
+TEST(SuffixAutomaton, OwnMatchIsLongestRepeatedSuffix) {
   std::mt19937_64 rng(1);
   for (int i = 0; i < 3000; ++i) {
     const Text text = RandomText(rng, 60, 1 + static_cast<int>(rng() % 5), i % 2 == 0);
@@ -89,7 +89,7 @@ TEST(SuffixAutomaton, OwnMatchIsTheLongestRepeatedSuffix) {
   }
 }
 
-TEST(SuffixAutomaton, StepKeepsTheLongestSuffixOfAnotherText) {
+TEST(SuffixAutomaton, StepKeepsLongestForeignSuffix) {
   std::mt19937_64 rng(2);
   for (int i = 0; i < 1000; ++i) {
     const int alphabet = 2 + static_cast<int>(rng() % 4);
@@ -103,7 +103,7 @@ TEST(SuffixAutomaton, StepKeepsTheLongestSuffixOfAnotherText) {
   }
 }
 
-TEST(SuffixAutomaton, ContinuesWithTheMostFrequentThenTheLatest) {
+TEST(SuffixAutomaton, PrefersMostFrequentThenLatest) {
   std::mt19937_64 rng(3);
   int tokens = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -124,7 +124,7 @@ TEST(SuffixAutomaton, ContinuesWithTheMostFrequentThenTheLatest) {
   EXPECT_GT(tokens, 8000);
 }
 
-TEST(SuffixAutomaton, OfNothingAndOfOneTokenHasNoMatch) {
+TEST(SuffixAutomaton, TinyTextsHaveNoMatch) {
   SuffixAutomaton automaton(4);
   EXPECT_EQ(automaton.OwnMatch().length, 0);
   EXPECT_EQ(automaton.Step({}, 5).length, 0);
@@ -157,7 +157,7 @@ TEST(SuffixAutomaton, NothingContinuesOverABreak) {
   EXPECT_THAT(Continuation(automaton, Read(automaton, {2, 3}), {.max_length = 4}), IsEmpty());
 }
 
-TEST(SuffixAutomaton, HoldsTheLaterHalfOnceItIsFull) {
+TEST(SuffixAutomaton, KeepsLaterHalfWhenFull) {
   std::mt19937_64 rng(5);
   const Text text = RandomText(rng, 400, 3);
   SuffixAutomaton automaton(16);
@@ -173,7 +173,7 @@ TEST(SuffixAutomaton, HoldsTheLaterHalfOnceItIsFull) {
 }
 
 // The bounds of Blumer et al. 1985, reached by the texts that are known to reach them.
-TEST(SuffixAutomaton, HasTwoStatesAndThreeTransitionsATokenAtMost) {
+TEST(SuffixAutomaton, SizeIsLinearInTokens) {
   const int n = 5000;
   EXPECT_EQ(AutomatonOf(ManyStates(n)).states(), 2 * n - 1);
   EXPECT_EQ(AutomatonOf(ManyTransitions(n)).transitions(), 3 * n - 4);
@@ -212,7 +212,7 @@ TEST(SuffixAutomaton, TakesLinearlyManyStepsWhenFull) {
   EXPECT_LT(static_cast<double>(AutomatonOf(text, 1000).steps()), 2.5 * free);
 }
 
-TEST(SuffixAutomaton, HoldsNoMoreMemoryThanItsBound) {
+TEST(SuffixAutomaton, MemoryStaysWithinBound) {
   std::mt19937_64 rng(9);
   const int max_tokens = 1 << 12;
   // Capacity for twice the text, 2n states of 28 bytes and n edges of 16; slots a third full.

@@ -26,7 +26,7 @@ Text Unique(int size) {
   return text;
 }
 
-TEST(SuffixStore, FindsWhatTheSameClientHasHad) {
+TEST(SuffixStore, FindsTextsOfSameClient) {
   SuffixStore store({.max_tokens = 800});
   store.Add("ann", Text{1, 2, 3, 4, 5});
   SuffixStore::Cursor cursor;
@@ -71,7 +71,7 @@ TEST(SuffixStore, NothingMatchesOverTwoTexts) {
   EXPECT_EQ(MatchOf(&store, "ann", {1, 2, 3, 4}), 2);
 }
 
-TEST(SuffixStore, IgnoresAMatchThatIsTooShort) {
+TEST(SuffixStore, IgnoresTooShortMatch) {
   SuffixStore store({.max_tokens = 800});
   store.Add("ann", Text{1, 2, 3});
   SuffixStore::Cursor cursor;
@@ -79,7 +79,7 @@ TEST(SuffixStore, IgnoresAMatchThatIsTooShort) {
   EXPECT_NE(store.Find("ann", Text{1, 2, 3}, 3, 3, &cursor).automaton, nullptr);
 }
 
-TEST(SuffixStore, KeepsTheEndOfATextThatIsTooLong) {
+TEST(SuffixStore, KeepsEndOfTooLongText) {
   SuffixStore store({.max_tokens = 80});
   const Text text = Unique(50);
   store.Add("ann", text);
@@ -104,7 +104,7 @@ TEST(SuffixStore, LetsTheLeastRecentlyUsedGo) {
   EXPECT_EQ(store.evicted_tokens(), 10);
 }
 
-TEST(SuffixStore, StaysWithinItsBoundsUnderAnyTraffic) {
+TEST(SuffixStore, StaysWithinBoundsUnderAnyTraffic) {
   std::mt19937_64 rng(1);
   const int max_tokens = 4000;
   SuffixStore store({.max_tokens = max_tokens});
@@ -146,7 +146,7 @@ TEST(SuffixStore, CursorsKeepUpWithTheStore) {
   }
 }
 
-TEST(SuffixStore, FindsTheLongestSuffixInAnyOfTheTexts) {
+TEST(SuffixStore, FindsLongestSuffixOfAllTexts) {
   std::mt19937_64 rng(3);
   for (int i = 0; i < 300; ++i) {
     SuffixStore store({.max_tokens = 800});  // segments of 100, nothing is evicted

@@ -98,14 +98,14 @@ class AuthorizationTest : public ::testing::Test {
   std::unique_ptr<v1::Generation::Stub> stub_;
 };
 
-TEST_F(AuthorizationTest, WithoutTokensEverybodyMayCall) {
+TEST_F(AuthorizationTest, AllowsEverybodyWithoutTokens) {
   Serve(nullptr, nullptr);
   EXPECT_EQ(*Client({}), "");
   EXPECT_EQ(*Client({{"outrider-client", "a"}}), "a");
   EXPECT_TRUE(Drafter().ok());
 }
 
-TEST_F(AuthorizationTest, AClientNeedsAKnownToken) {
+TEST_F(AuthorizationTest, ClientNeedsKnownToken) {
   Serve(Tokens(dir_ / "clients", "alice tok-a\ntok-b\n"), Tokens(dir_ / "drafters", "tok-d\n"));
   for (const char* header : {"Bearer tok-a", "bearer tok-a"}) {
     EXPECT_TRUE(Client({{"authorization", header}}).ok()) << header;
@@ -119,7 +119,7 @@ TEST_F(AuthorizationTest, AClientNeedsAKnownToken) {
   EXPECT_EQ(Client({}).status().code(), Code::kUnauthenticated);
 }
 
-TEST_F(AuthorizationTest, NobodyIsCountedAsTheHolderOfAnothersToken) {
+TEST_F(AuthorizationTest, CountsOnlyHolderOfToken) {
   Serve(Tokens(dir_ / "clients", "alice tok-a\nbob tok-b\ntok-c\n"), nullptr);
   const auto key = [&](const std::string& token, const std::string& stated) {
     return *Client({{"authorization", "Bearer " + token}, {"outrider-client", stated}});
@@ -133,7 +133,7 @@ TEST_F(AuthorizationTest, NobodyIsCountedAsTheHolderOfAnothersToken) {
   EXPECT_NE(key("tok-c", "x"), key("tok-c", "y")) << "but tells its own users apart";
 }
 
-TEST_F(AuthorizationTest, TurnsGoByNamedTokenOrAddress) {
+TEST_F(AuthorizationTest, SharesByTokenNameOrAddress) {
   Serve(nullptr, nullptr);
   EXPECT_EQ(Keys({})->turn, "127.0.0.1");
   EXPECT_EQ(Keys({{"outrider-client", "a"}})->turn, "127.0.0.1");
@@ -155,7 +155,7 @@ TEST(NetworkOfPeer, FindsTheAddress) {
   for (const char* other : {"unix:/tmp/socket", ""}) EXPECT_EQ(NetworkOfPeer(other), other);
 }
 
-TEST_F(AuthorizationTest, ADrafterNeedsAKnownToken) {
+TEST_F(AuthorizationTest, DrafterNeedsKnownToken) {
   Serve(Tokens(dir_ / "clients", "tok-a\n"), Tokens(dir_ / "drafters", "tok-d\n"));
   EXPECT_TRUE(Drafter({{"authorization", "Bearer tok-d"}}).ok());
   for (const char* header : {"Bearer tok-a", "Bearer other"}) {
@@ -166,7 +166,7 @@ TEST_F(AuthorizationTest, ADrafterNeedsAKnownToken) {
   EXPECT_EQ(Drafter().code(), Code::kUnauthenticated);
 }
 
-TEST_F(AuthorizationTest, ADrafterMayShowItsCertificateInstead) {
+TEST_F(AuthorizationTest, DrafterMayShowCertificateInstead) {
   const CertificateAuthority ca(dir_.path(), "ca");
   const IssuedCertificate own = ca.Issue("server");
   auto tls = TlsFiles::Open({.cert = own.cert, .key = own.key, .ca = ca.cert()});

@@ -211,7 +211,7 @@ class FullTokenizerQueue : public GenerationServiceTest {
   FullTokenizerQueue() : GenerationServiceTest({.max_waiting = 2}) {}
 };
 
-TEST_F(FullTokenizerQueue, RefusesWithATimeToComeBack) {
+TEST_F(FullTokenizerQueue, RefusesWithRetryDelay) {
   grpc::ClientContext waiting_context, refused_context;
   auto waiting = Generate(Text("abc"), waiting_context);
   ASSERT_TRUE(AwaitWaiting(1));
@@ -263,7 +263,7 @@ TEST_F(SmallTokenizerQueue, CountsAllThatAMessageHolds) {
             grpc::StatusCode::RESOURCE_EXHAUSTED);
 }
 
-TEST_F(GenerationServiceTest, AMessageIsGoneOnceItsTokensAreMade) {
+TEST_F(GenerationServiceTest, FreesMessageAfterTokenizing) {
   if (!testing::AllocationWatch::kCounts) GTEST_SKIP() << "the sanitizer has an operator new";
   const v1::GenerateRequest request = WithUnknownField(Text("abc"));
   // The generation stays alive while the engine is blocked.

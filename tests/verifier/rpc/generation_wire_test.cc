@@ -39,13 +39,13 @@ TEST_F(Detokenizes, IdsOfTheModel) {
   EXPECT_EQ(Run(2, 1).status().code(), Code::kInvalidArgument);
 }
 
-TEST_F(Detokenizes, NoMoreThanATextCanBe) {
+TEST_F(Detokenizes, AtMostMaximalText) {
   constexpr int kMax = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
   EXPECT_TRUE(Run(1, kMax).ok());
   EXPECT_EQ(Run(1, kMax + 1).status().code(), Code::kInvalidArgument);
 }
 
-TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
+TEST(GenerationWire, ErrorsShowHugeNumbersAsSent) {
   static constexpr uint32_t kSent = 4'000'000'000;
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   const RequestLimits limits{.vocab_size = testing::kAsciiTokens,
@@ -83,7 +83,7 @@ TEST(GenerationWire, NumbersBeyondAnIntAreShownAsTheyWereSent) {
          [](auto& wire) { wire.mutable_speculation()->add_tree(kSent); });
 }
 
-TEST(GenerationWire, APromptsTextIsPlainAndBeginsWithThePrefixUnlessAskedOtherwise) {
+TEST(GenerationWire, PromptTextIsPlainWithPrefix) {
   const auto tokenizer = Tokenizer::FromJson(testing::SpecialTokenizerJson()).value();
   const RequestLimits limits{.vocab_size = testing::kSpecialTokens, .max_context = 100};
   v1::GenerateRequest wire;
@@ -101,7 +101,7 @@ TEST(GenerationWire, APromptsTextIsPlainAndBeginsWithThePrefixUnlessAskedOtherwi
   EXPECT_EQ(prompt(), std::vector<TokenId>{testing::kBosToken});
 }
 
-TEST(GenerationWire, ChunksTellOfThePromptWhereAsked) {
+TEST(GenerationWire, ChunksIncludePromptLogprobsIfAsked) {
   Chunk chunk{.tokens = {1}};
   chunk.prompt_logprobs = {{.logprob = -0.5f, .rank = 3, .top = {{7, -0.25f}}}};
   const v1::TokenChunk wire = ToWire(chunk).chunk();

@@ -13,7 +13,7 @@ v1::GenerateResponse Text(size_t length) {
   return response;
 }
 
-TEST(Padding, MakesEverySizeAMultipleAndLeavesTheRest) {
+TEST(Padding, RoundsSizesUpToMultiple) {
   for (const int multiple : {1, 2, 3, 4, 16, 128, 129, 130, 131, 512, 16384, 65536}) {
     const auto unit = static_cast<size_t>(multiple);
     for (size_t length = 0; length < 300; ++length) {

@@ -81,7 +81,7 @@ std::string Biases() {
   return all;
 }
 
-TEST(WorstMessages, OfClientsTakeNoMoreMemoryThanTheyMay) {
+TEST(WorstMessages, ClientMessagesStayWithinMemoryLimit) {
   const auto expect = [](const std::string& name, const std::string& bytes) {
     ExpectBounded<v1::GenerateRequest>(name, bytes, kClientMessage);
   };
@@ -100,7 +100,7 @@ TEST(WorstMessages, OfClientsTakeNoMoreMemoryThanTheyMay) {
                                        kClientMessage);
 }
 
-TEST(WorstMessages, OfDraftersTakeNoMoreMemoryThanTheyMay) {
+TEST(WorstMessages, DrafterMessagesStayWithinMemoryLimit) {
   const auto expect = [](const std::string& name, const std::string& bytes) {
     ExpectBounded<v1::FromDrafter>(name, bytes, kDrafterMessage);
   };
@@ -125,7 +125,7 @@ int EntriesOf(const std::string& bytes) {
   return -1;
 }
 
-TEST(WorstMessages, EntriesAreStringsMessagesAndUnknownFields) {
+TEST(WorstMessages, CountStringsMessagesAndUnknownFields) {
   using Request = v1::GenerateRequest;
   EXPECT_EQ(EntriesOf<Request>(""), 0);
   EXPECT_EQ(EntriesOf<Request>(FieldBytes(1, "abc")), 1);
@@ -150,7 +150,7 @@ TEST(WorstMessages, EntriesAreStringsMessagesAndUnknownFields) {
 }
 
 // A request that uses everything allowed is far from both limits.
-TEST(WorstMessages, TheLargestRequestParses) {
+TEST(WorstMessages, LargestRequestParses) {
   v1::GenerateRequest request;
   request.mutable_token_ids()->mutable_ids()->Resize(1 << 20, 1 << 20);
   auto& bias = *request.mutable_sampling()->mutable_logit_bias();

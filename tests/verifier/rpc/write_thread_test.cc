@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-TEST(WriteThread, RunsEverythingInOrderOnAThreadOfItsOwn) {
+TEST(WriteThread, RunsInOrderOnOwnThread) {
   std::vector<int> seen;
   std::vector<int> expected;
   std::thread::id writer;

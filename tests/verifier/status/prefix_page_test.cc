@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-TEST(PrefixPage, ListsHashesAndSaysHowTheyAreMade) {
+TEST(PrefixPage, ListsHashesAndTheirScheme) {
   PrefixDigest digest(2);
   digest.Add(0xAB);
   digest.Add(0xFEDCBA9876543210u);

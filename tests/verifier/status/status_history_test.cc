@@ -46,7 +46,7 @@ StatusSample At(int i) {
 
 Json Read(const StatusHistory& history, Time now) { return Json::parse(history.ToJson(now)); }
 
-TEST(StatusHistory, SaysWhatIsKnownBeforeAnythingWasSeen) {
+TEST(StatusHistory, IsEmptyBeforeFirstSample) {
   const Json json = Read(Make(), kStart + seconds(3));
   EXPECT_EQ(json["model"], "m");
   EXPECT_EQ(json["uptime_seconds"], 3);
@@ -118,7 +118,7 @@ TEST(StatusHistory, SpeedupOfPlainRoundsIsOne) {
   EXPECT_EQ(window["about_one"], false) << "it is certain";
 }
 
-TEST(StatusHistory, SpeedupIsAboutOneWithinItsError) {
+TEST(StatusHistory, SpeedupIsOneWithinItsError) {
   const auto window = [](double speedup, double spread) {
     StatusHistory history = Make();
     double plain = 0;
@@ -143,7 +143,7 @@ TEST(StatusHistory, SpeedupIsAboutOneWithinItsError) {
   EXPECT_EQ(window(0.7, 0.5)["about_one"], false);
 }
 
-TEST(StatusHistory, ForgetsWhatIsOlderThanTwoMinutes) {
+TEST(StatusHistory, ForgetsAfterTwoMinutes) {
   StatusHistory history = Make();
   for (int i = 0; i <= 500; ++i) history.Add(At(i), {});
   const Json json = Read(history, kStart + seconds(500));

@@ -19,7 +19,7 @@ TEST(StatusPage, IsTheFileOfTheTree) {
   EXPECT_EQ(StatusPageHtml(), text);
 }
 
-TEST(StatusPage, HasOneScriptAndNothingThatMakesMarkupOfText) {
+TEST(StatusPage, NeverTurnsTextIntoMarkup) {
   const std::string html(StatusPageHtml());
   EXPECT_EQ(html.find("<script"), html.rfind("<script"));
   for (const char* sink : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write",
@@ -28,7 +28,7 @@ TEST(StatusPage, HasOneScriptAndNothingThatMakesMarkupOfText) {
   }
 }
 
-TEST(StatusPage, PolicyNamesTheDigestsOfScriptAndStyle) {
+TEST(StatusPage, PolicyHasScriptAndStyleDigests) {
   // Of "alert(1)" and "b{}", as computed by openssl dgst -sha256 -binary | base64.
   const std::string policy = ContentSecurityPolicy("<style>b{}</style><script>alert(1)</script>");
   EXPECT_THAT(policy,

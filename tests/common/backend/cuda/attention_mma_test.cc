@@ -264,7 +264,7 @@ TEST(AttentionMma, EqualsDouble) {
   }
 }
 
-TEST(AttentionMma, ARowHasItsOwnBitsWhateverTheGroup) {
+TEST(AttentionMma, RowBitsIgnoreGroup) {
   std::mt19937 random(2);
   for (const int group : {1, 3, 4, 7, 8}) {
     const Attention attention({2 * group, 2, 64, 16, 0});
@@ -278,7 +278,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsWhateverTheGroup) {
 }
 
 // Steps of 64, 32 and 16 positions: contexts at and next to their boundaries, and those of a chunk.
-TEST(AttentionMma, ARowHasItsOwnBitsAtEveryEdge) {
+TEST(AttentionMma, RowBitsHoldAtEveryEdge) {
   std::mt19937 random(3);
   for (const int dim : {64, 128, 256}) {
     const Attention attention({4, 1, dim, 16, 0});
@@ -293,7 +293,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsAtEveryEdge) {
   }
 }
 
-TEST(AttentionMma, ARowHasItsOwnBitsInAWindow) {
+TEST(AttentionMma, RowBitsHoldInWindow) {
   std::mt19937 random(4);
   for (const int window : {1, 5, 33, 64, 200, 300}) {
     const Attention attention({3, 1, 64, 16, window});
@@ -307,7 +307,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInAWindow) {
 }
 
 // 33 rows, as in a draft of four sequences of eight tokens, and random trees.
-TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
+TEST(AttentionMma, RowBitsHoldInLargeTree) {
   std::mt19937 random(5);
   std::vector<int> branches = {-1};
   for (int i = 0; i < 32; ++i) branches.push_back(i % 8 == 0 ? 0 : i);
@@ -325,7 +325,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInALargeTree) {
 }
 
 // Head sizes that the kernels pad.
-TEST(AttentionMma, ARowHasItsOwnBitsInHeadsOfAnySize) {
+TEST(AttentionMma, RowBitsHoldForHeadSizes) {
   std::mt19937 random(6);
   for (const int dim : {16, 80, 96, 112, 192}) {
     const Attention attention({6, 2, dim, 7, 0});
@@ -337,7 +337,7 @@ TEST(AttentionMma, ARowHasItsOwnBitsInHeadsOfAnySize) {
 }
 
 // A missing barrier shows when threads run from the last to the first.
-TEST(AttentionMma, TheOrderOfThreadsDoesNotShow) {
+TEST(AttentionMma, BitsIgnoreThreadOrder) {
   std::mt19937 random(7);
   const Attention attention({8, 1, 128, 16, 0});
   const std::vector<Sequence> batch = {

@@ -98,7 +98,7 @@ void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const Attenti
   }
 }
 
-TEST(AttentionPlan, OneLongContextIsCutIntoChunks) {
+TEST(AttentionPlan, CutsLongContextIntoChunks) {
   const Batch batch({4000}, {1});
   const AttentionPlan plan = Plan(batch);
   EXPECT_EQ(plan.units.size(), 16u);  // 16 chunks by 8 heads do not fill 528 blocks
@@ -116,7 +116,7 @@ TEST(AttentionPlan, ManyShortContextsAreNotCut) {
   ExpectComplete(plan, batch, kShape);
 }
 
-TEST(AttentionPlan, TheLongOneAmongShortOnesIsCutAlone) {
+TEST(AttentionPlan, CutsOnlyTheLongContext) {
   std::vector<int> contexts(100, 500);
   contexts[37] = 100000;
   const Batch batch(contexts, std::vector<int>(100, 2));
@@ -127,7 +127,7 @@ TEST(AttentionPlan, TheLongOneAmongShortOnesIsCutAlone) {
   ExpectComplete(plan, batch, kShape);
 }
 
-TEST(AttentionPlan, KeepsToTheRoomForPartialResults) {
+TEST(AttentionPlan, FitsRoomForPartialResults) {
   const Batch batch({100000, 90000}, {2, 3});
   for (const int room : {0, 1, 391, 3000, 8000}) {
     const AttentionPlan plan =
@@ -137,7 +137,7 @@ TEST(AttentionPlan, KeepsToTheRoomForPartialResults) {
   }
 }
 
-TEST(AttentionPlan, AWindowLeavesOutWhatNobodySees) {
+TEST(AttentionPlan, WindowSkipsUnseenPositions) {
   AttentionShape shape = kShape;
   shape.sliding_window = 300;
   const Batch batch({5000, 3}, {20, 400});
@@ -146,7 +146,7 @@ TEST(AttentionPlan, AWindowLeavesOutWhatNobodySees) {
   EXPECT_EQ(plan.units[0].chunk_begin, (5001 - 300) / kAttentionChunk);
 }
 
-TEST(AttentionPlan, TreesBringTheirPathsAndChainsDoNot) {
+TEST(AttentionPlan, OnlyTreesBringPaths) {
   Batch batch({10, 20}, {4, 3});
   batch.parents = {-1, -1, 0, 2, -1, 0, 1};
   batch.positions = {10, 10, 11, 12, 20, 21, 22};
@@ -161,7 +161,7 @@ TEST(AttentionPlan, TreesBringTheirPathsAndChainsDoNot) {
 }
 
 // Queries of a group of 3 in tiles of 8: a row's heads may be in two of them.
-TEST(AttentionPlan, TilesAreAsLargeAsTheKernelTakes) {
+TEST(AttentionPlan, TilesAreAsLargeAsPossible) {
   AttentionShape shape = kShape;
   shape.num_heads = 24;
   const Batch batch({1000, 0}, {5, 30});
@@ -175,7 +175,7 @@ TEST(AttentionPlan, TilesAreAsLargeAsTheKernelTakes) {
 }
 
 // The chunks that a tile's first unit sums itself need no memory for partial results.
-TEST(AttentionPlan, TheFirstUnitLeavesOneResult) {
+TEST(AttentionPlan, FirstUnitLeavesOneResult) {
   const AttentionPlan plan =
       Plan(Batch({2000}, {1}), kShape, {.blocks = 20, .max_partials = 100, .tile_queries = 64});
   ASSERT_EQ(plan.units.size(), 3u);  // 8 chunks, 3 per unit
@@ -184,7 +184,7 @@ TEST(AttentionPlan, TheFirstUnitLeavesOneResult) {
   EXPECT_EQ(plan.partials, 4 * (1 + 3 + 2));
 }
 
-TEST(AttentionPlan, EveryRowOfATreeIsOnThePathOfAPass) {
+TEST(AttentionPlan, PathsCoverEveryTreeRow) {
   Batch batch({10, 20, 7}, {6, 3, 1});
   //                0
   //        1               2

@@ -27,7 +27,7 @@ TEST(CudaBackend, SaysWhatItRunsOn) {
   EXPECT_EQ(Emulated()->device()->Memory().total, int64_t{16} << 30);
 }
 
-TEST(CudaBackend, NewMemoryIsZeroAndTooMuchIsAnError) {
+TEST(CudaBackend, AllocatesZeroedMemoryOrRefuses) {
   const auto backend = Emulated();
   const auto buffer = backend->Allocate(1000).value();
   std::vector<char> bytes(1000, 1);
@@ -117,7 +117,7 @@ class NoProduct final : public LargeProduct {
 };
 
 // Existing sums and the bias are added once, whichever product is used in the end.
-TEST(CudaBackend, MultipliesWhatTheLibraryHasNoWayFor) {
+TEST(CudaBackend, MultipliesWhereLibraryHasNoKernel) {
   int calls = 0;
   const auto backend = CreateEmulatedCudaBackend({}, std::make_unique<NoProduct>(&calls)).value();
   const int rows = 40, in = 16, out = 24;
@@ -164,7 +164,7 @@ TEST(CudaBackend, F16StaysFinite) {
 }
 
 // The rounded copy that an op leaves for the next product must not outlive its source.
-TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
+TEST(CudaBackend, ProductReadsCurrentInput) {
   const auto backend = Emulated();
   const int n = 16;
   std::vector<float> eye(n * n, 0.f), ones(n, 1.f), twos(n, 2.f), y(n);
@@ -202,7 +202,7 @@ TEST(CudaBackend, AProductSeesWhatItsInputHoldsNow) {
 }
 
 // If only products read a result, they get the rounded copy and the floats are not written.
-TEST(CudaBackend, FloatsThatOnlyProductsReadAreNotWritten) {
+TEST(CudaBackend, SkipsFloatsOnlyProductsRead) {
   const auto backend = Emulated();
   const int n = 16;
   const std::vector<float> eye(n * n, 0.25f), ones(n, 1.f), poison(n, 1000.f);
@@ -284,7 +284,7 @@ void ExpectSameBitsCutOrNot(int context) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST(CudaBackend, AttentionHasTheSameBitsCutOrNot) {
+TEST(CudaBackend, ChunkedAttentionIsBitExact) {
   ExpectSameBitsCutOrNot(700);
   ExpectSameBitsCutOrNot(11000);  // 43 chunks: the merge processes 32 at a time
 }

@@ -188,7 +188,7 @@ TEST(DevicePicks, PicksWhatMasksLeave) {
 
 class DevicePicksOf : public ::testing::TestWithParam<RowPick> {};
 
-TEST_P(DevicePicksOf, GiveWhatTheHostMakesOfTheRow) {
+TEST_P(DevicePicksOf, MatchTheHost) {
   Random random(40 + static_cast<uint64_t>(GetParam()));
   for (const auto& [vocab, allowed, count] : {std::tuple{1, 1, 10},
                                               {2, 2, 60},
@@ -283,7 +283,7 @@ TEST(DevicePicks, PenaltiesCountThePath) {
   EXPECT_EQ(ReadOnDevice(rows, 5, 5)[4].tokens(), (std::vector<TokenId>{1, 3, 4}));
 }
 
-TEST(DevicePicks, TheRaceOfTheWidestRow) {
+TEST(DevicePicks, RaceOfWidestRow) {
   Random random(45);
   TestRow row{.pick = RowPick::kRace, .count = 3, .logits = random.Logits(kMaxVocabulary, true)};
   ExpectHosts({row}, kMaxVocabulary, kMaxVocabulary);
@@ -466,7 +466,7 @@ TEST(DeviceChains, DistributionsOfEqualEntries) {
 }
 
 // An error of one unit of weight shows for random numbers next to the boundary of two entries.
-TEST(DeviceChains, CoinsNextToTheEdgesOfEntries) {
+TEST(DeviceChains, HandleCoinsAtEntryEdges) {
   std::vector<uint64_t> seed_of(kDraftWeightTotal,
                                 0);  // by the unit into which its random number falls
   for (uint64_t seed = 1; seed < 20 * kDraftWeightTotal; ++seed) {

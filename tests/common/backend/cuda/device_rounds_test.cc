@@ -114,7 +114,7 @@ TEST(DeviceRounds, GiveTheHostsVerdicts) {
   }
 }
 
-TEST(DeviceRounds, GiveTheHostsVerdictsOfLargeVocabularies) {
+TEST(DeviceRounds, MatchHostForLargeVocabularies) {
   Random random(12);
   std::vector<TestRound> sessions;
   for (const Rule rule : kRules) sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
@@ -124,7 +124,7 @@ TEST(DeviceRounds, GiveTheHostsVerdictsOfLargeVocabularies) {
   EXPECT_EQ(some.on_host_rows, 0);
 }
 
-TEST(DeviceRounds, VerdictsDoNotDependOnTheBatch) {
+TEST(DeviceRounds, VerdictsAreIndependentOfBatch) {
   Random random(13);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 40; ++i) {
@@ -143,7 +143,7 @@ TEST(DeviceRounds, VerdictsDoNotDependOnTheBatch) {
 }
 
 // What the engine reads from target rows besides the verdict.
-TEST(DeviceRounds, SayHowLikelyDraftsWereToBeAccepted) {
+TEST(DeviceRounds, ReportAcceptanceProbabilities) {
   Random random(15);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 100; ++i) {

@@ -68,7 +68,7 @@ TEST(DeviceSampling, GivesTheHostsDistribution) {
 }
 
 // Bad words of which a part is in the output, in the draft, or in both.
-TEST(DeviceSampling, MasksTokensAndTheEndsOfBadWords) {
+TEST(DeviceSampling, MasksTokensAndBadWords) {
   Random random(8);
   for (const auto& [vocab, allowed] : {std::pair{12, 11}, {300, 290}}) {
     std::vector<TestRound> sessions;

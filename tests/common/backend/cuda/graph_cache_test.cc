@@ -52,7 +52,7 @@ class GraphCacheTest : public ::testing::Test {
   int calls_ = 0;
 };
 
-TEST_F(GraphCacheTest, CapturesTheThirdUseAndReplaysFromThenOn) {
+TEST_F(GraphCacheTest, CapturesThirdUseThenReplays) {
   Make();
   for (int use = 1; use <= 2; ++use) {
     Use(1);
@@ -79,7 +79,7 @@ TEST_F(GraphCacheTest, IsOffWhenToldSo) {
   EXPECT_EQ(captures() + launches(), 0);
 }
 
-TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
+TEST_F(GraphCacheTest, AllocationInvalidatesGraphs) {
   Make();
   for (int i = 0; i < 4; ++i) Use(1);
   EXPECT_EQ(calls_, 3);
@@ -99,7 +99,7 @@ TEST_F(GraphCacheTest, DeviceMemoryThatComesOrGoesMakesGraphsVoid) {
   EXPECT_EQ(calls_, 5);
 }
 
-TEST_F(GraphCacheTest, TheOneNotUsedForLongestMakesRoom) {
+TEST_F(GraphCacheTest, EvictsLeastRecentlyUsed) {
   Make({.max_graphs = 3, .launches_per_capture = 1});
   for (const int key : {1, 2, 3}) {
     for (int i = 0; i < 4; ++i) Use(key);
@@ -127,7 +127,7 @@ TEST_F(GraphCacheTest, CapturesHaveToBeEarned) {
   EXPECT_GT(launches(), 200);  // the remaining ones are used
 }
 
-TEST_F(GraphCacheTest, KeysThatNeverComeAgainAreForgotten) {
+TEST_F(GraphCacheTest, ForgetsKeysThatDoNotReturn) {
   Make({.max_graphs = 4});
   for (int i = 0; i < 3; ++i) Use(5);
   for (int key = 100; key < 1100; ++key) Use(key);
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Calls, GraphFailure,
                                            GraphCall::kInstantiate, GraphCall::kLaunch));
 
 // Calls that a capture does not allow: the sequence runs directly, and the process survives.
-TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
+TEST_F(GraphCacheTest, RunsUncapturableWorkDirectly) {
   UploadRing ring(&stream_);
   PinnedStaging staging;
   Scratch scratch(&stream_);
@@ -204,7 +204,7 @@ TEST_F(GraphCacheTest, WhatMayNotBeCapturedRunsAsItIs) {
   }
 }
 
-TEST_F(GraphCacheTest, WithinAnotherSequenceItIsPartOfThat) {
+TEST_F(GraphCacheTest, NestedSequenceJoinsOuterOne) {
   Make();
   for (int i = 0; i < 5; ++i) {
     *number_ = 0;
@@ -219,7 +219,7 @@ TEST_F(GraphCacheTest, WithinAnotherSequenceItIsPartOfThat) {
 }
 
 // A graph may still be running when it is evicted.
-TEST_F(GraphCacheTest, WaitsForAGraphBeforeItIsGone) {
+TEST_F(GraphCacheTest, WaitsForGraphBeforeDestroyingIt) {
   Make({.max_graphs = 1, .launches_per_capture = 1});
   cuda_emulation::SetLate(true);
   const auto use = [&](int key) {

@@ -99,7 +99,7 @@ class GraphPass : public ::testing::Test {
   int calls_ = 0;
 };
 
-TEST_F(GraphPass, ReplaysReadTheArraysOfTheirOwnPass) {
+TEST_F(GraphPass, ReplaysReadTheirOwnArrays) {
   for (int i = 0; i < 10; ++i) {
     ASSERT_EQ(Run(3, 10 * i), Expected(3, 10 * i)) << i;
     ASSERT_EQ(Run(4, 7 * i), Expected(4, 7 * i)) << i;
@@ -145,7 +145,7 @@ TEST_F(GraphPass, AreDroppedWhenTheirArraysMove) {
   EXPECT_EQ(calls_, 4);
 }
 
-TEST_F(GraphPass, AreDroppedWhenMemoryIsTakenOrGivenBack) {
+TEST_F(GraphPass, DroppedWhenMemoryChanges) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(Run(2, i), Expected(2, i));
   auto more = backend_->Allocate(100).value();
   ASSERT_EQ(Run(2, 9), Expected(2, 9));
@@ -258,7 +258,7 @@ class RandomBatch {
 
 // In passes with equal keys, everything that a graph refers to has the same address, whatever its
 // contents: the number and length of sequences, trees or chains, the number of pages.
-TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
+TEST(CudaBatch, EqualKeysMeanEqualLaunches) {
   const AttentionShape shape = {
       .num_heads = 4, .num_kv_heads = 2, .head_dim = kWidth, .page_tokens = 16};
   const AttentionLimits limits = {.blocks = 16, .max_partials = 1000, .tile_queries = 8};
@@ -311,7 +311,7 @@ TEST(CudaBatch, EqualKeysMeanEqualPlacesAndGrids) {
 }
 
 // Whatever a pass does that a capture does not allow, its result is right and the process survives.
-TEST_F(GraphPass, RunWithoutAGraphWhereTheHostCopies) {
+TEST_F(GraphPass, HostCopyPreventsGraph) {
   const std::vector<float> other(kWidth, 3.f);
   const auto scrap = backend_->Allocate(kWidth * sizeof(float)).value();
   in_pass_ = [&] { backend_->CopyIn(scrap->data(), other.data(), kWidth * sizeof(float)); };
@@ -321,7 +321,7 @@ TEST_F(GraphPass, RunWithoutAGraphWhereTheHostCopies) {
   EXPECT_THAT(warnings_[0], ::testing::HasSubstr("a host array is copied"));
 }
 
-TEST_F(GraphPass, RunWithoutAGraphWhereAHostArrayIsSent) {
+TEST_F(GraphPass, HostArrayPreventsGraph) {
   const auto scrap = backend_->Allocate(kWidth * sizeof(float)).value();
   const std::vector<TokenId> elsewhere = {7};
   in_pass_ = [&] { backend_->Embed(*table_, elsewhere.data(), 1, scrap->floats()); };
@@ -331,7 +331,7 @@ TEST_F(GraphPass, RunWithoutAGraphWhereAHostArrayIsSent) {
   EXPECT_THAT(warnings_[0], ::testing::HasSubstr("a host array is sent"));
 }
 
-TEST_F(GraphPass, RunWithoutAGraphWhereTheHostWaits) {
+TEST_F(GraphPass, HostWaitPreventsGraph) {
   in_pass_ = [&] {
     if (calls_ == 3) backend_->Wait();
   };

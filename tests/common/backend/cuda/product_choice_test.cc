@@ -9,7 +9,7 @@ namespace {
 
 size_t Choose(const std::vector<float>& milliseconds) { return ChooseAlgorithm(milliseconds); }
 
-TEST(ProductChoice, TakesTheFirstUnlessAnotherIsClearlyFaster) {
+TEST(ProductChoice, PrefersFirstUnlessClearlySlower) {
   EXPECT_EQ(Choose({1.f}), 0u);
   EXPECT_EQ(Choose({1.f, 0.96f, 0.97f}), 0u);
   EXPECT_EQ(Choose({1.f, 0.9f, 0.8f, 0.85f}), 2u);
@@ -23,7 +23,7 @@ TEST(ProductChoice, LeavesOutWhatFailed) {
   EXPECT_EQ(Choose({-1.f, -1.f}), 0u);  // the product then reports the error
 }
 
-TEST(ProductChoice, BucketsHoldTheirRowsAndAreFew) {
+TEST(ProductChoice, BucketsCoverRowsAndAreFew) {
   EXPECT_EQ(RowBucket(1), 16);
   EXPECT_EQ(RowBucket(16), 16);
   EXPECT_EQ(RowBucket(17), 32);

@@ -62,7 +62,7 @@ TEST(Gemma3, IsReadFromItsFile) {
   }
 }
 
-TEST(Gemma3, ScalesTheRopeOfGlobalLayersAlone) {
+TEST(Gemma3, ScalesRopeOfGlobalLayersOnly) {
   json old = Gemma3();
   old["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 8.0}};
   json parameters = Gemma3();

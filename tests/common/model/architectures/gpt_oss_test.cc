@@ -92,7 +92,7 @@ TEST(GptOss, FillsInWhatTransformersLetsOut) {
   EXPECT_EQ(config->layers[0].mlp.mixture->router.experts, 128);
 }
 
-TEST(GptOss, NamesWhatIsSenselessOrNotSupported) {
+TEST(GptOss, NamesInvalidOrUnsupportedFields) {
   ExpectRefused(GptOss(),
                 {{"num_local_experts", 0, "num_local_experts is 0"},
                  {"num_local_experts", 3, "number of experts, 3"},

@@ -36,7 +36,7 @@ json Granite() {
           {"vocab_size", 49155}};
 }
 
-TEST(Granite, KeepsTheResidualStreamDividedByItsMultiplier) {
+TEST(Granite, DividesResidualStreamByItsMultiplier) {
   const Result<ModelConfig> config = Load(Granite());
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_FLOAT_EQ(config->embedding_scale, static_cast<float>(12 / 0.22));

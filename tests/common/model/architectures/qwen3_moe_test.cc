@@ -82,7 +82,7 @@ TEST(Qwen3Moe, FillsInWhatTransformersLetsOut) {
   EXPECT_EQ(mixture.intermediate_size, 768);
 }
 
-TEST(Qwen3Moe, AWindowIsThatOfAllLayersOrRefused) {
+TEST(Qwen3Moe, WindowsMustCoverAllLayers) {
   json config = Qwen3Moe();
   config["use_sliding_window"] = true;
   EXPECT_TRUE(Load(config).ok()) << "sliding_window is null: there is none";
@@ -99,7 +99,7 @@ TEST(Qwen3Moe, AWindowIsThatOfAllLayersOrRefused) {
   EXPECT_EQ(Load(config)->layers[0].attention.window, 0);
 }
 
-TEST(Qwen3Moe, NamesWhatIsSenselessOrNotSupported) {
+TEST(Qwen3Moe, NamesInvalidOrUnsupportedFields) {
   ExpectRefused(Qwen3Moe(),
                 {{"num_experts", 0, "num_experts is 0"},
                  {"num_experts_per_tok", 129, "num_experts_per_tok is 129"},

@@ -81,7 +81,7 @@ TEST(Rope, YarnFillsInItsDefaults) {
   EXPECT_FLOAT_EQ(rope.attention_factor, static_cast<float>(0.1 * std::log(4) + 1));
 }
 
-TEST(Rope, YarnWithAnOriginalContextReachesItsFactorTimesThat) {
+TEST(Rope, YarnExtendsOriginalContextByFactor) {
   json config =
       With("rope_scaling",
            {{"rope_type", "yarn"}, {"factor", 4.0}, {"original_max_position_embeddings", 512}});
@@ -90,7 +90,7 @@ TEST(Rope, YarnWithAnOriginalContextReachesItsFactorTimesThat) {
   EXPECT_EQ(Load(config)->max_position_embeddings, 4096);
 }
 
-TEST(Rope, YarnTakesItsAttentionFactorFromTheFile) {
+TEST(Rope, YarnReadsItsAttentionFactor) {
   json scaling = {
       {"rope_type", "yarn"}, {"factor", 40.0}, {"mscale", 1.0}, {"mscale_all_dim", 1.0}};
   EXPECT_EQ(RopeOf(With("rope_scaling", scaling)).attention_factor, 1.f);
@@ -103,7 +103,7 @@ TEST(Rope, YarnTakesItsAttentionFactorFromTheFile) {
 }
 
 // Which of the two a model uses depends on config.json alone, never on a sequence's length.
-TEST(Rope, LongRopeChoosesItsFactorsByTheLongestContext) {
+TEST(Rope, LongRopeChoosesFactorsByContext) {
   const json scaling = {{"type", "longrope"},
                         {"short_factor", json(std::vector<int>(8, 2))},
                         {"long_factor", json(std::vector<int>(8, 3))}};
@@ -121,7 +121,7 @@ TEST(Rope, LongRopeChoosesItsFactorsByTheLongestContext) {
   EXPECT_EQ(RopeOf(config), shorter);
 }
 
-TEST(Rope, TableHasTheRotatedPartTimesTheAttentionFactor) {
+TEST(Rope, TableIncludesAttentionFactor) {
   const RopeDescription rope = {.dims = 4, .theta = 100.f, .attention_factor = 2.f};
   const std::vector<float> table = RopeTable(rope, 3);
   ASSERT_EQ(table.size(), 12u);

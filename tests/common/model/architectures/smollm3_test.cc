@@ -56,7 +56,7 @@ TEST(SmolLm3, RotatesNothingInEveryFourthLayer) {
   EXPECT_EQ(Load(interval)->layers[1].attention.rope.dims, 0);
 }
 
-TEST(SmolLm3, HasItsWindowsWhereItDoesNotRotate) {
+TEST(SmolLm3, HasWindowsInUnrotatedLayers) {
   json config = SmolLm3();
   config["use_sliding_window"] = true;
   config["sliding_window"] = 2048;

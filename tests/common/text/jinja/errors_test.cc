@@ -54,7 +54,7 @@ TEST(Errors, NameTheLineAndTheConstruct) {
   }
 }
 
-TEST(Errors, TemplatesThatAreNoTextAreRefused) {
+TEST(Errors, RefusesTemplatesThatAreNotText) {
   EXPECT_THAT(Template::Parse("a\xFF").status().message(), HasSubstr("not UTF-8 at byte 1"));
 }
 

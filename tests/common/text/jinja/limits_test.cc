@@ -39,7 +39,7 @@ TEST(Limits, StepsEndWhateverRepeats) {
   EXPECT_EQ(ErrorOf("{% for a in range(1000) %}{{ a }}{% endfor %}", "", limits), "");
 }
 
-TEST(Limits, BytesAreCountedBeforeTheyAreMade) {
+TEST(Limits, CountsBytesBeforeMakingThem) {
   const RenderLimits limits{.value_bytes = 1 << 20};
   for (const char* source : {
            "{{ ('a' * 10 ** 12) | length }}",
@@ -105,7 +105,7 @@ TEST(Limits, NestingOfTemplatesHasALimit) {
   }
 }
 
-TEST(Limits, RecursionOfMacrosAndLoopsHasALimit) {
+TEST(Limits, MacroAndLoopRecursionIsLimited) {
   for (const char* source : {
            "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
            "{% macro m() %}{% if 1 %}{% call m() %}{% endcall %}{% endif %}{{ caller }}{% endmacro "
@@ -116,7 +116,7 @@ TEST(Limits, RecursionOfMacrosAndLoopsHasALimit) {
   }
 }
 
-TEST(Limits, ValuesInEachOtherHaveALimit) {
+TEST(Limits, NestingOfValuesIsLimited) {
   EXPECT_THAT(ErrorOf("{% set ns = namespace(x=[]) %}{% for i in range(999) %}{% set ns.x = [ns.x] "
                       "%}{% endfor %}"),
               HasSubstr("nested deeper than 64 levels"));
@@ -128,7 +128,7 @@ TEST(Limits, ValuesInEachOtherHaveALimit) {
   }
 }
 
-TEST(Limits, ObjectsThatHoldEachOtherAreFreed) {
+TEST(Limits, FreesCyclicObjects) {
   const AllocationWatch watch;
   EXPECT_EQ(
       ErrorOf("{% set ns = namespace() %}{% set ns.self = ns %}{% set ns.list = [ns] %}"

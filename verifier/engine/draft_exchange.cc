@@ -77,7 +77,8 @@ NextRound DraftExchange::ChooseRound(Session& session) {
       {.remaining = session.remaining(),
        .room = DraftRoom(session),
        .drafter = rested ? parts_.drafts->Timing(session.id, static_cast<int>(tokens.size()))
-                         : std::nullopt},
+                         : std::nullopt,
+       .is_open = session.drafting.is_attached()},
       tokens.size());
 }
 
@@ -194,8 +195,9 @@ void DraftExchange::Flush() {
   if (parts_.drafts != nullptr) parts_.drafts->Flush();
 }
 
-void DraftExchange::OnForward(int sequences, int rows, int64_t context, double seconds) {
-  if (planner_.has_value()) planner_->OnStep(sequences, rows, context, seconds);
+void DraftExchange::OnForward(int sequences, int rows, int prompt_rows, int64_t context,
+                              double seconds) {
+  if (planner_.has_value()) planner_->OnStep(sequences, rows, prompt_rows, context, seconds);
 }
 
 std::string DraftExchange::DrafterName(const Session& session) const {

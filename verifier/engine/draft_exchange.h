@@ -61,8 +61,8 @@ class DraftExchange final : public DraftConsumer {
   // Sends the messages that the calls before have gathered.
   void Flush();
   // Records a forward pass over `sequences`, including the end of their rounds, that took
-  // `seconds`. `context`: tokens of KV that it read.
-  void OnForward(int sequences, int rows, int64_t context, double seconds);
+  // `seconds`. `prompt_rows`: as Planner::OnStep. `context`: tokens of KV that it read.
+  void OnForward(int sequences, int rows, int prompt_rows, int64_t context, double seconds);
 
   // The name of the session's drafter; "" without one.
   std::string DrafterName(const Session& session) const;

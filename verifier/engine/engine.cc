@@ -284,11 +284,13 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   ++step_;
   std::vector<ForwardSequence> forward;
   int rows = 0;
+  int prompt_rows = 0;
   int64_t context = 0;
   rounds_.Clear();
   for (const BatchEntry& entry : batch) {
     forward.push_back(ForwardOf(entry));
     rows += entry.rows();
+    prompt_rows += entry.pending - (entry.ends_round ? 1 : 0);
     context += entry.session->computed;
   }
   observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = rows});
@@ -328,7 +330,7 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     }
     TakeResult(entry, result);
   }
-  exchange_.OnForward(static_cast<int>(batch.size()), rows, context,
+  exchange_.OnForward(static_cast<int>(batch.size()), rows, prompt_rows, context,
                       Seconds(clock_->Now() - start));
   return Status();
 }

@@ -234,6 +234,15 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
       arm_switches_total(registry.MakeCounter("outrider_spec_decode_arm_switches_total",
                                               "Rounds with another arm than the previous round",
                                               {{"model_name", model_name}})),
+      drafters_held_back(registry.MakeGauge(
+          "outrider_drafters_held_back",
+          "1 while no session asks a drafter, because the engine is faster without or compares",
+          {{"model_name", model_name}})),
+      drafters_measured_speedup(registry.MakeGauge(
+          "outrider_drafters_measured_speedup",
+          "Tokens in a time with drafters over those without, by comparison at the present load; "
+          "0: not compared",
+          {{"model_name", model_name}})),
       arm_regret_seconds(registry.MakeGauge(
           "outrider_spec_decode_arm_regret_seconds",
           "Time of all rounds minus the expected time of the best known arm for their tokens",

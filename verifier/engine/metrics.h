@@ -123,6 +123,9 @@ struct VerifierMetrics {
   Counter sessions_moved_total;
   Counter draft_timeouts_total;  // rounds whose draft was incomplete at the deadline
   Counter arm_switches_total;
+  // By verifier/control/drafting_guard.h.
+  Gauge drafters_held_back;         // 1: no session may ask a drafter now
+  Gauge drafters_measured_speedup;  // with drafters over without, at this load; 0: unknown
   Gauge arm_regret_seconds;
   Histogram engine_step_seconds;
   Histogram batch_rows;  // token rows of one forward pass

@@ -196,9 +196,28 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   return shortest;
 }
 
+SessionPlanner::~SessionPlanner() {
+  if (round_.has_value()) --planner_->rounds_under_way_;
+}
+
+void SessionPlanner::Begin(int arm, std::optional<Choice> choice) {
+  round_ = Round{.arm = arm, .choice = choice, .prompt_seconds = planner_->prompt_seconds_};
+  ++rounds_[static_cast<size_t>(arm)];
+}
+
 NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   OUTRIDER_CHECK(!round_.has_value());
   if (situation.drafter.has_value()) Follow(situation.drafter->model);
+  ++planner_->rounds_under_way_;
+  Situation allowed = situation;
+  if (planner_->learns_ &&
+      !planner_->guard_.Allows(planner_->rounds_under_way_, situation.is_open)) {
+    allowed.drafter.reset();
+  }
+  return ChooseArm(allowed, tokens);
+}
+
+NextRound SessionPlanner::ChooseArm(const Situation& situation, size_t tokens) {
   const ArmSet& arms = planner_->arms();
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
@@ -209,8 +228,7 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
                            .streams = {streams.data(), static_cast<size_t>(arms.proposers())}};
   const bool trial = situation.drafter.has_value() && situation.drafter->trial;
   if (const std::optional<int> probe = Probe(context, trial); probe.has_value()) {
-    round_ = Round{.arm = *probe, .choice = std::nullopt};
-    ++rounds_[static_cast<size_t>(*probe)];
+    Begin(*probe, std::nullopt);
     return {.shape = arms.arm(*probe).shape,
             .draft = {},
             .rule = rule_.value_or(arms.arm(*probe).rule)};
@@ -218,13 +236,11 @@ NextRound SessionPlanner::Choose(const Situation& situation, size_t tokens) {
   const bool stays_plain = (allowed & ~plain_.among) == 0 && plain_.left > 0;
   if (stays_plain || (planner_->steps_ < kFirstSteps && planner_->learns_)) {
     plain_.left -= stays_plain ? 1 : 0;
-    round_ = Round{.arm = arms.plain(), .choice = std::nullopt};
-    ++rounds_[static_cast<size_t>(arms.plain())];
+    Begin(arms.plain(), std::nullopt);
     return {.rule = rule_.value_or(Rule::kBlock)};
   }
   const Choice choice = control_->Choose(context);
-  round_ = Round{.arm = choice.arm, .choice = choice};
-  ++rounds_[static_cast<size_t>(choice.arm)];
+  Begin(choice.arm, choice);
   const bool plain = choice.arm == arms.plain();
   // Restricting the arms cannot raise the best arm's value, so plain decoding stays best among any
   // subset of those it was best among.
@@ -275,9 +291,26 @@ Proposer::Kind SessionPlanner::proposer() const {
                             : Proposer::Kind::kNone;
 }
 
+void SessionPlanner::Report(const Round& round, const RoundOutcome& result) {
+  const int sessions = planner_->rounds_under_way_--;
+  if (model_.empty() || !planner_->learns_) return;
+  const ArmSet& arms = planner_->arms();
+  DraftingGuard& guard = planner_->guard_;
+  guard.OnRound({.sessions = sessions,
+                 .seconds = result.seconds - (planner_->prompt_seconds_ - round.prompt_seconds),
+                 .plain_seconds = planner_->controller_->costs().RoundSeconds(
+                     arms.facts(arms.plain()), {.step_sessions = static_cast<double>(sessions),
+                                                .step_context = planner_->step_context_}),
+                 .tokens = result.emitted});
+  if (planner_->metrics_ == nullptr) return;
+  planner_->metrics_->drafters_held_back.Set(guard.Allows(sessions, /*is_open=*/true) ? 0 : 1);
+  planner_->metrics_->drafters_measured_speedup.Set(guard.Speedup(sessions));
+}
+
 void SessionPlanner::Conclude(const RoundOutcome& result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
+  Report(round, result);
   if (round.choice.has_value()) {
     // An end by the arm's own stop rule is a result of the arm, as a rejected token is.
     const Arm& arm = planner_->arms().arm(round.arm);
@@ -361,13 +394,18 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   return static_cast<float>(std::round(h * kSteps) / kSteps);
 }
 
-void Planner::OnStep(int sessions, int rows, int64_t context, double seconds) {
+void Planner::OnStep(int sessions, int rows, int prompt_rows, int64_t context, double seconds) {
   constexpr double kGain = 1.0 / 32;
   ++steps_;
   if (IsSeconds(seconds)) step_seconds_ += seconds;
   step_sessions_ += (sessions - step_sessions_) * kGain;
   step_context_ += (static_cast<double>(context) - step_context_) * kGain;
-  controller_->costs().ObserveStep(rows, static_cast<double>(context), seconds);
+  CostModel& costs = controller_->costs();
+  costs.ObserveStep(rows, static_cast<double>(context), seconds);
+  if (prompt_rows == 0 || !IsSeconds(seconds)) return;
+  const double whole = costs.StepSeconds(rows, step_context_);
+  const double rest = costs.StepSeconds(std::max(rows - prompt_rows, 1), step_context_);
+  if (whole > rest) prompt_seconds_ += seconds * (1 - rest / whole);
 }
 
 }  // namespace outrider

@@ -28,6 +28,7 @@
 #include "common/spec/draft_tree.h"
 #include "common/spec/stop_rule.h"
 #include "verifier/control/controller.h"
+#include "verifier/control/drafting_guard.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/metrics.h"
 #include "verifier/engine/request.h"
@@ -58,6 +59,7 @@ struct Situation {
   int remaining = 0;                   // tokens that the request may still emit
   int room = 0;                        // the most draft tokens
   std::optional<DraftTiming> drafter;  // nullopt: none available now
+  bool is_open = false;                // a drafter knows the session's text
 
   // The most depths of a draft. The last token of a round is the target's own, so a draft of all
   // that remains would waste one.
@@ -84,6 +86,10 @@ class Planner;
 // The planner of one session.
 class SessionPlanner {
  public:
+  ~SessionPlanner();
+  SessionPlanner(const SessionPlanner&) = delete;
+  SessionPlanner& operator=(const SessionPlanner&) = delete;
+
   // Reads committed tokens, in order; a long prompt may come in pieces.
   void Read(std::span<const TokenId> tokens);
   // The number of tokens read so far.
@@ -117,6 +123,7 @@ class SessionPlanner {
   struct Round {
     int arm = 0;
     std::optional<Choice> choice;  // nullopt: repeats a plain choice, or is a probe
+    double prompt_seconds = 0;     // Planner::prompt_seconds_ when it was chosen
   };
 
   // A choice of plain decoding holds for some rounds, longer each time, so that choosing costs
@@ -132,6 +139,12 @@ class SessionPlanner {
     int64_t counted = 0;  // already in the metrics
   };
 
+  // The same, whatever the guard says.
+  NextRound ChooseArm(const Situation& situation, size_t tokens);
+  // A round as `choice` has it, or of `arm` without one.
+  void Begin(int arm, std::optional<Choice> choice);
+  // Tells the guard, if this session has ever had a drafter.
+  void Report(const Round& round, const RoundOutcome& result);
   int64_t switches() const { return switches_.earlier + control_->switches(); }
   // The round of `arm`, with its draft if the proposer is the verifier's own.
   NextRound RoundOf(const Arm& arm, const Situation& situation);
@@ -175,7 +188,8 @@ class Planner {
   std::unique_ptr<SessionPlanner> Open(const GenerationRequest& request,
                                        const ResolvedSpeculation& plan);
   // Records a step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
-  void OnStep(int sessions, int rows, int64_t context, double seconds);
+  // `prompt_rows`: those that are neither draft tokens nor the last token of a round's text.
+  void OnStep(int sessions, int rows, int prompt_rows, int64_t context, double seconds);
 
   // The acceptance head's default threshold: PayingThreshold of a depth for which drafting takes
   // `depth_seconds` and scoring takes the cost of a row here.
@@ -196,6 +210,9 @@ class Planner {
   std::optional<double> measured_at_;
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
+  DraftingGuard guard_;
+  int rounds_under_way_ = 0;                     // chosen and not concluded
+  double prompt_seconds_ = 0;                    // the prompts' part of all steps
   double step_sessions_ = 1, step_context_ = 0;  // recent means
 };
 

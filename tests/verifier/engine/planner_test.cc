@@ -179,7 +179,7 @@ TEST_F(PlannerTest, MeasuresNewAndLongSilentDrafters) {
         session->OnDrafted(draft, 100 * seconds, 50 * seconds);  // far too slow
       }
       session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
-      planner_->OnStep(1, 1 + length, 10, seconds);
+      planner_->OnStep(1, 1 + length, 0, 10, seconds);
     }
     return drafts;
   };
@@ -208,7 +208,7 @@ TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
       }
       const double seconds = 0.001 + length * drafting;
       session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
-      planner_->OnStep(1, 1 + length, 10, 0.001);
+      planner_->OnStep(1, 1 + length, 0, 10, 0.001);
     }
     return rounds;
   };
@@ -225,7 +225,7 @@ TEST_F(PlannerTest, HeadThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");
   for (int step = 0; step < 400; ++step) {
     const int rows = 1 + step % 16;
-    planner_->OnStep(1, rows, 0, 0.010 + 0.001 * rows);
+    planner_->OnStep(1, rows, 0, 0, 0.010 + 0.001 * rows);
   }
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 0.8), 1 - 100 * 0.002 / 0.64, 0.03);
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.004, 1.0), 0.5, 0.03);

@@ -1,0 +1,116 @@
+#include "verifier/control/drafting_guard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <random>
+
+namespace outrider {
+namespace {
+
+constexpr double kPlainSeconds = 0.025;
+
+// An engine whose rounds take four plain rounds with drafters and one without.
+class DraftingGuardTest : public ::testing::Test {
+ protected:
+  // Runs so many plain rounds' time of each session. `speedup`: tokens with drafters over those
+  // without. Returns the tokens over those of plain decoding.
+  double Run(int sessions, double speedup, double rounds, double noise = 0) {
+    double time = 0;
+    double tokens = 0;
+    while (time < rounds * sessions) {
+      for (int i = 0; i < sessions; ++i) {
+        const bool drafts = guard_->Allows(sessions, /*is_open=*/true);
+        const double takes = (drafts ? 4 : 1) * std::exp(noise * Normal() - noise * noise / 2);
+        const double expected = drafts ? 4 * speedup : 1;
+        const int emitted = static_cast<int>(expected + Uniform());
+        guard_->OnRound({.sessions = sessions,
+                         .seconds = takes * kPlainSeconds,
+                         .plain_seconds = kPlainSeconds,
+                         .tokens = emitted});
+        time += takes;
+        tokens += emitted;
+      }
+    }
+    return tokens / time;
+  }
+
+  void Restart() { guard_.emplace(); }
+  double Normal() { return std::normal_distribution<>()(random_); }
+  double Uniform() { return std::uniform_real_distribution<>()(random_); }
+
+  std::optional<DraftingGuard> guard_{std::in_place};
+  std::mt19937_64 random_{1};
+};
+
+TEST_F(DraftingGuardTest, LoneSessionMayAlwaysAsk) {
+  Run(/*sessions=*/16, /*speedup=*/0.5, /*rounds=*/400);
+  EXPECT_FALSE(guard_->Allows(16, true));
+  EXPECT_TRUE(guard_->Allows(1, true));
+  EXPECT_NEAR(Run(/*sessions=*/1, /*speedup=*/0.5, /*rounds=*/2000), 0.5, 0.02);
+}
+
+// The first comparison takes two periods; afterwards trials cost a hundredth of the time.
+TEST_F(DraftingGuardTest, HoldsBackDraftsThatCostTime) {
+  for (const double speedup : {0.5, 0.8, 0.9, 0.97}) {
+    Restart();
+    Run(16, speedup, 400);
+    EXPECT_GT(Run(16, speedup, 20000), 0.985) << speedup;
+  }
+}
+
+TEST_F(DraftingGuardTest, KeepsWhatDraftsGain) {
+  for (const double speedup : {1.05, 1.5, 3.}) {
+    Restart();
+    Run(16, speedup, 400);
+    EXPECT_GT(Run(16, speedup, 20000) / speedup, 0.985) << speedup;
+  }
+}
+
+// Times vary by a half and more, so that single periods mislead. The seed is fixed.
+TEST_F(DraftingGuardTest, FindsTheFasterWayInNoise) {
+  for (const double speedup : {0.8, 0.95, 1.05, 2.}) {
+    Restart();
+    Run(16, speedup, 400, /*noise=*/0.5);
+    EXPECT_GT(Run(16, speedup, 20000, 0.5) / std::max(1., speedup), 0.98) << speedup;
+  }
+}
+
+TEST_F(DraftingGuardTest, FollowsDraftsThatChange) {
+  Run(16, 2, 4000);
+  Run(16, 0.7, 400);  // the text has turned
+  EXPECT_GT(Run(16, 0.7, 4000), 0.98);
+  Run(16, 1.5, 8000);
+  EXPECT_GT(Run(16, 1.5, 4000), 0.98 * 1.5);
+}
+
+TEST_F(DraftingGuardTest, JudgesEachLoadByItself) {
+  Run(4, 2, 400);
+  Run(64, 0.7, 200);
+  EXPECT_GT(Run(4, 2, 1000), 0.97 * 2);
+  EXPECT_GT(Run(64, 0.7, 400), 0.95);
+}
+
+TEST_F(DraftingGuardTest, StallsDoNotDecide) {
+  Run(16, 0.9, 400);
+  ASSERT_FALSE(guard_->Allows(16, true));
+  for (int i = 0; i < 16; ++i) {
+    guard_->OnRound({.sessions = 16, .seconds = 10, .plain_seconds = kPlainSeconds, .tokens = 1});
+  }
+  EXPECT_GT(Run(16, 0.9, 400), 0.97);
+}
+
+TEST_F(DraftingGuardTest, IgnoresInvalidTimes) {
+  for (const double seconds : {0., -1., std::nan("")}) {
+    guard_->OnRound({.sessions = 16, .seconds = seconds, .plain_seconds = 1, .tokens = 1});
+    guard_->OnRound({.sessions = 16, .seconds = 1, .plain_seconds = seconds, .tokens = 1});
+  }
+  EXPECT_EQ(guard_->Speedup(16), 0);
+  Run(16, 0.5, 400);
+  EXPECT_NEAR(guard_->Speedup(16), 0.5, 0.02);
+}
+
+}  // namespace
+}  // namespace outrider

@@ -1,0 +1,122 @@
+#include "verifier/control/drafting_guard.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "verifier/control/policy.h"
+
+namespace outrider {
+namespace {
+
+// Chosen on the fleets of docs/control.md. In rounds of each session:
+//
+// A period that is measured. Longer: less noise, and dearer trials.
+constexpr double kPeriod = 12;
+// After a change rounds are mixed: plans of before are still under way. Drafters must also read
+// texts.
+constexpr double kSettlingWithout = 4;
+constexpr double kSettlingWith = 16;
+// How long policies may learn before they are first compared.
+constexpr double kLearning = 48;
+// Rounds remembered of each way.
+constexpr double kMemory = 60;
+
+// Share of the time that trials may lose. Higher: changes are noticed sooner.
+constexpr double kShare = 0.005;
+// In plain rounds of each session: what a trial is expected to lose at least, and where it ends
+// early, half a second or so.
+constexpr double kLeastPrice = 8;
+constexpr double kMostLoss = 20;
+// A round counts at most as so many usual ones, so that no stall decides.
+constexpr double kStall = 4;
+
+}  // namespace
+
+DraftingGuard::DraftingGuard() : settled_at_(kLearning) {}
+
+size_t DraftingGuard::IndexOf(int sessions) {
+  // The nearest power of two, so that loads of 15 and 16 sessions are one.
+  return std::min(static_cast<size_t>(std::lround(std::log2(std::max(sessions, 1)))), kLoads - 1);
+}
+
+double DraftingGuard::Speedup(int sessions) const {
+  const Load& load = loads_[IndexOf(sessions)];
+  if (!Knows(load.on, sessions) || !Knows(load.off, sessions)) return 0;
+  return load.on.speed() / load.off.speed();
+}
+
+bool DraftingGuard::Knows(const Way& way, int sessions) {
+  return way.rounds >= kPeriod / 2 * sessions;
+}
+
+double DraftingGuard::PriceOf(const Way& way, const Way& other) {
+  return std::max(kLeastPrice, way.entry_time - way.entry_tokens / other.speed());
+}
+
+bool DraftingGuard::Allows(int sessions, bool is_open) {
+  if (sessions < 2) return true;
+  if (!on_ || is_open || !is_entry_ || progress_ >= settled_at_) return on_;
+  if (opened_ >= sessions * progress_ / settled_at_) return false;
+  ++opened_;
+  return true;
+}
+
+void DraftingGuard::OnRound(const Round& round) {
+  if (round.sessions < 2 || !IsSeconds(round.seconds) || !IsSeconds(round.plain_seconds)) return;
+  Load& load = loads_[IndexOf(round.sessions)];
+  const double time = round.seconds / round.plain_seconds;
+  progress_ += 1.0 / round.sessions;
+  entry_time_ += time / round.sessions;
+  entry_tokens_ += static_cast<double>(round.tokens) / round.sessions;
+  credit_ += kShare * time;
+  const bool is_settled = progress_ > settled_at_;
+  if (is_loss_due_ && (is_trial_ || !is_settled)) {
+    const double best = std::max(load.on.speed(), load.off.speed());
+    if (best > 0) loss_ += time - round.tokens / best;
+  }
+  if (is_settled) Measure(round, time, on_ ? &load.on : &load.off);
+  const bool is_dear = is_trial_ && loss_ > kMostLoss * round.sessions;
+  if (is_dear || progress_ >= settled_at_ + kPeriod) EndPeriod(load, round.sessions);
+}
+
+void DraftingGuard::Measure(const Round& round, double time, Way* way) {
+  if (way->rounds > round.sessions) time = std::min(time, kStall * way->time / way->rounds);
+  const double keeps = 1 - 1 / (kMemory * round.sessions);
+  way->tokens = keeps * way->tokens + round.tokens;
+  way->time = keeps * way->time + time;
+  way->rounds = keeps * way->rounds + 1;
+}
+
+void DraftingGuard::EndPeriod(Load& load, int sessions) {
+  Way& way = on_ ? load.on : load.off;
+  if (is_entry_) {
+    way.entry_time = entry_time_;
+    way.entry_tokens = entry_tokens_;
+  }
+  if (is_loss_due_ && !is_trial_) {
+    credit_ -= std::max(0.0, loss_);
+    is_loss_due_ = false;
+  }
+  bool next = !Knows(load.on, sessions);
+  bool tries = false;
+  if (Knows(load.on, sessions) && Knows(load.off, sessions)) {
+    next = load.on.speed() > load.off.speed();
+    const double price = next ? PriceOf(load.off, load.on) : PriceOf(load.on, load.off);
+    tries = !is_loss_due_ && credit_ >= price * sessions;
+    if (tries) {
+      next = !next;
+      loss_ = 0;
+      is_loss_due_ = true;
+    }
+  }
+  is_trial_ = tries;
+  is_entry_ = next != on_;
+  on_ = next;
+  progress_ = 0;
+  entry_time_ = 0;
+  entry_tokens_ = 0;
+  settled_at_ = !is_entry_ ? 0 : on_ ? kSettlingWith : kSettlingWithout;
+  opened_ = 0;
+}
+
+}  // namespace outrider

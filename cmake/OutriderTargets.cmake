@@ -58,9 +58,10 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS})
 endfunction()
 
-# All test programs need the same options to share precompiled headers. Without optimization they
-# take two thirds of the time to compile, and run little slower, as the code under test keeps its flags.
-set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O0>)
+# All test programs need the same options to share precompiled headers. With -O1 g++ 12 mistakes moves
+# of short strings for copies beyond their end.
+set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O1>
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
 
 # outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers): a
 # test program; each of its cases is a ctest entry, with PREFIX before its name. PCH: headers that its
@@ -78,6 +79,7 @@ function(outrider_test name)
                                         GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              OUTRIDER_BINARY_DIR="${PROJECT_BINARY_DIR}")
+  # This halves the tests' compile time; they run little slower, as the code under test keeps its flags.
   target_compile_options(${name} PRIVATE ${OUTRIDER_TEST_FLAGS})
   if(ARG_PCH)
     target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${ARG_PCH})

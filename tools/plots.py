@@ -169,11 +169,13 @@ def draw_policies(data: pathlib.Path) -> str:
     names = {"ucbspec_512": "ucbspec", "exp3spec_512": "exp3spec", "ucb_tuned_512": "ucb-tuned",
              "adaptive_512": "adaptive"}
     labels = [(len(rows) - 1 - i, row["scenario"]) for i, row in enumerate(rows)]
-    panel.axes("512 tokens a request", "time over the best fixed arm's (beyond 2.5: at the edge)", "",
-               ticks([0.75, 1, 1.25, 1.5, 1.75, 2, 2.25, 2.5]), labels)
-    panel.line(panel.x_of(1), panel.top, panel.x_of(1), panel.top + panel.height, INK, ' stroke-dasharray="5 4"')
+    panel.axes("512 tokens a request", "time over the best fixed arm's (beyond 2.5: at the edge)",
+               "", ticks([0.75, 1, 1.25, 1.5, 1.75, 2, 2.25, 2.5]), labels)
+    panel.line(panel.x_of(1), panel.top, panel.x_of(1), panel.top + panel.height, INK,
+               ' stroke-dasharray="5 4"')
     for name, colour in zip(names, (*COLOURS[1:4], COLOURS[0])):
-        panel.dots([(min(float(row[name]), 2.55), at) for row, (at, _) in zip(rows, labels)], colour)
+        panel.dots([(min(float(row[name]), 2.55), at) for row, (at, _) in zip(rows, labels)],
+                   colour)
     panel.legend(560, 56, list(zip(names.values(), (*COLOURS[1:4], COLOURS[0]))))
     return picture(680, 20 * len(rows) + 110, [panel])
 

@@ -353,17 +353,18 @@ HWY_INLINE void ScaledInputs(const Product& product, int row, int first,
     for (int g = 0; g < kGroups; ++g) {
       const int panel = (first + g) / kGroupsPerPanel;
       const int lane = (first + g) % kGroupsPerPanel * kGroupOutputs;
-      for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < 2; ++v) {
+      for (int v = 0; v < 2; ++v) {
+        const VF scale = ScalesOf<kType>(w, panel, part, lane + v * kLanes);
+        for (int r = 0; r < kRows; ++r) {
           float* const total = totals[r][g] + v * kLanes;
-          const VF scale = ScalesOf<kType>(w, panel, part, lane + v * kLanes);
-          VF sum = hn::MulAdd(block.sum[r][g][v], scale, hn::Load(df, total));
-          if (w.has_offsets()) {
-            const float x_sum = product.x_sums[(row + r) * w.groups() + part];
-            const VF offset = OffsetsOf(w, panel, part, lane + v * kLanes);
-            sum = hn::MulAdd(hn::Set(df, x_sum), offset, sum);
-          }
-          hn::Store(sum, df, total);
+          hn::Store(hn::MulAdd(block.sum[r][g][v], scale, hn::Load(df, total)), df, total);
+        }
+        if (!w.has_offsets()) continue;
+        const VF offset = OffsetsOf(w, panel, part, lane + v * kLanes);
+        for (int r = 0; r < kRows; ++r) {
+          float* const total = totals[r][g] + v * kLanes;
+          const VF x_sum = hn::Set(df, product.x_sums[(row + r) * w.groups() + part]);
+          hn::Store(hn::MulAdd(x_sum, offset, hn::Load(df, total)), df, total);
         }
       }
     }

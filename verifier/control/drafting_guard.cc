@@ -13,11 +13,9 @@ namespace {
 // A period that is measured. Longer: less noise, and dearer trials.
 constexpr double kPeriod = 12;
 // After a change rounds are mixed: plans of before are still under way. Drafters must also read
-// texts.
+// texts, and policies learn.
 constexpr double kSettlingWithout = 4;
 constexpr double kSettlingWith = 16;
-// How long policies may learn before they are first compared.
-constexpr double kLearning = 48;
 // Rounds remembered of each way.
 constexpr double kMemory = 60;
 
@@ -32,7 +30,7 @@ constexpr double kStall = 4;
 
 }  // namespace
 
-DraftingGuard::DraftingGuard() : settled_at_(kLearning) {}
+DraftingGuard::DraftingGuard() : settled_at_(kSettlingWith) {}
 
 size_t DraftingGuard::IndexOf(int sessions) {
   // The nearest power of two, so that loads of 15 and 16 sessions are one.

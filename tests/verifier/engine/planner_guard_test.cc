@@ -29,29 +29,34 @@ class PlannerGuardTest : public ::testing::Test {
 
   // Returns the share of rounds in which the first session drafted.
   double Run(int rounds) {
-    const DraftTiming near{.network = 1e-4, .depth = 1e-3, .model = "m"};
     int drafted = 0;
     for (int round = 0; round < rounds; ++round) {
-      int length = 0;
-      for (size_t i = 0; i < sessions_.size(); ++i) {
-        const NextRound next = sessions_[i]->Choose(
-            {.remaining = 1000, .room = i == 0 ? 64 : 0, .drafter = near, .is_open = true}, 0);
-        if (i == 0) length = next.shape.length;
+      if (!sessions_[0]->pending()) {
+        for (size_t i = 0; i < sessions_.size(); ++i) Choose(i);
       }
+      const int length = length_;
       drafted += length > 0 ? 1 : 0;
-      planner_.OnStep(static_cast<int>(sessions_.size()),
-                      static_cast<int>(sessions_.size()) + length, 0, 0, 0.010);
+      const auto sessions = static_cast<int>(sessions_.size());
+      planner_.OnStep(sessions, sessions + length, 0, 0, 0.010);
       for (size_t i = 0; i < sessions_.size(); ++i) {
         const int own = i == 0 ? length : 0;
-        sessions_[i]->Conclude({.accepted = own,
-                                .drafted = own,
-                                .emitted = own + 1,
-                                .seconds = length > 0 && i > 0 ? 0.040 : 0.010 + 0.001 * own});
+        const double slowed = length > 0 && i > 0 ? 0.040 : 0.010 + 0.001 * own;
+        sessions_[i]->Conclude(
+            {.accepted = own, .drafted = own, .emitted = own + 1, .seconds = slowed});
+        Choose(i);
       }
     }
     return static_cast<double>(drafted) / rounds;
   }
 
+  void Choose(size_t i) {
+    const DraftTiming near{.network = 1e-4, .depth = 1e-3, .model = "m"};
+    const NextRound next = sessions_[i]->Choose(
+        {.remaining = 1000, .room = i == 0 ? 64 : 0, .drafter = near, .is_open = true}, 0);
+    if (i == 0) length_ = next.shape.length;
+  }
+
+  int length_ = 0;  // of the first session's draft
   Planner planner_;
   std::vector<std::unique_ptr<SessionPlanner>> sessions_;
 };

@@ -27,6 +27,7 @@ class SimulatedRandom {
 class Distribution {
  public:
   static Distribution Constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Distribution Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
 
   // JSON: a number, {"uniform": [low, high]}, {"exponential": mean} or {"lognormal": [median,
   // sigma]}. kInvalidArgument: it is none of these, or a value is outside of [low, high].

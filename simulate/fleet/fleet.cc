@@ -20,7 +20,6 @@ double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 FleetMachines::Usage Difference(const FleetMachines::Usage& after,
                                 const FleetMachines::Usage& before) {
   return {.verifier_busy = after.verifier_busy - before.verifier_busy,
-          .verifier_pass_squares = after.verifier_pass_squares - before.verifier_pass_squares,
           .drafter_busy = after.drafter_busy - before.drafter_busy,
           .verifier_alive = after.verifier_alive - before.verifier_alive,
           .drafter_alive = after.drafter_alive - before.drafter_alive};
@@ -119,7 +118,6 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
   const FleetMachines::Usage usage = watcher.SinceWarmUp();
   figures.seconds = scenario.seconds - scenario.warm_up;
   figures.verifier_busy = Ratio(usage.verifier_busy, usage.verifier_alive);
-  figures.pass_wait = Ratio(usage.verifier_pass_squares, 2 * usage.verifier_alive);
   figures.drafter_busy = DrafterBusy(layout, usage);
   figures.verifier_hours = usage.verifier_alive / 3600;
   figures.drafter_hours = usage.drafter_alive / 3600;

@@ -74,7 +74,6 @@ struct FleetFigures {
   double accepted_tokens = 0;
   FleetSums sums;
   double verifier_busy = 0;  // share of the time in passes
-  double pass_wait = 0;      // seconds from a random time to the end of the pass under way, if any
   double drafter_busy = 0;
   double verifier_hours = 0;
   double drafter_hours = 0;

@@ -105,7 +105,7 @@ void FleetLoad::FollowMachines() {
   }
   if (scenario_.routing == FleetRouting::kRoundRobin) return;
   for (int slot = router_.verifiers(); slot < static_cast<int>(slots.size()); ++slot) {
-    router_.Add(FleetMachines::VerifierName(static_cast<size_t>(slot)));
+    router_.Add(machines_->VerifierName(static_cast<size_t>(slot)));
   }
   for (int slot = 0; slot < router_.verifiers(); ++slot) {
     router_.SetServing(slot, slots[static_cast<size_t>(slot)].node != nullptr);
@@ -132,8 +132,7 @@ void FleetLoad::Send(int client, int request_class, int prompt_tokens, int outpu
   FleetRequest request{.id = id,
                        .prompt = MakePrompt(request_class, prompt_tokens, shared, id),
                        .shared_tokens = shared,
-                       .output_tokens = output_tokens,
-                       .follows = client >= 0};
+                       .output_tokens = output_tokens};
   const int slot = ChooseVerifier(client, request.prompt);
   FleetVerifier* const verifier =
       slot < 0 ? nullptr : machines_->verifiers()[static_cast<size_t>(slot)].node;
@@ -247,7 +246,9 @@ void FleetLoad::OnRejected(uint64_t id) {
 }
 
 void FleetLoad::Continue(int client, Time at) {
-  if (client >= 0) queue_->At(at, [this, client] { Arrive(client); });
+  if (client < 0) return;
+  const Duration pause = SimulatedSeconds(scenario_.arrivals.pause.Draw(random_));
+  queue_->At(at + pause, [this, client] { Arrive(client); });
 }
 
 void FleetLoad::FailRequestsOf(const FleetVerifier* verifier) {

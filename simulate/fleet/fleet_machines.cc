@@ -23,6 +23,12 @@ constexpr Duration kSharePeriod = std::chrono::milliseconds(500);
 
 constexpr std::string_view kVerifierPrefix = "verifier-";
 
+std::string NameOf(size_t slot) {
+  const std::string number = std::to_string(slot);
+  const std::string zeros(4 - std::min(number.size(), size_t{4}), '0');
+  return std::string(kVerifierPrefix) + zeros + number;
+}
+
 size_t SlotOf(const std::string& name) { return std::stoul(name.substr(kVerifierPrefix.size())); }
 
 }  // namespace
@@ -72,13 +78,6 @@ void FleetMachines::DialAgain(size_t slot, const FleetDrafter* drafter, size_t v
   if (place.subset->holds(VerifierName(verifier_slot))) AttachOfSubset(slot, verifier_slot);
 }
 
-std::string FleetMachines::VerifierName(size_t slot) {
-  std::string number = std::to_string(slot);
-  // In the order of slots.
-  const std::string zeros(4 - std::min(number.size(), size_t{4}), '0');
-  return std::string(kVerifierPrefix) + zeros + number;
-}
-
 std::unique_ptr<FleetVerifier> FleetMachines::MakeVerifier(
     int zone, std::shared_ptr<SimulatedDevice> device) {
   const bool speculates = layout_ != FleetLayout::kPlain;
@@ -101,7 +100,7 @@ std::unique_ptr<FleetDrafter> FleetMachines::MakeDrafter(int zone, int ahead_tok
 
 size_t FleetMachines::AddVerifierSlot(int zone) {
   auto addresses = std::make_shared<std::vector<std::string>>(*addresses_);
-  addresses->push_back(VerifierName(verifiers_.size()));
+  addresses->push_back(NameOf(verifiers_.size()));
   addresses_ = std::move(addresses);
   verifiers_.push_back({.zone = zone});
   ++changes_;
@@ -377,7 +376,6 @@ FleetMachines::Usage FleetMachines::usage() const {
   Usage usage;
   for (const auto& verifier : all_verifiers_) {
     usage.verifier_busy += verifier->busy_seconds();
-    usage.verifier_pass_squares += verifier->pass_squares();
     usage.verifier_alive += verifier->alive_seconds();
     usage.drafter_busy += verifier->drafter_seconds();
   }

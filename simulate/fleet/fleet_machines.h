@@ -36,7 +36,6 @@ class FleetMachines {
   // What machines have done so far.
   struct Usage {
     double verifier_busy = 0;  // seconds
-    double verifier_pass_squares = 0;
     double drafter_busy = 0;
     double verifier_alive = 0;
     double drafter_alive = 0;  // without those in a verifier's process
@@ -52,7 +51,8 @@ class FleetMachines {
 
   const std::vector<VerifierSlot>& verifiers() const { return verifiers_; }
   const std::vector<DrafterSlot>& drafters() const { return drafters_; }
-  static std::string VerifierName(size_t slot);
+  // The slot's address for drafters and routers; in the order of slots.
+  const std::string& VerifierName(size_t slot) const { return (*addresses_)[slot]; }
   int running_verifiers() const;
   int running_drafters() const;
   // How often a verifier's slot was added or got or lost its process.

@@ -35,8 +35,6 @@ struct FleetRequest {
   std::vector<TokenId> prompt;
   int shared_tokens = 0;  // of the prompt, those that other prompts may begin with, too
   int output_tokens = 0;
-  // It is sent when its client's last request ends, which is when a pass does.
-  bool follows = false;
 };
 
 // A finished request's drafts.

@@ -171,7 +171,7 @@ Result<std::vector<TracedRequest>> ReadTrace(const std::filesystem::path& path, 
 
 Status ReadArrivals(const JsonValue& json, const std::string& folder, int classes,
                     FleetArrivals* arrivals) {
-  OUTRIDER_TRY(json.AllowOnly({"rate_per_s", "swing", "day_s", "trace", "clients"}));
+  OUTRIDER_TRY(json.AllowOnly({"rate_per_s", "swing", "day_s", "trace", "clients", "pause_s"}));
   const int kinds = static_cast<int>(!json["rate_per_s"].absent()) +
                     static_cast<int>(!json["trace"].absent()) +
                     static_cast<int>(!json["clients"].absent());
@@ -180,6 +180,7 @@ Status ReadArrivals(const JsonValue& json, const std::string& folder, int classe
   OUTRIDER_TRY(ReadNumber(json["swing"], 0, 1, &arrivals->swing));
   OUTRIDER_TRY(ReadNumber(json["day_s"], 1, kMaxSeconds, &arrivals->day));
   OUTRIDER_TRY(json["clients"].Read(&arrivals->clients, 1, kMaxClients));
+  OUTRIDER_TRY(ReadDistribution(json["pause_s"], 0, kMaxSeconds, &arrivals->pause));
   if (json["trace"].absent()) return Status();
   OUTRIDER_ASSIGN(const std::string path, json["trace"].String());
   OUTRIDER_ASSIGN(arrivals->trace, ReadTrace(std::filesystem::path(folder) / path, classes));
@@ -298,6 +299,10 @@ std::string RateKeyOf(const JsonValue& json) {
     hash.Add(value.absent() ? std::string() : value.Dump());
   }
   hash.Add(uint64_t{json["zones"].size()});
+  // A client's requests begin when a pass ends, others at any time.
+  const JsonValue pause = json["arrivals"]["pause_s"];
+  hash.Add(uint64_t{!json["arrivals"]["clients"].absent()});
+  hash.Add(pause.absent() ? std::string() : pause.Dump());
   return std::to_string(hash.value());
 }
 

@@ -69,6 +69,7 @@ struct FleetArrivals {
   double day = 86400;
   std::vector<TracedRequest> trace;
   int clients = 0;
+  Distribution pause = Distribution::Constant(0);  // of a client between two requests, seconds
 };
 
 struct FleetEvent {

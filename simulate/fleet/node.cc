@@ -34,10 +34,8 @@ double SimulatedNode::alive_seconds() const {
 }
 
 void SimulatedNode::Spend(double seconds) {
-  const double spent = seconds * slowness_;
-  clock_.Advance(SimulatedSeconds(spent));
-  busy_seconds_ += spent;
-  pass_squares_ += spent * spent;
+  clock_.Advance(SimulatedSeconds(seconds * slowness_));
+  busy_seconds_ += seconds * slowness_;
 }
 
 void SimulatedNode::Schedule(Time at) {

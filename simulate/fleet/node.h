@@ -52,7 +52,6 @@ class SimulatedNode {
 
   const NodeClock& clock() const { return clock_; }
   double busy_seconds() const { return busy_seconds_; }  // in forward passes
-  double pass_squares() const { return pass_squares_; }  // sum of the passes' seconds squared
   // From its start to its end, or to now.
   double alive_seconds() const;
 
@@ -81,7 +80,6 @@ class SimulatedNode {
   bool yields_ = false;
   double slowness_ = 1;
   double busy_seconds_ = 0;
-  double pass_squares_ = 0;
   Time free_at_{};                // when the step under way ends
   std::optional<Time> next_run_;  // the scheduled run
   uint64_t run_ticket_ = 0;       // only the last scheduled run counts

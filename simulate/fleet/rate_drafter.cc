@@ -6,9 +6,10 @@
 namespace outrider {
 namespace {
 
-// A drafting loop tells its load after every step in which it has changed; telling it less often
-// saves most of a large fleet's messages.
-constexpr Duration kLoadPeriod = std::chrono::seconds(1);
+// A drafting loop tells all verifiers its load after every step in which it has changed. Here only
+// one that opens a session is told at once, the others less often: that saves most of a large
+// fleet's messages.
+constexpr Duration kLoadPeriod = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -39,6 +40,8 @@ bool RateDrafter::Push(LinkEvent event) {
   } else if (const auto* const close = std::get_if<CloseEvent>(&event.message)) {
     sessions_ -= static_cast<int>(connection.sessions.erase(close->session));
     load_changed_ = true;
+    // One that is left closes after its last session.
+    if (!connection.wanted) next_load_ = clock().Now();
   } else if (const auto* const wanted = std::get_if<WantedEvent>(&event.message)) {
     connection.wanted = wanted->wanted;
     load_changed_ = true;
@@ -59,10 +62,12 @@ void RateDrafter::Open(uint64_t id, Connection* connection, const SessionOpening
   connection->sessions.insert(opening.session);
   ++sessions_;
   load_changed_ = true;
+  TellLoad(connection);
   Begin(id, opening.session, opening.plan);
 }
 
 void RateDrafter::Begin(uint64_t connection, uint64_t session, const DraftPlan& plan) {
+  if (plan.shape.length == 0) return;
   // A pass for each depth, with a row for each session.
   const double seconds =
       plan.shape.length * scenario_.drafter.cost.Seconds(std::max(sessions_, 1)) * slowness();
@@ -88,27 +93,32 @@ bool RateDrafter::Step() {
     Send(drafts_.top());
     drafts_.pop();
   }
-  if (load_changed_ && next_load_ <= now) TellLoad(now);
+  if (load_changed_ && next_load_ <= now) TellLoads(now);
   return false;
 }
 
-void RateDrafter::TellLoad(Time now) {
+void RateDrafter::TellLoads(Time now) {
   load_changed_ = false;
   next_load_ = now + kLoadPeriod;
+  for (auto& [id, connection] : connections_) {
+    TellLoad(&connection);
+    if (!connection.wanted && connection.sessions.empty()) connection.link->Close();
+  }
+}
+
+void RateDrafter::TellLoad(Connection* connection) const {
   const auto wanted = std::count_if(connections_.begin(), connections_.end(),
                                     [](const auto& entry) { return entry.second.wanted; });
+  const auto held = static_cast<int>(connection->sessions.size());
   const int most = scenario_.drafter.sessions;
   const int part = std::max(most / std::max(static_cast<int>(wanted), 1), 1);
-  for (auto& [id, connection] : connections_) {
-    const auto held = static_cast<int>(connection.sessions.size());
-    // As DraftSessions::SessionLimit.
-    const DrafterLoad load{
-        .sessions = sessions_,
-        .session_limit = connection.wanted ? std::max(held + most - sessions_, part) : 0};
-    if (connection.told != load) connection.link->SendLoad(load);
-    connection.told = load;
-    if (!connection.wanted && held == 0) connection.link->Close();
-  }
+  // As DraftSessions::SessionLimit.
+  const DrafterLoad load{
+      .sessions = sessions_,
+      .session_limit = connection->wanted ? std::max(held + most - sessions_, part) : 0};
+  if (connection->told == load) return;
+  connection->link->SendLoad(load);
+  connection->told = load;
 }
 
 std::optional<Time> RateDrafter::NextDeadline() const {

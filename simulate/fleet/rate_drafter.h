@@ -54,8 +54,9 @@ class RateDrafter final : public FleetDrafter, private LinkEvents {
   void Open(uint64_t id, Connection* connection, const SessionOpening& opening);
   void Begin(uint64_t connection, uint64_t session, const DraftPlan& plan);
   void Send(const Draft& draft);
-  // Tells verifiers the load, if it has changed, and leaves those that are not wanted.
-  void TellLoad(Time now);
+  // Tells verifiers the load, where it has changed, and leaves those that are not wanted.
+  void TellLoads(Time now);
+  void TellLoad(Connection* connection) const;
 
   const FleetScenario& scenario_;
   std::map<uint64_t, Connection> connections_;

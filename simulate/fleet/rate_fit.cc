@@ -63,7 +63,7 @@ class Fit {
     if (layout != FleetLayout::kSplit) return {0};
     const double fleet = static_cast<double>(scenario_.drafters()) / scenario_.verifiers();
     std::vector<int> counts = {0};
-    for (const double part : {0.25, 0.5, 1.0, 2.0}) {
+    for (const double part : {0.5, 1.0, 2.0}) {
       const int count = std::clamp(static_cast<int>(std::lround(part * fleet * verifiers_)),
                                    scenario_.drafters() > 0 ? 1 : 0, kMaxRoundDrafters);
       if (count > counts.back()) counts.push_back(count);
@@ -77,8 +77,8 @@ class Fit {
   }
 
   Result<RatePoint> Measure(FleetLayout layout, int drafters, int requests) const {
-    const FleetFigures figures =
-        SimulateFleet(ScenarioOf(drafters, requests), layout, options_.seed);
+    const FleetScenario run = ScenarioOf(drafters, requests);
+    const FleetFigures figures = SimulateFleet(run, layout, options_.seed);
     const FleetSums& sums = figures.sums;
     if (sums.requests == 0 || sums.further_tokens == 0) {
       return InvalidArgument("no request finished in " + std::to_string(figures.seconds) +
@@ -87,13 +87,15 @@ class Fit {
     }
     const double tokens = sums.first_tokens + sums.further_tokens;
     const double spread = sums.requests * sums.xx - sums.x * sums.x;
-    RatePoint point{.requests = static_cast<double>(requests)};
+    RatePoint point;
+    // Without the clients that pause (Little's law).
+    const double running = (sums.y + sums.further_seconds) / sums.requests;
+    point.requests = requests * running / (running + run.arrivals.pause.Mean());
     // Least squares; prompts of one length have no slope.
     if (spread > 1e-9 * sums.xx) {
       const double slope = (sums.requests * sums.xy - sums.x * sums.y) / spread;
       point.prompt_token_seconds = std::max(slope, 0.0);
     }
-    // A client sends its next request at the end of a pass, so none is under way.
     point.first_seconds =
         std::max((sums.y - point.prompt_token_seconds * sums.x) / sums.requests, 0.0);
     point.first_tokens = sums.first_tokens / sums.requests;
@@ -101,7 +103,6 @@ class Fit {
     point.drafted = figures.draft_tokens / tokens;
     point.accepted = figures.accepted_tokens / tokens;
     point.verifier_busy = figures.verifier_busy;
-    point.pass_wait = figures.pass_wait;
     const double machines =
         layout == FleetLayout::kColocated ? figures.verifier_hours : figures.drafter_hours;
     point.drafter_seconds = figures.drafter_busy * machines * 3600 / figures.tokens;
@@ -116,7 +117,13 @@ class Fit {
       run.zones[zone] = {.verifiers = verifier_zones_[zone], .drafters = drafter_zones[zone]};
     }
     if (run.drafter.subset >= verifiers_) run.drafter.subset = 0;
-    run.arrivals = {.clients = requests * verifiers_};
+    const bool has_clients = run.arrivals.clients > 0;
+    run.arrivals.trace.clear();
+    run.arrivals.clients = requests * verifiers_;
+    // Others' requests come at any time during a pass, as they do after such a pause.
+    if (!has_clients) {
+      run.arrivals.pause = Distribution::Uniform(0, 2 * run.verifier.cost.Seconds(requests));
+    }
     run.events.clear();
     run.autoscaler.reset();
     double tokens = 0, shares = 0;

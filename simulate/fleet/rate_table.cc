@@ -21,7 +21,6 @@ struct Field {
 };
 constexpr Field kFields[] = {
     {"requests", &RatePoint::requests},
-    {"pass_wait", &RatePoint::pass_wait},
     {"first_seconds", &RatePoint::first_seconds},
     {"prompt_token_seconds", &RatePoint::prompt_token_seconds},
     {"first_tokens", &RatePoint::first_tokens},

@@ -17,8 +17,7 @@ namespace outrider {
 // A verifier at which this many requests run. Its requests share it equally.
 struct RatePoint {
   double requests = 0;
-  double pass_wait = 0;             // from a random time to the end of the pass under way
-  double first_seconds = 0;         // from then on to the first chunk, less the prompt's part:
+  double first_seconds = 0;         // from admission to the first chunk, less the prompt's part:
   double prompt_token_seconds = 0;  // for each token of it that is not cached
   double first_tokens = 1;          // in the first chunk
   double token_seconds = 0;         // of a request, for each token after it

@@ -1,6 +1,7 @@
 #include "simulate/fleet/rate_verifier.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "verifier/engine/engine.h"
@@ -10,6 +11,9 @@ namespace {
 
 // Of a token: less than what rounding a time to nanoseconds moves an end by.
 constexpr double kRounding = 1e-5;
+// Drafts teach the pool its drafters' speed. It learns enough from those of a part of the sessions,
+// besides those of drafters that it does not know yet.
+constexpr uint64_t kSessionsPerDraft = 16;
 
 PacedModelOptions PagesOf(const FleetScenario& scenario) {
   PacedModelOptions options = TargetOptions(scenario);
@@ -59,8 +63,8 @@ bool RateVerifier::Submit(FleetRequest request, FleetListener* listener) {
   session->tokens = std::move(generation.prompt);
   session->times.submitted = clock_.Now();
   sessions_.emplace(request.id, std::move(session));
-  progress_[request.id] = {
-      .listener = listener, .shared_tokens = request.shared_tokens, .follows = request.follows};
+  progress_[request.id] = {.shared_tokens = request.shared_tokens};
+  listener_ = listener;
   return true;
 }
 
@@ -69,7 +73,7 @@ void RateVerifier::FailAll() {
     const uint64_t id = sessions_.begin()->first;
     admission_.Release(*sessions_.begin()->second);
     sessions_.erase(sessions_.begin());
-    progress_.at(id).listener->OnFailed(id);
+    listener_->OnFailed(id);
   }
   progress_.clear();
   first_chunks_ = {};
@@ -94,13 +98,12 @@ bool RateVerifier::Step() {
     const uint64_t id = ends_.top().second;
     ends_.pop();
     const int further = sessions_.at(id)->max_new_tokens - progress_.at(id).first_tokens;
-    progress_.at(id).listener->OnRest(id, further, clock_.Now());
+    listener_->OnRest(id, further, clock_.Now());
     Finish(id);
   }
   Admit();
   DecideRounds();
   gate_.Publish(admission_.waiting(), admission_.RetryAfter());
-  pool_.Flush();
   UpdateRate();
   return false;
 }
@@ -116,30 +119,35 @@ void RateVerifier::Advance() {
   const double all = each * static_cast<double>(ends_.size());
   tokens_ += each;
   drafter_seconds_ += all * rate_.drafter_seconds;
-  progress_.at(ends_.top().second).listener->OnTokens(all, now);
+  listener_->OnTokens(all, now);
 }
 
 void RateVerifier::Admit() {
   while (Session* const session = admission_.AdmitNext(clock_.Now())) {
     const RatePoint rate = rates_.At(admission_.running(), drafters_);
-    double seconds = rate.first_seconds + rate.prompt_token_seconds * session->pending();
-    // One that waited for room is admitted when another ends.
-    const bool is_between = session->times.submitted == clock_.Now();
-    if (is_between && !progress_.at(session->id).follows) seconds += rate.pass_wait;
-    seconds *= slowness();
+    const double seconds =
+        slowness() * (rate.first_seconds + rate.prompt_token_seconds * session->pending());
     first_chunks_.emplace(clock_.Now() + SimulatedSeconds(seconds), session->id);
     if (speculates_) OpenAtDrafter(*session);
   }
 }
 
+DraftPlan RateVerifier::PlanOf(uint32_t round, bool drafts) const {
+  return {.round = round, .shape = drafts ? Sequences(1, scenario_.draft_length) : DraftShape()};
+}
+
 void RateVerifier::OpenAtDrafter(const Session& session) {
-  if (!pool_.HasRoom(static_cast<int>(session.tokens.size()) + scenario_.draft_length)) return;
+  const std::optional<DraftTiming> timing =
+      pool_.Timing(session.id, static_cast<int>(session.tokens.size()) + scenario_.draft_length);
+  if (!timing.has_value()) return;
+  const bool drafts =
+      timing->trial || std::isnan(timing->depth) || opened_++ % kSessionsPerDraft == 0;
   pool_.Open({.session = session.id,
               .tokens = {},
               .prompt_tokens = session.prompt_tokens,
               .kind = DraftKind::kArgmax,
-              .plan = {.round = 1, .shape = Sequences(1, scenario_.draft_length)}});
-  SetDraftTimeout(session.id);
+              .plan = PlanOf(1, drafts)});
+  if (drafts) SetDraftTimeout(session.id);
   progress_.at(session.id).has_drafter = true;
   ++with_drafter_;
 }
@@ -165,15 +173,17 @@ void RateVerifier::OnDraft(uint64_t session, uint32_t round, const DraftTree& /*
 // The pool learns a drafter's usual time from the second draft of a session: the first one comes
 // after its prompt.
 void RateVerifier::DecideRounds() {
+  if (drafted_.empty()) return;
   for (const uint64_t session : std::exchange(drafted_, {})) {
     if (!progress_.contains(session)) continue;
     pool_.Decide({.session = session,
                   .round = 1,
                   .node = DraftTree::kRoot,
                   .next = {0},
-                  .plan = {.round = 2, .shape = Sequences(1, scenario_.draft_length)}});
+                  .plan = PlanOf(2, /*drafts=*/true)});
     SetDraftTimeout(session);
   }
+  pool_.Flush();
 }
 
 void RateVerifier::OnDrafterLost(uint64_t session) {
@@ -189,8 +199,8 @@ void RateVerifier::TakeFirstChunk(uint64_t id) {
   const double mean = rates_.At(admission_.running(), drafters_).first_tokens;
   const int tokens = static_cast<int>(mean + random_.Uniform());
   progress.first_tokens = std::clamp(tokens, 1, session.max_new_tokens);
-  progress.listener->OnTokens(progress.first_tokens, clock_.Now());
-  progress.listener->OnChunk(id, progress.first_tokens, clock_.Now());
+  listener_->OnTokens(progress.first_tokens, clock_.Now());
+  listener_->OnChunk(id, progress.first_tokens, clock_.Now());
   const int further = session.max_new_tokens - progress.first_tokens;
   if (further == 0) return Finish(id);
   ends_.emplace(tokens_ + further, id);
@@ -223,7 +233,7 @@ void RateVerifier::Finish(uint64_t id) {
   const double tokens = session.max_new_tokens;
   const int cached = session.summary.cached_tokens;
   sessions_.erase(found);
-  progress.listener->OnFinished(
+  listener_->OnFinished(
       id, {.drafted = tokens * rate_.drafted, .accepted = tokens * rate_.accepted}, cached);
 }
 

@@ -51,9 +51,7 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
  private:
   // A request, beside its session.
   struct Progress {
-    FleetListener* listener = nullptr;
     int shared_tokens = 0;  // of its prompt
-    bool follows = false;   // FleetRequest
     int first_tokens = 0;
     bool has_drafter = false;
   };
@@ -75,6 +73,7 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   void ReopenAtDrafters();
   // Sends the plans after drafts that have arrived.
   void DecideRounds();
+  DraftPlan PlanOf(uint32_t round, bool drafts) const;
   void SetDraftTimeout(uint64_t session);
   void TakeFirstChunk(uint64_t id);
   void SharePrompt(Session& session, int shared_tokens);
@@ -93,9 +92,11 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   Admission admission_;
   AdmissionGate gate_;
   DrafterPool pool_;
+  FleetListener* listener_ = nullptr;  // of all requests
   bool draining_ = false;
   std::unordered_map<uint64_t, Progress> progress_;  // by session
   int with_drafter_ = 0;                             // sessions
+  uint64_t opened_ = 0;                              // sessions, at drafters
   std::vector<uint64_t> drafted_;                    // sessions whose first draft has arrived
   double drafters_ = 0;
   Due<Time> first_chunks_;

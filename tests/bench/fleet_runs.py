@@ -111,23 +111,28 @@ def run_update(args, out) -> None:
 
 
 def run_rates(args, out) -> None:
-    """Each load in both resolutions, with the rates of the smallest fleet's scenario."""
-    out.writerow(["layout", "verifiers", "drafters", "load", "resolution", "tokens_per_s",
+    """Fleets of several sizes and loads in both resolutions."""
+    out.writerow(["verifiers", "drafters", "load", "resolution", "layout", "tokens_per_s",
                   "first_token_ms", "between_tokens_ms", "verifier_busy", "drafter_busy"])
+
+    def fleet(verifiers: int, drafters: int, load: dict) -> dict:
+        scenario = base("2 ms", verifiers, drafters) | {"arrivals": load}
+        scenario["verifier"]["sessions"] = 64
+        return scenario
+
     with tempfile.TemporaryDirectory() as folder:
-        rates = Path(folder) / "rates.json"
-        fitted = base("2 ms", 4, 20) | {"arrivals": {"clients": 1}}
-        outrider_simulate(args, fitted, "all", "--fit", rates)
+        for kind in ("clients", "rate_per_s"):
+            outrider_simulate(args, fleet(4, 20, {kind: 1}), args.layout,
+                              "--fit", Path(folder) / kind)
         for verifiers, drafters in ((4, 12), (8, 40), (20, 100)):
-            loads = ([{"clients": n * verifiers} for n in (5, 20, 50)]
-                     + [{"rate_per_s": n * verifiers} for n in (2, 6, 9)])
-            for load in loads:
-                scenario = base("2 ms", verifiers, drafters) | {"arrivals": load}
-                for resolution, flags in (("rounds", ()), ("rates", ("--rates", rates))):
+            for kind, each in (("clients", 20), ("rate_per_s", 3), ("rate_per_s", 7)):
+                load = {kind: each * verifiers}
+                resolutions = (("rounds", ()), ("rates", ("--rates", Path(folder) / kind)))
+                for resolution, flags in resolutions:
+                    scenario = fleet(verifiers, drafters, load)
                     for figures in simulate(args, scenario, args.layout, *flags):
-                        out.writerow([figures["layout"], verifiers, drafters,
-                                      *(f"{v} {k}" for k, v in load.items()),
-                                      resolution, f"{figures['tokens_per_second']:.1f}",
+                        out.writerow([verifiers, drafters, f"{load[kind]} {kind}", resolution,
+                                      figures["layout"], f"{figures['tokens_per_second']:.1f}",
                                       f"{figures['first_token_ms']['mean']:.2f}",
                                       f"{figures['between_tokens_ms']['mean']:.3f}",
                                       f"{figures['verifier_busy']:.3f}",

@@ -22,6 +22,8 @@ Status Admission::CheckQueue(const std::string& client) {
     return ResourceExhausted("the queue is full: " + std::to_string(waiting()) +
                              " requests wait; try again later");
   }
+  // One client's cannot be more than all.
+  if (waiting() < options_.max_waiting_per_client) return Status();
   const auto of_client = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
     return !entry.second->is_running() && entry.second->request.client == client;
   });

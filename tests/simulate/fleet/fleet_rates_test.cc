@@ -32,19 +32,32 @@ class FleetRates : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     SetLogLevel(LogLevel::kError);
-    const Result<RateTable> fitted =
-        FitRates(ParsedFleet(Fleet(2)),
-                 std::vector{FleetLayout::kSplit, FleetLayout::kColocated, FleetLayout::kPlain},
-                 {.verifiers = 2, .seconds = 30}, [](const std::string&) {});
-    ASSERT_TRUE(fitted.ok()) << fitted.status().ToString();
-    table_ = *fitted;
+    Fit(Fleet(2), &of_clients_);
+    json open = Fleet(2);
+    open["arrivals"] = {{"rate_per_s", 1}};
+    Fit(open, &of_arrivals_);
   }
 
   static FleetFigures ByRates(const json& scenario, FleetLayout layout = FleetLayout::kSplit) {
-    return SimulateFleet(ParsedFleet(scenario), layout, 1, &table_.of(layout));
+    return SimulateFleet(ParsedFleet(scenario), layout, 1, &RatesOf(scenario).of(layout));
   }
 
-  static inline RateTable table_;
+  static const RateTable& RatesOf(const json& scenario) {
+    return scenario["arrivals"].contains("clients") ? of_clients_ : of_arrivals_;
+  }
+
+ private:
+  static void Fit(const json& scenario, RateTable* table) {
+    const Result<RateTable> fitted =
+        FitRates(ParsedFleet(scenario),
+                 std::vector{FleetLayout::kSplit, FleetLayout::kColocated, FleetLayout::kPlain},
+                 {.verifiers = 2, .seconds = 30}, [](const std::string&) {});
+    ASSERT_TRUE(fitted.ok()) << fitted.status().ToString();
+    *table = *fitted;
+  }
+
+  static inline RateTable of_clients_;
+  static inline RateTable of_arrivals_;
 };
 
 double Deviation(double value, double expected) { return std::abs(value / expected - 1); }
@@ -73,7 +86,7 @@ TEST_F(FleetRates, WrongRatesDisagree) {
   json scenario = Fleet(4);
   scenario["seconds"] = 120;
   const FleetFigures rounds = RunOf(scenario);
-  LayoutRates wrong = table_.of(FleetLayout::kSplit);
+  LayoutRates wrong = RatesOf(scenario).of(FleetLayout::kSplit);
   for (RateColumn& column : wrong.columns) {
     for (RatePoint& point : column.points) point.token_seconds *= 1.1;
   }

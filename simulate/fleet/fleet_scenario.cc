@@ -289,20 +289,24 @@ Status CheckCounts(const JsonValue& json, const FleetScenario& scenario) {
 
 std::string RateKeyOf(const JsonValue& json) {
   FnvHash hash;
-  for (const char* const name :
-       {"network", "drafter", "policy", "draft_length", "classes", "routing"}) {
-    hash.Add(json[name].absent() ? std::string() : json[name].Dump());
+  const auto add = [&hash](const JsonValue& value) {
+    hash.Add(value.absent() ? std::string() : value.Dump());
+  };
+  for (const char* const name : {"network", "policy", "draft_length", "classes", "routing"}) {
+    add(json[name]);
   }
   for (const char* const name :
        {"t_ms", "t_row_ms", "sessions", "waiting", "kv_tokens", "token_budget"}) {
-    const JsonValue value = json["verifier"][name];
-    hash.Add(value.absent() ? std::string() : value.Dump());
+    add(json["verifier"][name]);
+  }
+  for (const char* const name :
+       {"t_ms", "t_row_ms", "sessions", "kv_tokens", "ahead_tokens", "subset"}) {
+    add(json["drafter"][name]);
   }
   hash.Add(uint64_t{json["zones"].size()});
   // A client's requests begin when a pass ends, others at any time.
-  const JsonValue pause = json["arrivals"]["pause_s"];
   hash.Add(uint64_t{!json["arrivals"]["clients"].absent()});
-  hash.Add(pause.absent() ? std::string() : pause.Dump());
+  add(json["arrivals"]["pause_s"]);
   return std::to_string(hash.value());
 }
 

@@ -102,7 +102,8 @@ TEST(FleetScenario, RateKeyIgnoresSizeAndPrice) {
   const std::string key = testing::ParsedFleet(scenario).rate_key;
   scenario["zones"][0]["verifiers"] = 2;
   scenario["verifier"]["price"] = 3;
-  scenario["arrivals"] = {{"rate_per_s", 3}};
+  scenario["drafter"]["price"] = 3;
+  scenario["arrivals"]["clients"] = 9;
   EXPECT_EQ(testing::ParsedFleet(scenario).rate_key, key);
   scenario["verifier"]["t_ms"] = 21;
   EXPECT_NE(testing::ParsedFleet(scenario).rate_key, key);

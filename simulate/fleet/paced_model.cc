@@ -9,7 +9,6 @@
 namespace outrider {
 namespace {
 
-constexpr float kLikely = 20.f;  // a logit beside zeros: probability 1 - 1e-7 of 32 tokens
 constexpr uint64_t kTextStart = 0x6f757472;
 constexpr uint64_t kAgreement = 0x64726166;
 
@@ -23,6 +22,7 @@ PacedModel::PacedModel(PacedModelOptions options, SpendFn spend)
   config_.hidden_size = 1;
   config_.layers.resize(1);
   config_.max_position_embeddings = options_.max_position_embeddings;
+  config_.eos_token_ids = options_.eos_token_ids;
   holders_.resize(static_cast<size_t>(options_.total_pages));
   for (int page = options_.total_pages; page-- > 0;) free_.push_back(page);
 }
@@ -92,21 +92,30 @@ int PacedModel::length(SequenceId sequence) const {
   return static_cast<int>(Get(sequence).hashes.size());
 }
 
-TokenId PacedModel::NextToken(uint64_t hash, TokenId first) const {
+uint64_t PacedModel::HashOf(uint64_t before, TokenId token) {
+  return SplitMix(before ^ (static_cast<uint64_t>(token) << 32));
+}
+
+uint64_t PacedModel::HashOfNothing() { return SplitMix(kTextStart); }
+
+PacedNext PacedModel::Next(uint64_t hash, TokenId first) const {
+  if (const auto it = options_.recorded.find(hash); it != options_.recorded.end()) {
+    return it->second;
+  }
   const auto vocab = static_cast<uint64_t>(options_.vocab_size);
   const uint64_t bits = SplitMix(hash);
   const uint64_t likely = bits % vocab;
-  if (options_.acceptance.empty()) return static_cast<TokenId>(likely);
+  if (options_.acceptance.empty()) return {static_cast<TokenId>(likely)};
   const double acceptance =
       options_.acceptance[static_cast<size_t>(first) % options_.acceptance.size()];
   const bool agrees = UnitOf(SplitMix(hash ^ kAgreement)) < acceptance;
-  return static_cast<TokenId>(agrees ? likely : (likely + 1) % vocab);
+  return {static_cast<TokenId>(agrees ? likely : (likely + 1) % vocab)};
 }
 
-void PacedModel::AddRow(TokenId next) {
+void PacedModel::AddRow(const PacedNext& next) {
   const size_t row = logits_.size();
   logits_.resize(row + static_cast<size_t>(options_.vocab_size), 0.f);
-  logits_[row + static_cast<size_t>(next)] = kLikely;
+  logits_[row + static_cast<size_t>(next.token)] = next.logit;
   hidden_.push_back(0.f);
 }
 
@@ -115,15 +124,15 @@ void PacedModel::Append(const ForwardSequence& share) {
   const size_t begin = s.hashes.size();
   if (begin == 0) s.first = share.tokens.front();
   s.last_begin = static_cast<int>(begin);
-  const uint64_t before = begin == 0 ? SplitMix(kTextStart) : s.hashes.back();
+  const uint64_t before = begin == 0 ? HashOfNothing() : s.hashes.back();
   for (size_t i = 0; i < share.tokens.size(); ++i) {
     const int parent = share.parents.empty() ? static_cast<int>(i) - 1 : share.parents[i];
     const uint64_t parent_hash =
         parent < 0 ? before : s.hashes[begin + static_cast<size_t>(parent)];
-    s.hashes.push_back(SplitMix(parent_hash ^ (static_cast<uint64_t>(share.tokens[i]) << 32)));
+    s.hashes.push_back(HashOf(parent_hash, share.tokens[i]));
   }
   for (const int row : share.logit_rows) {
-    AddRow(NextToken(s.hashes[begin + static_cast<size_t>(row)], s.first));
+    AddRow(Next(s.hashes[begin + static_cast<size_t>(row)], s.first));
   }
 }
 

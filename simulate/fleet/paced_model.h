@@ -30,6 +30,12 @@ struct PassCost {
   double Seconds(int rows) const { return first_row + further_row * (rows - 1); }
 };
 
+// What a model says after a text.
+struct PacedNext {
+  TokenId token = 0;
+  float logit = 20;  // beside zeros: a probability of 1 - 1e-7 of 32 tokens
+};
+
 struct PacedModelOptions {
   std::string name = "paced";
   int vocab_size = 32;
@@ -37,6 +43,9 @@ struct PacedModelOptions {
   // For a draft model, the probability that a draft token is accepted, by class of text. A text's
   // class is its first token modulo the number of classes. Empty: this is the target.
   std::vector<double> acceptance = {};
+  // By PacedModel::HashOf, what follows recorded texts; all others continue as above.
+  std::unordered_map<uint64_t, PacedNext> recorded = {};
+  std::vector<int32_t> eos_token_ids = {};
   int page_tokens = 16;
   int total_pages = 4096;
   int max_batch_tokens = 512;
@@ -49,6 +58,10 @@ class PacedModel final : public Model {
   using SpendFn = std::function<void(double seconds)>;
 
   PacedModel(PacedModelOptions options, SpendFn spend);
+
+  // Of a text; `before` is that of the tokens in front of `token`.
+  static uint64_t HashOf(uint64_t before, TokenId token);
+  static uint64_t HashOfNothing();
 
   const ModelConfig& config() const override { return config_; }
   int page_tokens() const override { return options_.page_tokens; }
@@ -80,8 +93,8 @@ class PacedModel final : public Model {
   const Sequence& Get(SequenceId id) const;
   int PagesFor(int tokens) const;
   // The most likely token after a text with this hash.
-  TokenId NextToken(uint64_t hash, TokenId first) const;
-  void AddRow(TokenId next);
+  PacedNext Next(uint64_t hash, TokenId first) const;
+  void AddRow(const PacedNext& next);
   // Appends a sequence's tokens, and the logits rows that it wants.
   void Append(const ForwardSequence& share);
 

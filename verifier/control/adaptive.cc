@@ -12,8 +12,8 @@ Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
     : arms_(arms),
       costs_(costs),
       shared_(shared),
-      families_(static_cast<size_t>(arms.families()),
-                {.profile = DepthProfile(arms.max_length())}) {}
+      families_(static_cast<size_t>(arms.families()), {.profile = DepthProfile(arms.max_length())}),
+      arm_times_(static_cast<size_t>(arms.size())) {}
 
 std::unique_ptr<PolicySession> Adaptive::Open() { return std::make_unique<AdaptiveSession>(*this); }
 
@@ -55,24 +55,30 @@ void Adaptive::Learn(int index, const Belief& belief, int accepted, int drafted,
   }
 }
 
-void Adaptive::LearnSeconds(int index, double measured, double modelled) {
-  Family& f = family(index);
-  const double faded = Faded(f);
-  // A single stall must not count as the family's usual time.
-  f.measured = faded * f.measured + std::clamp(measured, modelled / 4, 4 * modelled);
-  f.modelled = faded * f.modelled + modelled;
-  f.timed = rounds_;
+void Adaptive::LearnSeconds(int arm, double measured, double modelled) {
+  Add(measured, modelled, &family(arms_.facts(arm).family).times);
+  Add(measured, modelled, &arm_times_[static_cast<size_t>(arm)]);
 }
 
-double Adaptive::Faded(const Family& f) const {
-  return std::pow(kTuning.time_discount, static_cast<double>(rounds_ - f.timed));
+void Adaptive::Add(double measured, double modelled, Times* times) const {
+  const double faded =
+      std::pow(kTuning.time_discount, static_cast<double>(rounds_ - times->updated));
+  // A single stall must not count as the usual time.
+  times->measured = faded * times->measured + std::clamp(measured, modelled / 4, 4 * modelled);
+  times->modelled = faded * times->modelled + modelled;
+  times->updated = rounds_;
 }
 
-double Adaptive::Correction(int index, double unit) const {
-  const Family& f = family(index);
-  const double faded = Faded(f);
-  return (faded * f.measured + kTuning.time_prior * unit) /
-         (faded * f.modelled + kTuning.time_prior * unit);
+double Adaptive::Correction(int arm, double unit) const {
+  const double of_family = Ratio(family(arms_.facts(arm).family).times, 1, unit);
+  return Ratio(arm_times_[static_cast<size_t>(arm)], of_family, unit);
+}
+
+double Adaptive::Ratio(const Times& times, double prior, double unit) const {
+  const double faded =
+      std::pow(kTuning.time_discount, static_cast<double>(rounds_ - times.updated));
+  return (faded * times.measured + kTuning.time_prior * unit * prior) /
+         (faded * times.modelled + kTuning.time_prior * unit);
 }
 
 double Adaptive::Forgive(double plain_rounds) {

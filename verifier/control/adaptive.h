@@ -43,14 +43,19 @@ class Adaptive final : public Policy {
 
  private:
   friend class AdaptiveSession;
+  // Seconds of rounds, discounted with every chosen round of any arm.
+  struct Times {
+    double measured = 0;
+    double modelled = 0;  // of the same rounds
+    int64_t updated = 0;  // the policy's round that they are discounted up to
+  };
   struct Family {
     DepthProfile profile;
     Belief pooled = IgnorantBelief();  // all sessions pooled
     Belief seen{};                     // mean of the sessions' beliefs, which shows how they differ
     double rounds = 0;                 // rounds that `seen` rests on, bounded
-    double measured = 0;               // seconds of rounds, discounted with every chosen round
-    double modelled = 0;               // of the same rounds
-    int64_t timed = 0;                 // the policy's round that they are discounted up to
+    Times times;
+    double offered = 1;  // recent share of choices in which it was allowed
   };
   Family& family(int f) { return families_[static_cast<size_t>(f)]; }
   const Family& family(int f) const { return families_[static_cast<size_t>(f)]; }
@@ -59,11 +64,13 @@ class Adaptive final : public Policy {
   Belief Blend(int family, double own, double pooled) const;
   // A session saw `accepted` of `drafted` tokens and now believes `belief`; it expected `mean`.
   void Learn(int family, const Belief& belief, int accepted, int drafted, double mean);
-  void LearnSeconds(int family, double measured, double modelled);
-  // Ratio of this family's measured times to the cost model's. `unit`: the scale of its seconds.
-  double Correction(int family, double unit) const;
-  // The discount of measured and modelled seconds since their last update.
-  double Faded(const Family& family) const;
+  void LearnSeconds(int arm, double measured, double modelled);
+  // Ratio of this arm's measured times to the cost model's: its family's, until it was measured
+  // itself. `unit`: the scale of its seconds.
+  double Correction(int arm, double unit) const;
+  void Add(double measured, double modelled, Times* times) const;
+  // The ratio in `times`, as if some plain rounds had shown `prior`.
+  double Ratio(const Times& times, double prior, double unit) const;
   // A round with a draft stalled for as long as `plain_rounds` rounds. Returns how many of them are
   // not charged to drafting.
   double Forgive(double plain_rounds);
@@ -78,6 +85,7 @@ class Adaptive final : public Policy {
   const CostModel& costs_;
   const bool shared_;
   std::vector<Family> families_;
+  std::vector<Times> arm_times_;
   Belief all_seen_{};  // sum over families of rounds * seen
   double all_rounds_ = 0;
   double deficit_ = 0;

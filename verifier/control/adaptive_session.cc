@@ -62,25 +62,37 @@ double AdaptiveSession::CatchUp(int arm, const Context& context) const {
   return token > 0 ? token * after_[proposer] : 0;
 }
 
+ArmSet::Facts AdaptiveSession::FactsNow(int arm, const Context& context) const {
+  ArmSet::Facts facts = FactsOf(arm);
+  const auto proposer = static_cast<size_t>(facts.proposer);
+  if (facts.sequences != 1 || proposer >= context.streams.size()) return facts;
+  facts.length = std::min(facts.length, context.streams[proposer].longest);
+  facts.rows = 1 + facts.length;
+  return facts;
+}
+
 size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double unit) {
   for (Family& own : families_) own.allowed = false;
   candidates_.clear();
   size_t fastest = 0;
   for (int i = 0; i < shared_.arms_.size(); ++i) {
     if ((allowed & ArmSet::Bit(i)) == 0) continue;
-    const ArmSet::Facts& facts = FactsOf(i);
+    const ArmSet::Facts facts = FactsNow(i, context);
     Family& own = family(i);
     if (!own.allowed) {
       own.allowed = true;
       if (!own.touched) own.belief = shared_.Prior(facts.family);
       own.trials = TrialsAfter(own.belief);
-      own.correction = shared_.Correction(facts.family, unit);
     }
-    Candidate c{.arm = i};
-    c.modelled = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
+    Candidate c{.arm = i, .facts = facts};
+    const double repeated = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
+    const double begins = i == last_arm_ ? 0 : shared_.costs_.EarlySeconds(facts, context);
+    c.modelled = repeated + begins;
+    const double correction = shared_.Correction(i, unit);
+    c.expected = c.modelled * correction;
     c.catch_up = CatchUp(i, context);
-    c.expected = c.modelled * own.correction;
-    c.seconds = c.expected + c.catch_up / kTuning.stay;
+    c.begins = c.catch_up + begins * correction;
+    c.seconds = repeated * correction + c.begins / kTuning.stay;
     c.tokens = MomentsOf(profile(i).TokensAt(facts.length), own.belief);
     const int last = context.remaining > 0 ? context.remaining - 1 : facts.length;
     c.tokens_now = last < facts.length ? profile(i).Tokens(own.belief, last) : c.tokens.mean;
@@ -93,10 +105,10 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
 void AdaptiveSession::Compare(const Candidate& fastest) {
   double rival = 0;  // tokens a second of the fastest arm of another family
   for (Family& f : families_) f.mean = f.deviation = -1e300;
-  const int fastest_family = FactsOf(fastest.arm).family;
-  const Belief& fastest_tokens = profile(fastest.arm).TokensAt(FactsOf(fastest.arm).length);
+  const int fastest_family = fastest.facts.family;
+  const Belief& fastest_tokens = profile(fastest.arm).TokensAt(fastest.facts.length);
   for (Candidate& c : candidates_) {
-    const ArmSet::Facts& facts = FactsOf(c.arm);
+    const ArmSet::Facts& facts = c.facts;
     Family& own = family(c.arm);
     c.mean = c.speed() - fastest.speed();
     if (facts.family != fastest_family) rival = std::max(rival, c.speed());
@@ -137,11 +149,12 @@ double AdaptiveSession::EndSpeed(const Candidate& fastest, int remaining) const 
 double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double horizon,
                                       double least) {
   const Family& own = family(c.arm);
+  horizon *= shared_.family(c.facts.family).offered;
   // An upper bound: as if one pull revealed everything.
   const double most =
       std::max(Improvement(c.mean, c.deviation), Improvement(own.mean, own.deviation));
-  if (kTuning.eagerness * horizon * most - speed * c.catch_up <= std::max(0.0, least)) return 0;
-  const double trials = profile(c.arm).Trials(own.belief, FactsOf(c.arm).length);
+  if (kTuning.eagerness * horizon * most - speed * c.begins <= std::max(0.0, least)) return 0;
+  const double trials = profile(c.arm).Trials(own.belief, c.facts.length);
   if (trials <= 0) return 0;
   const double loss = speed * c.seconds - c.tokens.mean;
   double worth = 0;
@@ -150,8 +163,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
     const double share = std::sqrt(pulls * trials / (pulls * trials + own.trials));
     const double gain = std::max(Improvement(c.mean, share * c.deviation),
                                  Improvement(own.mean, share * own.deviation));
-    worth =
-        std::max(worth, (kTuning.eagerness * horizon * gain - speed * c.catch_up) / pulls - loss);
+    worth = std::max(worth, (kTuning.eagerness * horizon * gain - speed * c.begins) / pulls - loss);
   }
   return worth > 0 ? worth + loss : 0;
 }
@@ -164,12 +176,12 @@ double AdaptiveSession::FewTokens(const Candidate& c) {
   for (double below = belief[0]; below < kTuning.pessimism && k + 1 < kLevels; below += belief[k]) {
     ++k;
   }
-  return profile(c.arm).TokensAt(FactsOf(c.arm).length)[k];
+  return profile(c.arm).TokensAt(c.facts.length)[k];
 }
 
 bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   const Belief& belief = family(c.arm).belief;
-  const Belief& tokens = profile(c.arm).TokensAt(FactsOf(c.arm).length);
+  const Belief& tokens = profile(c.arm).TokensAt(c.facts.length);
   double sure = 0;
   // Tokens rise with the level.
   for (size_t k = kLevels; k > 0 && tokens[k - 1] * plain_seconds > c.seconds; --k) {
@@ -183,9 +195,13 @@ Choice AdaptiveSession::Choose(const Context& context) {
   const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
   const double unit = std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
   const size_t fastest_index = Estimate(context, allowed, unit);
-  const double plain_seconds = unit * family(plain).correction;
+  const double plain_seconds = unit * shared_.Correction(plain, unit);
   const Candidate fastest = candidates_[fastest_index];
   Compare(fastest);
+  for (size_t f = 0; f < families_.size(); ++f) {
+    double& offered = shared_.families_[f].offered;
+    offered += kTuning.offered_gain * ((families_[f].allowed ? 1 : 0) - offered);
+  }
 
   const double speed = fastest.speed();
   const double remaining = context.remaining > 0 ? context.remaining : kTuning.horizon_tokens;
@@ -194,7 +210,7 @@ Choice AdaptiveSession::Choose(const Context& context) {
       speed;
   const double end_speed = EndSpeed(fastest, context.remaining);
   const double allowance = shared_.Allowance(remaining);
-  const bool reserves = FactsOf(fastest.arm).sequences > 0 && !SurelyFaster(fastest, plain_seconds);
+  const bool reserves = fastest.facts.sequences > 0 && !SurelyFaster(fastest, plain_seconds);
   const double reserve = reserves ? kTuning.reserve * shared_.Budget(remaining) : 0;
 
   Choice choice{.arm = plain,
@@ -210,9 +226,11 @@ Choice AdaptiveSession::Choose(const Context& context) {
     if (score <= best_score) return;
     const double loss = c.seconds / plain_seconds - FewTokens(c);
     const double most = allowance - (c.arm != fastest.arm ? reserve : 0);
-    if (FactsOf(c.arm).sequences > 0 && loss > most && !SurelyFaster(c, plain_seconds)) return;
+    if (c.facts.sequences > 0 && loss > most && !SurelyFaster(c, plain_seconds)) return;
     best_score = score;
     choice.arm = c.arm;
+    choice.length = c.facts.length;
+    choice.catches_up = c.catch_up > 0;
     choice.seconds = c.expected;
     choice.modelled_seconds = c.modelled;
     choice.tokens = c.tokens_now;
@@ -223,7 +241,8 @@ Choice AdaptiveSession::Choose(const Context& context) {
     if (c.arm != fastest.arm) consider(c);
   }
   choice.explores = choice.arm != fastest.arm;
-  choice.others_seconds = shared_.costs_.OthersSeconds(FactsOf(choice.arm), context);
+  choice.others_seconds = shared_.costs_.OthersSeconds(FactsNow(choice.arm, context), context);
+  last_arm_ = choice.arm;
   ++shared_.pending_;
   shared_.pledged_ += MostLoss(choice);
   return choice;
@@ -245,8 +264,8 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   if (!Teaches(shared_.arms_, choice, outcome)) return;
   const ArmSet::Facts& facts = FactsOf(choice.arm);
   const auto proposer = static_cast<size_t>(facts.proposer);
-  const int drafted = outcome.drafted < 0 ? facts.length : outcome.drafted;
-  const bool caught_up = after_[proposer] > 0;
+  const int drafted = outcome.drafted < 0 ? choice.length : outcome.drafted;
+  const bool caught_up = choice.catches_up;
   for (int& tokens : after_) tokens += outcome.accepted + 1;
   after_[proposer] = 0;
 
@@ -268,8 +287,8 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   if (IsSeconds(outcome.seconds)) {
     const double taken = drafts ? SecondsTaken(choice, outcome) : outcome.seconds;
     // Rounds that were cut, or in which the drafter caught up, are not comparable.
-    if (drafted == facts.length && !(drafts && caught_up)) {
-      shared_.LearnSeconds(facts.family, taken, choice.modelled_seconds);
+    if (drafted == choice.length && !(drafts && caught_up)) {
+      shared_.LearnSeconds(choice.arm, taken, choice.modelled_seconds);
     }
     // Plain rounds also stall. They count as what they usually take.
     const double stalled = taken - kTuning.stall * choice.seconds;

@@ -17,19 +17,20 @@ class AdaptiveSession final : public PolicySession {
   struct Family {
     bool touched = false;  // used in this session; until then it has the shared prior
     Belief belief;
-    bool allowed = false;   // the round allows one of its arms
-    double trials = 0;      // draft tokens that the belief rests on
-    double correction = 1;  // of the cost model's seconds in this round
+    bool allowed = false;  // the round allows one of its arms
+    double trials = 0;     // draft tokens that the belief rests on
     // Speed in tokens per second of the family's best arm, relative to the fastest arm.
     double mean = 0;
     double deviation = 0;
   };
   struct Candidate {
     int arm = 0;
+    ArmSet::Facts facts;    // with the length that its proposer can draft now
     double modelled = 0;    // seconds by the cost model
     double expected = 0;    // corrected by measured times
-    double seconds = 0;     // expected, plus a share of the drafter's catching up
-    double catch_up = 0;    // seconds, once
+    double catch_up = 0;    // seconds that the drafter catches up first
+    double begins = 0;      // these, and those without an early draft, as the plan is another
+    double seconds = 0;     // of a round if the plan is repeated, plus a share of `begins`
     Moments tokens;         // of an endless request
     double tokens_now = 0;  // those that this one can still emit
     double mean = 0;        // of its speed less the fastest arm's, with its deviation by beliefs
@@ -43,6 +44,8 @@ class AdaptiveSession final : public PolicySession {
   // Fills candidates_ and returns the index of the fastest. `unit`: seconds of a plain round by the
   // cost model.
   size_t Estimate(const Context& context, ArmMask allowed, double unit);
+  // An arm's facts with the length that its proposer can draft now.
+  ArmSet::Facts FactsNow(int arm, const Context& context) const;
   double CatchUp(int arm, const Context& context) const;
   void Compare(const Candidate& fastest);
   // The tokens that trying an arm is worth over taking the fastest, at the best number of pulls.
@@ -61,6 +64,7 @@ class AdaptiveSession final : public PolicySession {
   const double turn_;  // per round, for each family
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
+  int last_arm_ = -1;
   std::vector<int> after_;  // [proposers] tokens emitted since it last drafted
 };
 

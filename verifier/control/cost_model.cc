@@ -68,8 +68,19 @@ double CostModel::StepSeconds(double rows, double context) const {
 
 double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context) const {
   const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
-  const double verify = StepSeconds(sessions * arm.rows, context.step_context);
-  if (arm.sequences == 0) return verify;
+  return StepSeconds(sessions * arm.rows, context.step_context) + WaitSeconds(arm, context) -
+         EarlySeconds(arm, context);
+}
+
+double CostModel::EarlySeconds(const ArmSet::Facts& arm, const Context& context) const {
+  const auto at = static_cast<size_t>(arm.proposer);
+  const double early = at < context.streams.size() ? context.streams[at].early : 0;
+  return early > 0 ? early * WaitSeconds(arm, context) : 0;
+}
+
+double CostModel::WaitSeconds(const ArmSet::Facts& arm, const Context& context) const {
+  if (arm.sequences == 0) return 0;
+  const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
   const auto at = static_cast<size_t>(arm.proposer);
   const Draft& draft = drafts_[at];
   const StreamEstimate stream =
@@ -83,7 +94,7 @@ double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context)
   } else {
     drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain());
   }
-  return verify + (1 - stream.early) * (round_trip + drafting);
+  return round_trip + drafting;
 }
 
 double CostModel::OthersSeconds(const ArmSet::Facts& arm, const Context& context) const {

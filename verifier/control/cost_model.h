@@ -39,6 +39,9 @@ class CostModel {
   // taken from the context's estimates, or else assumed slow: a depth like a plain step, a round
   // trip like two.
   double RoundSeconds(const ArmSet::Facts& arm, const Context& context) const;
+  // The seconds of waiting that early drafts save of that, on average: a plan that does not repeat
+  // the last one takes so much longer.
+  double EarlySeconds(const ArmSet::Facts& arm, const Context& context) const;
   // The part of RoundSeconds that the rows of other sessions' drafts take. A round measured while
   // nobody else drafts does not contain it.
   double OthersSeconds(const ArmSet::Facts& arm, const Context& context) const;
@@ -54,6 +57,8 @@ class CostModel {
     double observations = 4;  // starts as if 4 steps had been as predicted
   };
   static size_t BucketOf(double rows);
+  // Seconds that a round waits for a draft that is not early.
+  double WaitSeconds(const ArmSet::Facts& arm, const Context& context) const;
 
   LinearFit step_;
   std::array<Correction, kBuckets> corrections_;

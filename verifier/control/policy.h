@@ -21,7 +21,9 @@ struct StreamEstimate {
   double draft_depth = kUnknownSeconds;  // seconds to draft one depth
   // Seconds per token that the drafter has to catch up on after rounds without a draft; NaN: 0.
   double catch_up_token = kUnknownSeconds;
-  double early = 0;  // share of its drafts that rounds do not wait for, [0, 1]
+  // Share of its drafts that rounds do not wait for, [0, 1], if the plan repeats the last one.
+  double early = 0;
+  int longest = kMaxArmLength;  // depths that it can draft now: longer arms draft that many
 };
 
 struct Context {
@@ -39,6 +41,7 @@ struct Choice {
   int arm = 0;
   uint64_t ticket = 0;     // unique in the session, from 1
   double probability = 1;  // that a randomised policy had for it
+  int length = 0;  // depths that it drafts, at most the arm's; 0 if the policy does not predict
   // Expected for the round, and for a plain one instead; 0 if the policy does not predict.
   double seconds = 0;
   double plain_seconds = 0;
@@ -46,9 +49,10 @@ struct Choice {
   // the other sessions in them.
   double modelled_seconds = 0;
   double others_seconds = 0;
-  double tokens = 0;      // expected; 0 likewise
-  double best_speed = 0;  // tokens per second, expected of the fastest arm; 0 likewise
-  bool explores = false;  // taken to learn, not as the best known arm
+  bool catches_up = false;  // `seconds` leaves out that the drafter catches up first
+  double tokens = 0;        // expected; 0 likewise
+  double best_speed = 0;    // tokens per second, expected of the fastest arm; 0 likewise
+  bool explores = false;    // taken to learn, not as the best known arm
 };
 
 // The outcome of a round.

@@ -64,6 +64,9 @@ struct AdaptiveTuning {
   double eagerness = 0.5;
   // Tokens for which an observation is trusted to hold. [no limit: many_arms 1.27 at 128]
   double horizon_tokens = 256;
+  // Gain of the share of rounds in which a family can be used: lookups seldom find a match, so that
+  // little can be gained by knowing how good they are.
+  double offered_gain = 1.0 / 64;
   // Rounds over which a drafter's catching up is spread, as it is likely to stay in use. No
   // scenario has a drafter that must catch up.
   double stay = 16;

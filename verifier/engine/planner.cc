@@ -103,7 +103,8 @@ void SessionPlanner::Read(std::span<const TokenId> tokens) {
   read_ += tokens.size();
 }
 
-ArmMask SessionPlanner::LocalArms(LocalSource source, int room) {
+ArmMask SessionPlanner::LocalArms(LocalSource source, int room,
+                                  std::span<StreamEstimate, kMaxArms> streams) {
   const ArmSet& arms = planner_->arms();
   const Proposer::Kind kind = source == LocalSource::kLookup ? Proposer::Kind::kPromptLookup
                                                              : Proposer::Kind::kSuffixAutomaton;
@@ -117,6 +118,7 @@ ArmMask SessionPlanner::LocalArms(LocalSource source, int room) {
     const Proposer& proposer = arms.arm(arm).proposer;
     if (proposer.kind != kind || (proposer.name == kStrong) != strong) continue;
     if (shortest < 0) shortest = arm;
+    streams[static_cast<size_t>(arms.facts(arm).proposer)].longest = length;
     // Arms longer than the proposal would be equal to this one.
     if (arm == shortest || arms.facts(arm).length <= length) mask |= ArmSet::Bit(arm);
   }
@@ -148,7 +150,8 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
   if (read_ == tokens && longest > 0) {
-    allowed |= LocalArms(LocalSource::kLookup, longest) | LocalArms(LocalSource::kSuffix, longest);
+    allowed |= LocalArms(LocalSource::kLookup, longest, streams) |
+               LocalArms(LocalSource::kSuffix, longest, streams);
   }
   return allowed & possible_;
 }

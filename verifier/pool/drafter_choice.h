@@ -22,7 +22,8 @@
 
 namespace outrider {
 
-// Recent share of drafts that a drafter sent before it got their plans.
+// Recent share of drafts that a drafter sent before it got their plans, of those for plans that
+// repeat the last one.
 struct EarlyShare {
   static constexpr double kGain = 1.0 / 32;
   double value = 0;

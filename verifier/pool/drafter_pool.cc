@@ -321,7 +321,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
     drafter.drafting.Add(drafting);
     drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
-    drafter.early.Add(0);
+    if (assignment.asked.after.has_value()) drafter.early.Add(0);
     // MarkLate has counted a late one.
     if (!assignment.asked.late) drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;

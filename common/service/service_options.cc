@@ -97,7 +97,7 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   app.add_flag(
       "--int8-activations", o->int8_activations,
       "Round the activations of products with 4-bit weights to 8 bits, with a scale for each group "
-      "of inputs: several rows are up to three times as fast where the processor has AVX512_VNNI, "
+      "of inputs: several rows are up to 2.7 times as fast where the processor has AVX512_VNNI, "
       "no effect elsewhere");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},

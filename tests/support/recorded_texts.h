@@ -39,7 +39,8 @@ PacedModelOptions RecordedTarget(const std::vector<RecordedText>& texts, int voc
 PacedModelOptions RecordedDrafter(const std::vector<RecordedText>& texts, int vocab_size,
                                   uint64_t seed);
 
-// What the pairs of a comparison have in common: costs as measured on two quiet cores of a Zen 4.
+// What the pairs of a comparison have in common: costs as measured on a Zen 4, low percentiles of
+// two busy cores.
 struct PairCosts {
   PassCost target = {0.75e-3, 0.115e-3};
   PassCost drafter = {0.11e-3, 0.015e-3};

@@ -9,9 +9,10 @@ namespace outrider {
 
 // The format of a weight matrix. kF16: only on a GPU. kW8A16, kW4A16 and kFp8: codes of
 // quantized_matrix.h with scales for groups of inputs, times float activations. kMxfp4: the same
-// with codes kFp4E2M1, whose scales are kept as a byte each. kW8A8: 8-bit integers with one scale per output, times 8-bit activations (one scale per row); a GPU uses float
-// activations there too. Whatever depends on the format is a switch over all values without a
-// default, so that the compiler lists every place where a new format must be added.
+// with codes kFp4E2M1, whose scales are kept as a byte each. kW8A8: 8-bit integers with one scale
+// per output, times 8-bit activations (one scale per row); a GPU uses float activations there too.
+// Whatever depends on the format is a switch over all values without a default, so that the
+// compiler lists every place where a new format must be added.
 enum class WeightType { kBf16, kF16, kF32, kW8A16, kW8A8, kW4A16, kFp8, kMxfp4 };
 
 // A weight matrix packed once for this backend's product y[out] = W[out, in] x[in]: its values, the

@@ -88,8 +88,8 @@ Status AddEosTokens(const JsonValue& value, ModelConfig* config) {
   return Status();
 }
 
-// Builds the config from config.json, or from a GGUF file's metadata in that form. `directory` gives
-// the model's name.
+// Builds the config from config.json, or from a GGUF file's metadata in that form. `directory`
+// gives the model's name.
 Result<ModelConfig> Describe(const JsonValue& json, const std::filesystem::path& directory,
                              bool is_gguf) {
   ModelConfig config;

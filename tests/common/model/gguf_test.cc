@@ -189,19 +189,19 @@ TEST_F(GgufModel, NamesNonFiniteScale) {
     size_t at;  // in the block
   };
   // Of Q4_K, the scale and the minimum.
-  for (const auto& [type, d] : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0},
-                                Scale{"Q4_K", 2}, Scale{"Q6_K", 208}}) {
-    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = type});
+  for (const Scale& scale : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0}, Scale{"Q4_K", 2},
+                             Scale{"Q6_K", 208}}) {
+    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = scale.type});
     const std::string path = file().string();
     const Status status = LoadWith([&](std::string& bytes) {
       const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), path).value();
       const GgufTensor* const tensor = parsed.Tensor("blk.1.ffn_down.weight");
       const size_t at = static_cast<size_t>(tensor->bytes.data() -
                                             reinterpret_cast<const std::byte*>(bytes.data()));
-      bytes.replace(at + d, 2, "\xff\x7f");  // a NaN
+      bytes.replace(at + scale.at, 2, "\xff\x7f");  // a NaN
     });
-    EXPECT_EQ(status.code(), Code::kDataLoss) << type;
-    EXPECT_THAT(status.message(), HasSubstr("down")) << type;
+    EXPECT_EQ(status.code(), Code::kDataLoss) << scale.type;
+    EXPECT_THAT(status.message(), HasSubstr("down")) << scale.type;
   }
 }
 

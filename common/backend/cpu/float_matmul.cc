@@ -78,6 +78,16 @@ struct Block {
     sum[r][g][1] = hn::MulAdd(x_k, w1, sum[r][g][1]);
   }
 
+  // Adds the products of input k with its weights.
+  HWY_INLINE void AddInput(size_t k, const VF (&w)[kGroups][2]) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      const VF x_k = hn::Set(DF(), x[r * in + k]);
+      HWY_UNROLL(4)
+      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
+    }
+  }
+
   HWY_INLINE void StepF32(size_t k) {
     const DF df;
     VF w[kGroups][2];
@@ -88,12 +98,7 @@ struct Block {
       w[g][0] = hn::Load(df, p);
       w[g][1] = hn::Load(df, p + kLanes);
     }
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) {
-      const VF x_k = hn::Set(df, x[r * in + k]);
-      HWY_UNROLL(4)
-      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
-    }
+    AddInput(k, w);
   }
 
   // 8-bit codes; FP8 in units of kFp8Unit.
@@ -111,7 +116,6 @@ struct Block {
 
   template <WeightType kType>
   HWY_INLINE void StepBytes(size_t k) {
-    const DF df;
     VF w[kGroups][2];
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g) {
@@ -120,12 +124,7 @@ struct Block {
       w[g][0] = WidenBytes<kType>(p);
       w[g][1] = WidenBytes<kType>(p + kLanes);
     }
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) {
-      const VF x_k = hn::Set(df, x[r * in + k]);
-      HWY_UNROLL(4)
-      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
-    }
+    AddInput(k, w);
   }
 
   template <WeightType kType>
@@ -162,12 +161,7 @@ struct Block {
           codes[g][v] = hn::ShiftRight<4>(codes[g][v]);
         }
       }
-      HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) {
-        const VF x_k = hn::Set(df, x[r * in + 8 * word + i]);
-        HWY_UNROLL(4)
-        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
-      }
+      AddInput(8 * word + i, w);
     }
   }
 
@@ -201,12 +195,7 @@ struct Block {
           bytes = hn::ShiftLeft<8>(bytes);
         }
       }
-      HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) {
-        const VF x_k = hn::Set(df, x[r * in + 8 * word + i]);
-        HWY_UNROLL(4)
-        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, w[g][0], w[g][1]);
-      }
+      AddInput(8 * word + i, w);
     }
   }
 
@@ -228,20 +217,8 @@ struct Block {
         odd_w[g][v] = hn::BitCast(df, hn::And(both, high));
       }
     }
-    HWY_UNROLL(8)
-    for (int r = 0; r < kRows; ++r) {
-      const VF x_k = hn::Set(df, x[r * in + 2 * pair]);
-      HWY_UNROLL(4)
-      for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, even_w[g][0], even_w[g][1]);
-    }
-    if constexpr (odd) {
-      HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) {
-        const VF x_k = hn::Set(df, x[r * in + 2 * pair + 1]);
-        HWY_UNROLL(4)
-        for (int g = 0; g < kGroups; ++g) Add(r, g, x_k, odd_w[g][0], odd_w[g][1]);
-      }
-    }
+    AddInput(2 * pair, even_w);
+    if constexpr (odd) AddInput(2 * pair + 1, odd_w);
   }
 
   template <class T>

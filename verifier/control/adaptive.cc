@@ -69,8 +69,11 @@ void Adaptive::Add(double measured, double modelled, Times* times) const {
   times->updated = rounds_;
 }
 
-double Adaptive::Correction(int arm, double unit) const {
-  const double of_family = Ratio(family(arms_.facts(arm).family).times, 1, unit);
+double Adaptive::FamilyCorrection(int index, double unit) const {
+  return Ratio(family(index).times, 1, unit);
+}
+
+double Adaptive::Correction(int arm, double of_family, double unit) const {
   return Ratio(arm_times_[static_cast<size_t>(arm)], of_family, unit);
 }
 

@@ -65,9 +65,10 @@ class Adaptive final : public Policy {
   // A session saw `accepted` of `drafted` tokens and now believes `belief`; it expected `mean`.
   void Learn(int family, const Belief& belief, int accepted, int drafted, double mean);
   void LearnSeconds(int arm, double measured, double modelled);
-  // Ratio of this arm's measured times to the cost model's: its family's, until it was measured
-  // itself. `unit`: the scale of its seconds.
-  double Correction(int arm, double unit) const;
+  // Ratio of the family's measured times to the cost model's. `unit`: the scale of its seconds.
+  double FamilyCorrection(int family, double unit) const;
+  // The same of one arm: its family's, until it was measured itself.
+  double Correction(int arm, double of_family, double unit) const;
   void Add(double measured, double modelled, Times* times) const;
   // The ratio in `times`, as if some plain rounds had shown `prior`.
   double Ratio(const Times& times, double prior, double unit) const;

@@ -83,12 +83,13 @@ size_t AdaptiveSession::Estimate(const Context& context, ArmMask allowed, double
       own.allowed = true;
       if (!own.touched) own.belief = shared_.Prior(facts.family);
       own.trials = TrialsAfter(own.belief);
+      own.correction = shared_.FamilyCorrection(facts.family, unit);
     }
     Candidate c{.arm = i, .facts = facts};
     const double repeated = std::max(kShortest, shared_.costs_.RoundSeconds(facts, context));
     const double begins = i == last_arm_ ? 0 : shared_.costs_.EarlySeconds(facts, context);
     c.modelled = repeated + begins;
-    const double correction = shared_.Correction(i, unit);
+    const double correction = shared_.Correction(i, own.correction, unit);
     c.expected = c.modelled * correction;
     c.catch_up = CatchUp(i, context);
     c.begins = c.catch_up + begins * correction;
@@ -195,7 +196,7 @@ Choice AdaptiveSession::Choose(const Context& context) {
   const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
   const double unit = std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
   const size_t fastest_index = Estimate(context, allowed, unit);
-  const double plain_seconds = unit * shared_.Correction(plain, unit);
+  const double plain_seconds = unit * shared_.Correction(plain, family(plain).correction, unit);
   const Candidate fastest = candidates_[fastest_index];
   Compare(fastest);
   for (size_t f = 0; f < families_.size(); ++f) {

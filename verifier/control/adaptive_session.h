@@ -17,8 +17,9 @@ class AdaptiveSession final : public PolicySession {
   struct Family {
     bool touched = false;  // used in this session; until then it has the shared prior
     Belief belief;
-    bool allowed = false;  // the round allows one of its arms
-    double trials = 0;     // draft tokens that the belief rests on
+    bool allowed = false;   // the round allows one of its arms
+    double trials = 0;      // draft tokens that the belief rests on
+    double correction = 1;  // Adaptive::FamilyCorrection in this round
     // Speed in tokens per second of the family's best arm, relative to the fastest arm.
     double mean = 0;
     double deviation = 0;

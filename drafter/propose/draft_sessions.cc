@@ -9,6 +9,14 @@
 
 namespace outrider {
 
+int SessionShare(int max_sessions, int verifiers) {
+  return std::max(max_sessions / std::max(verifiers, 1), 1);
+}
+
+int SessionLimitOf(int held, int size, int max_sessions, int share) {
+  return std::max(held + max_sessions - size, share);
+}
+
 DraftSessions::DraftSessions(int max_sessions, Model* model, DraftObservers* observers,
                              bool keep_prefixes)
     : max_sessions_(max_sessions),
@@ -44,12 +52,12 @@ DrafterLoad DraftSessions::load() const {
 int DraftSessions::Part() const {
   const auto wanted = std::count_if(connections_.begin(), connections_.end(),
                                     [](const auto& entry) { return entry.second.wanted; });
-  return std::max(max_sessions_ / std::max(static_cast<int>(wanted), 1), 1);
+  return SessionShare(max_sessions_, static_cast<int>(wanted));
 }
 
 int DraftSessions::SessionLimit(const VerifierConnection& connection) const {
   if (!connection.wanted) return 0;
-  return std::max(connection.held() + max_sessions_ - size_, Part());
+  return SessionLimitOf(connection.held(), size_, max_sessions_, Part());
 }
 
 Status DraftSessions::MakeRoom(const VerifierConnection& connection) {

@@ -24,6 +24,12 @@
 
 namespace outrider {
 
+// The equal share that each of `verifiers` may claim of a drafter's sessions: at least one.
+int SessionShare(int max_sessions, int verifiers);
+// The most sessions that a verifier which holds `held` may hold, of `size` that all hold: those
+// that are free, and its share in any case.
+int SessionLimitOf(int held, int size, int max_sessions, int share);
+
 class DraftSessions {
  public:
   // `max_sessions`: over all verifiers, at least 1. `model` and `observers` must outlive it.

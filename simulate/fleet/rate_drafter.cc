@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "drafter/propose/draft_sessions.h"
+
 namespace outrider {
 namespace {
 
@@ -111,11 +113,10 @@ void RateDrafter::TellLoad(Connection* connection) const {
                                     [](const auto& entry) { return entry.second.wanted; });
   const auto held = static_cast<int>(connection->sessions.size());
   const int most = scenario_.drafter.sessions;
-  const int part = std::max(most / std::max(static_cast<int>(wanted), 1), 1);
-  // As DraftSessions::SessionLimit.
+  const int share = SessionShare(most, static_cast<int>(wanted));
   const DrafterLoad load{
       .sessions = sessions_,
-      .session_limit = connection->wanted ? std::max(held + most - sessions_, part) : 0};
+      .session_limit = connection->wanted ? SessionLimitOf(held, sessions_, most, share) : 0};
   if (connection->told == load) return;
   connection->link->SendLoad(load);
   connection->told = load;

@@ -13,6 +13,7 @@
 #include "common/model/architectures/gguf_config.h"
 #include "common/model/model_directory.h"
 #include "common/model/weights.h"
+#include "tests/common/model/gguf_damage.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/support/ggml_types.h"
 #include "tests/support/gguf_conversion.h"
@@ -58,26 +59,11 @@ class GgufGptOss : public ::testing::Test {
     config["quantization_config"] = QuantizationConfig(StoredAs::kMxfp4);
     directory_.Write("config.json", config.dump());
   }
-  // The status of loading the file after `change`.
   Status LoadWith(const std::function<void(std::string& bytes)>& change) {
-    const std::string before = directory_.Read("small.gguf");
-    std::string bytes = before;
-    change(bytes);
-    directory_.Write("small.gguf", bytes);
-    const Status status = LoadModel(file(), CreateCpuBackend({}).value(), kExactOptions).status();
-    directory_.Write("small.gguf", before);
-    return status;
+    return LoadChanged(file(), change);
   }
-  // The message for a file in which the first `from` became `to`, of the same length.
   std::string Words(const std::string& from, const std::string& to) {
-    return LoadWith([&](std::string& bytes) { bytes.replace(bytes.find(from), to.size(), to); })
-        .message();
-  }
-  // Where the tensor's bytes begin.
-  static size_t PlaceOf(const std::string& bytes, const std::string& name) {
-    const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), "small.gguf").value();
-    return static_cast<size_t>(parsed.Tensor(name)->bytes.data() -
-                               reinterpret_cast<const std::byte*>(bytes.data()));
+    return WordsOf(file(), from, to);
   }
 
   TempDirectory directory_;

@@ -17,6 +17,7 @@
 #include "common/model/model_fingerprint.h"
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
+#include "tests/common/model/gguf_damage.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/support/ggml_types.h"
 #include "tests/support/gguf_conversion.h"
@@ -77,26 +78,11 @@ class GgufModel : public ::testing::Test {
     ASSERT_TRUE(WriteGguf(directory_.path(), file(), gguf).ok());
   }
   std::filesystem::path file() const { return directory_.path() / "small.gguf"; }
-  // The status of loading the whole file after `change`.
   Status LoadWith(const std::function<void(std::string& bytes)>& change) {
-    std::string bytes = directory_.Read("small.gguf");
-    const std::string before = bytes;
-    change(bytes);
-    directory_.Write("small.gguf", bytes);
-    const Status status = LoadModel(file(), CreateCpuBackend({}).value(), kExactOptions).status();
-    directory_.Write("small.gguf", before);
-    return status;
+    return LoadChanged(file(), change);
   }
-  // The message for a file in which the first occurrence of `from` became `to`, of the same length.
   std::string Words(const std::string& from, const std::string& to) {
-    const Status status = LoadWith([&](std::string& bytes) {
-      ASSERT_EQ(from.size(), to.size());
-      const size_t at = bytes.find(from);
-      ASSERT_NE(at, std::string::npos);
-      bytes.replace(at, to.size(), to);
-    });
-    EXPECT_FALSE(status.ok());
-    return status.message();
+    return WordsOf(file(), from, to);
   }
 
   TempDirectory directory_;
@@ -192,12 +178,8 @@ TEST_F(GgufModel, NamesNonFiniteScale) {
   for (const Scale& scale : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0}, Scale{"Q4_K", 2},
                              Scale{"Q6_K", 208}}) {
     Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = scale.type});
-    const std::string path = file().string();
     const Status status = LoadWith([&](std::string& bytes) {
-      const GgufFile parsed = GgufFile::Parse(std::as_bytes(std::span(bytes)), path).value();
-      const GgufTensor* const tensor = parsed.Tensor("blk.1.ffn_down.weight");
-      const size_t at = static_cast<size_t>(tensor->bytes.data() -
-                                            reinterpret_cast<const std::byte*>(bytes.data()));
+      const size_t at = PlaceOf(bytes, "blk.1.ffn_down.weight");
       bytes.replace(at + scale.at, 2, "\xff\x7f");  // a NaN
     });
     EXPECT_EQ(status.code(), Code::kDataLoss) << scale.type;

@@ -81,10 +81,7 @@ bool EngineVerifier::Submit(FleetRequest request, FleetListener* listener) {
   AdmissionGate& gate = engine_.gate();
   if (!gate.TryEnter()) return false;
   gate.Leave();
-  GenerationRequest generation{.prompt = std::move(request.prompt),
-                               .sampling = {.temperature = 0},
-                               .max_tokens = request.output_tokens,
-                               .ignore_eos = true};
+  GenerationRequest generation = GenerationOf(std::move(request.prompt), request.output_tokens);
   auto sink = std::make_shared<ListenerSink>(listener, request.id, &clock_);
   return engine_.Submit(request.id, std::move(generation), std::move(sink)).ok();
 }

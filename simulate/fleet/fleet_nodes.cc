@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "drafter/propose/draft_loop.h"
 
@@ -29,6 +31,13 @@ std::unique_ptr<Tokenizer> MakeFleetTokenizer() {
                              R"("model":{"type":"BPE","vocab":{)" +
                              vocab + R"(},"merges":[]}})")
       .value();
+}
+
+GenerationRequest GenerationOf(std::vector<TokenId> prompt, int output_tokens) {
+  return {.prompt = std::move(prompt),
+          .sampling = {.temperature = 0},
+          .max_tokens = output_tokens,
+          .ignore_eos = true};
 }
 
 TargetIdentity TargetIdentityOf(const Tokenizer& tokenizer) {

@@ -16,6 +16,7 @@
 #include "drafter/propose/verifier_link.h"
 #include "simulate/fleet/fleet_scenario.h"
 #include "simulate/fleet/node.h"
+#include "verifier/engine/request.h"
 #include "verifier/pool/drafter_pool.h"
 
 namespace outrider {
@@ -37,13 +38,16 @@ struct FleetRequest {
   int output_tokens = 0;
 };
 
+// A greedy request of the given length, as a verifier takes it.
+GenerationRequest GenerationOf(std::vector<TokenId> prompt, int output_tokens);
+
 // A finished request's drafts.
 struct FleetDrafts {
   double drafted = 0;  // tokens
   double accepted = 0;
 };
 
-// Hears how requests fare.
+// Is told how requests proceed.
 class FleetListener {
  public:
   virtual ~FleetListener() = default;

@@ -51,10 +51,7 @@ RateVerifier::RateVerifier(const FleetScenario& scenario, const LayoutRates* rat
 bool RateVerifier::Submit(FleetRequest request, FleetListener* listener) {
   if (draining_ || !gate_.TryEnter()) return false;
   gate_.Leave();
-  GenerationRequest generation{.prompt = std::move(request.prompt),
-                               .sampling = {.temperature = 0},
-                               .max_tokens = request.output_tokens,
-                               .ignore_eos = true};
+  GenerationRequest generation = GenerationOf(std::move(request.prompt), request.output_tokens);
   if (!Validate(generation, limits_).ok() || !admission_.CheckQueue("").ok()) return false;
   auto session = std::make_unique<Session>();
   session->id = request.id;

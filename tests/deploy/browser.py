@@ -5,6 +5,8 @@ import html.parser
 import shutil
 import subprocess
 
+from processes import TIME_LIMIT
+
 PROGRAMS = ("chromium-headless-shell", "chromium")
 VOID = {"area", "base", "br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"}
 
@@ -20,7 +22,7 @@ def run(folder, url, *flags, seconds=4):
     command = [program(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                "--no-first-run", "--enable-logging=stderr", f"--user-data-dir={folder}/browser",
                f"--virtual-time-budget={seconds * 1000}", *flags, url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT, check=True)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     return done.stdout, console
 

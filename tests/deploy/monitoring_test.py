@@ -20,10 +20,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from processes import Processes, need, small_pair
+from processes import TIME_LIMIT, Processes, need, small_pair
 
-LOAD = 5  # seconds, at least
-TIMEOUT = 20  # seconds: for Prometheus to start, and for every expression once there was load
 
 
 def free_port():
@@ -62,7 +60,7 @@ class Prometheus:
     def get(self, path, **parameters):
         url = self.base + path + "?" + urllib.parse.urlencode(parameters)
         try:
-            with urllib.request.urlopen(url, timeout=10) as answer:
+            with urllib.request.urlopen(url, timeout=TIME_LIMIT) as answer:
                 return json.load(answer)["data"]
         except urllib.error.HTTPError as error:
             raise SystemExit(f"{parameters}: {error.read().decode()}") from error
@@ -77,10 +75,10 @@ class Prometheus:
 
 def await_true(what, condition):
     """`what`: its words, made when they are needed."""
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while not condition():
         if time.monotonic() > until:
-            raise SystemExit(f"not within {TIMEOUT} s: {what()}")
+            raise SystemExit(f"not within {TIME_LIMIT} s: {what()}")
         time.sleep(0.2)
 
 
@@ -155,28 +153,25 @@ def main():
         # A rate takes two scrapes, and load between them.
         await_true(lambda: "both services were scraped",
                    lambda: prometheus.has_numbers("sum(up) == 2"))
-        until = time.monotonic() + LOAD
-        while time.monotonic() < until:
+        recorded = [(r["name"], r["query"]) for r in prometheus.rules() if r["type"] == "recording"]
+        wanted = panels + recorded
+
+        def answered_under_load():
             # As the controller chooses, then with drafts all the time.
             for flags in (["--concurrency", "4"], ["--concurrency", "1", "--draft-length", "4"]):
                 subprocess.run([*bench, *flags], check=True, stdout=subprocess.DEVNULL)
+            wanted[:] = [entry for entry in wanted if not prometheus.has_numbers(entry[1])]
+            return not wanted
 
-        recorded = [(r["name"], r["query"]) for r in prometheus.rules() if r["type"] == "recording"]
-        wanted = panels + recorded
         await_true(
             lambda: "numbers of " + "; ".join(f"{title}: {expr}" for title, expr in wanted),
-            lambda: drop_answered(prometheus, wanted),
+            answered_under_load,
         )
         check_rules(prometheus)
         check_vllm_names(prometheus)
         check_why_drafters_left(pair, prometheus)
         print(f"{len(panels)} expressions of the dashboard and {len(recorded)} of the rules "
               "return numbers")
-
-
-def drop_answered(prometheus, wanted):
-    wanted[:] = [entry for entry in wanted if not prometheus.has_numbers(entry[1])]
-    return not wanted
 
 
 def check_rules(prometheus):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 from installed import run, serve_and_generate, version_of
-from processes import Processes
+from processes import TIME_LIMIT, Processes
 
 PROGRAMS = ("outrider", "outrider-verifier", "outrider-drafter", "outrider-simulate")
 # A file of each kind of data.
@@ -59,7 +59,7 @@ def check_cuda(prefix, binaries):
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=TIME_LIMIT,
     )
     assert tried.returncode == 1, tried.stderr
     wrong = [line for line in tried.stderr.splitlines() if "cannot open shared object" in line]

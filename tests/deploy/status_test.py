@@ -18,9 +18,8 @@ import urllib.error
 import urllib.request
 
 import browser
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 
-TIMEOUT = 120  # seconds: beside other load drafts can be late for long
 # A drafter's name is what its owner likes.
 NAME = ("<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
         "</td></table>&amp;\u202e")
@@ -28,20 +27,20 @@ NAME = ("<script>document.title='owned'</script><img src=x onerror=\"document.ti
 
 def fetch(port, path):
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=TIME_LIMIT) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.headers, ""
 
 
 def await_status(port, what, condition):
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while True:
         status = json.loads(fetch(port, "/status.json")[2])
         if "history" in status and condition(status):
             return status
         if time.monotonic() > until:
-            raise SystemExit(f"not within {TIMEOUT} s: {what}: {json.dumps(status)[:2000]}")
+            raise SystemExit(f"not within {TIME_LIMIT} s: {what}: {json.dumps(status)[:2000]}")
         time.sleep(0.2)
 
 

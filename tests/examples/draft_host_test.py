@@ -14,7 +14,7 @@ import threading
 import unittest
 from concurrent import futures
 
-from processes import SKIPPED, Processes
+from processes import SKIPPED, TIME_LIMIT, Processes
 
 try:
     import grpc
@@ -30,7 +30,6 @@ sys.path.insert(0, str(SOURCE / "examples"))
 import draft_host  # noqa: E402
 
 MODELS = SOURCE / "models/default"
-TIMEOUT = 60  # seconds
 
 
 class SessionTest(unittest.TestCase):
@@ -101,7 +100,7 @@ class HostTest(unittest.TestCase):
     def await_drafters(self, count):
         with self.host.changed:
             self.assertTrue(self.host.changed.wait_for(lambda: len(self.host.drafters) == count,
-                                                       TIMEOUT))
+                                                       TIME_LIMIT))
 
     def start(self, processes, name, *command):
         return processes.start(name, [*command, "--verifier", self.address], await_line="attached")
@@ -113,18 +112,18 @@ class HostTest(unittest.TestCase):
                                  MODELS / "drafter", "--metrics", "")
             self.await_drafters(1)
             self.assertEqual(len(self.host.propose({"a": [1, 2, 3],
-                                                    "b": [4, 5]}, 4, TIMEOUT)["a"]), 4)
+                                                    "b": [4, 5]}, 4, TIME_LIMIT)["a"]), 4)
             drafter.kill()
             self.await_drafters(0)
             self.assertEqual(self.host.propose({"a": [1, 2, 3, 4]}, 4, timeout=0), {})
             ngram = self.start(processes, "ngram", sys.executable, "-B",
                                SOURCE / "examples/ngram_drafter.py")
             self.await_drafters(1)
-            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, TIMEOUT),
+            self.assertEqual(self.host.propose({"a": [1, 2, 3, 1, 2]}, 4, TIME_LIMIT),
                              {"a": [3, 1, 2, 3]})
-            self.assertEqual(self.host.propose({}, 4, TIMEOUT), {}, "closes the session")
+            self.assertEqual(self.host.propose({}, 4, TIME_LIMIT), {}, "closes the session")
             ngram.terminate()
-            self.assertEqual(ngram.wait(timeout=TIMEOUT), 0, "it leaves after its last session")
+            self.assertEqual(ngram.wait(timeout=TIME_LIMIT), 0, "it leaves after its last session")
 
     def test_refuses_other_versions(self):
         channel = grpc.insecure_channel(self.address)
@@ -132,7 +131,7 @@ class HostTest(unittest.TestCase):
 
         def hello():
             yield pb.FromDrafter(hello=pb.Hello(protocol_version=1, translates=True))
-            stop.wait(TIMEOUT)
+            stop.wait(TIME_LIMIT)
 
         with self.assertRaises(grpc.RpcError) as caught:
             list(drafting_pb2_grpc.DraftingStub(channel).Attach(hello()))
@@ -154,7 +153,7 @@ class ReplayTest(unittest.TestCase):
             processes.start("drafter", [
                 BINARIES / "outrider-drafter", "--model", MODELS / "drafter", "--metrics", "",
                 "--verifier", "127.0.0.1:" + host.line.split("=")[1]], await_line=" attached ")
-            self.assertEqual(host.wait(timeout=2 * TIMEOUT), 0)
+            self.assertEqual(host.wait(timeout=TIME_LIMIT), 0)
             run = json.loads((processes.folder / "host.log").read_text().splitlines()[-1])
             self.assertLess(run["steps"], run["tokens"] / len(draft_host.PROMPTS), run)
             self.assertGreater(run["accepted"], run["tokens"] / 5, run)

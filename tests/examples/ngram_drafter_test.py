@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 
 try:
     import grpc  # noqa: F401
@@ -31,7 +31,6 @@ SOURCE, BINARIES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "examples"))
 import ngram_drafter  # noqa: E402
 
-TIMEOUT = 30  # seconds
 LIMIT = 1000  # of ids, where no verifier tells it
 REPETITIVE = ("the red fox and the blue cat and the red fox and the blue cat and the red fox and "
               "the blue")
@@ -139,7 +138,7 @@ class PairTest(unittest.TestCase):
             "127.0.0.1:0", "--metrics", "", "--policy", "fixed", "--min-draft-wait", "30"],
                                     await_line=" port=").line
         self.address = "127.0.0.1:" + re.search(r" port=(\d+)", line).group(1)
-        self.client = self.stack.enter_context(Client(self.address, timeout=120))
+        self.client = self.stack.enter_context(Client(self.address, timeout=TIME_LIMIT))
         self.ngram = self.start_ngram()
 
     def start_ngram(self):
@@ -151,9 +150,9 @@ class PairTest(unittest.TestCase):
         return {drafter.name: drafter for drafter in self.client.status().drafters}
 
     def await_true(self, what, condition):
-        until = time.monotonic() + TIMEOUT
+        until = time.monotonic() + TIME_LIMIT
         while not condition():
-            self.assertLess(time.monotonic(), until, f"waited {TIMEOUT} s for {what}")
+            self.assertLess(time.monotonic(), until, f"waited {TIME_LIMIT} s for {what}")
             time.sleep(0.02)
 
     def params(self, temperature, seed, speculation):
@@ -202,7 +201,7 @@ class PairTest(unittest.TestCase):
 
         async def at_once():
             drafted = self.params(0, 1, Speculation(draft_length=4))
-            async with AsyncClient(self.address, timeout=120) as client:
+            async with AsyncClient(self.address, timeout=TIME_LIMIT) as client:
                 texts = await asyncio.gather(*(client.generate(prompt, drafted)
                                                for prompt in prompts))
             self.assertEqual([text.token_ids for text in texts], plain)
@@ -218,7 +217,7 @@ class PairTest(unittest.TestCase):
         again = self.start_ngram()
         self.await_true("its return", lambda: len(self.drafters()) == 2)
         again.send_signal(signal.SIGTERM)
-        self.assertEqual(again.wait(timeout=TIMEOUT), 0)
+        self.assertEqual(again.wait(timeout=TIME_LIMIT), 0)
         asyncio.run(at_once())
 
     def test_dials_again(self):

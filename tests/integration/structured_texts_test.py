@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 from structured_texts import SEED_STABLE, WAYS, Tally, differing, run_texts, sources
 
 try:
@@ -21,7 +21,6 @@ except ImportError:
     print("skipped: python3-jsonschema is not installed (scripts/setup.sh --tests)")
     sys.exit(SKIPPED)
 
-TIMEOUT = 30  # seconds
 CONCURRENCY = 8
 # The least share of texts that must end within max_tokens. Keys of open objects are unbounded, so a
 # few never do.
@@ -29,7 +28,7 @@ SHARE_THAT_ENDS = 0.8
 
 
 def await_drafter(binaries, port):
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while True:
         asked = subprocess.run([binaries / "outrider", "status", "--verifier", f"127.0.0.1:{port}",
                                 "--json"],

@@ -14,6 +14,8 @@ import sys
 import tempfile
 import unittest
 
+from processes import TIME_LIMIT
+
 SOURCE = pathlib.Path(sys.argv[1])
 
 # A build that is told to wait says so in a file, with the number of the process it has started.
@@ -50,7 +52,7 @@ class Verdict(unittest.TestCase):
 
     def finish(self, process):
         """Exit status and last line."""
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=TIME_LIMIT)
         return process.returncode, output.rstrip().splitlines()[-1]
 
     def test_says_passed_and_failed(self):

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 from serving import ServedPair
 
 try:
@@ -24,7 +24,6 @@ from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode,
                       StructuredOutput, errors)
 
 PROMPT = "Once upon a time"
-TIMEOUT = 20  # seconds
 GREEDY = GenerationParams(max_tokens=24, temperature=0)
 PLAIN = Speculation(Mode.OFF)
 DRAFTED = GenerationParams(max_tokens=64, temperature=1, seed=3, ignore_eos=True,
@@ -41,9 +40,9 @@ def expect_error(kind, words, call):
 
 
 def await_true(what, condition):
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while not condition():
-        assert time.monotonic() < until, f"waited {TIMEOUT} s for {what}"
+        assert time.monotonic() < until, f"waited {TIME_LIMIT} s for {what}"
         time.sleep(0.02)
 
 
@@ -153,7 +152,7 @@ async def check_async(address, token_file):
             await task
         except asyncio.CancelledError:
             pass
-        until = time.monotonic() + TIMEOUT
+        until = time.monotonic() + TIME_LIMIT
         while (await client.status()).sessions_running > 0:
             assert time.monotonic() < until, "the generation runs on"
             await asyncio.sleep(0.02)

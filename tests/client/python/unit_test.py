@@ -16,7 +16,7 @@ import threading
 import time
 import unittest
 
-from processes import SKIPPED
+from processes import SKIPPED, TIME_LIMIT
 
 try:
     import grpc
@@ -34,7 +34,6 @@ from outrider.params import SchemaRule
 from outrider.results import Chunk
 from outrider.v1 import generation_pb2 as pb
 
-TIMEOUT = 20  # seconds
 
 EVERYTHING = GenerationParams(
     max_tokens=5, temperature=0.5, top_k=3, top_p=0.5, min_p=0.25, repetition_penalty=1.5,
@@ -341,21 +340,21 @@ class CancelTest(unittest.TestCase):
     def endless(self):
         with FakeVerifier(endless) as verifier:
             yield verifier
-            self.assertTrue(verifier.cancelled.wait(TIMEOUT), "the generation runs on")
+            self.assertTrue(verifier.cancelled.wait(TIME_LIMIT), "the generation runs on")
 
     def test_leaving_the_loop(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             stream = client.stream("x")
             for _ in stream:
                 break
-            self.assertTrue(verifier.cancelled.wait(TIMEOUT))
+            self.assertTrue(verifier.cancelled.wait(TIME_LIMIT))
 
     def test_leaving_the_block(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             with client.stream("x") as stream:
                 chunks = iter(stream)
                 next(chunks)
-            self.assertTrue(verifier.cancelled.wait(TIMEOUT))
+            self.assertTrue(verifier.cancelled.wait(TIME_LIMIT))
 
     def test_from_another_thread(self):
         with self.endless() as verifier, Client(verifier.address) as client:
@@ -363,7 +362,7 @@ class CancelTest(unittest.TestCase):
             begun = threading.Event()
 
             def cancel():
-                begun.wait(TIMEOUT)
+                begun.wait(TIME_LIMIT)
                 stream.cancel()
 
             canceller = threading.Thread(target=cancel)
@@ -379,7 +378,7 @@ class CancelTest(unittest.TestCase):
                 stream = client.stream("x")
                 async for _ in stream:
                     break
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIME_LIMIT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -389,7 +388,7 @@ class CancelTest(unittest.TestCase):
             async with AsyncClient(verifier.address) as client:
                 async with client.stream("x") as stream:
                     await stream.__aiter__().__anext__()
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIME_LIMIT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -408,7 +407,7 @@ class CancelTest(unittest.TestCase):
                 task.cancel()
                 with self.assertRaises(asyncio.CancelledError):
                     await task
-                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIMEOUT))
+                self.assertTrue(await asyncio.to_thread(verifier.cancelled.wait, TIME_LIMIT))
 
         with self.endless() as verifier:
             asyncio.run(run(verifier))
@@ -479,7 +478,7 @@ class BenchTest(unittest.TestCase):
 
     def test_keeps_that_many_under_way(self):
         """Each call waits until as many are there."""
-        meeting = threading.Barrier(3, timeout=TIMEOUT)
+        meeting = threading.Barrier(3, timeout=TIME_LIMIT)
 
         def meet(request, context):
             meeting.wait()
@@ -510,7 +509,7 @@ class BenchTest(unittest.TestCase):
         with FakeVerifier(interrupt) as verifier, Client(verifier.address) as client:
             with self.assertRaises(KeyboardInterrupt):
                 client.bench(["a"], concurrency=1)
-            self.assertTrue(verifier.cancelled.wait(TIMEOUT), "the generation runs on")
+            self.assertTrue(verifier.cancelled.wait(TIME_LIMIT), "the generation runs on")
 
     def test_refuses_what_is_no_load(self):
         with Client() as client:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from formats import validator
-from processes import SKIPPED
+from processes import SKIPPED, TIME_LIMIT
 from schemas import INSTANCES, INTERSECTED, MUST_ACCEPT, SCHEMAS
 
 RANDOM_REGEXES = 150
@@ -22,7 +22,8 @@ WALKS = 40
 def ask(program, requests):
     """Sends the requests to the program and returns one answer per request."""
     lines = "".join(json.dumps(request) + "\n" for request in requests)
-    done = subprocess.run([program], input=lines, capture_output=True, text=True, timeout=100)
+    done = subprocess.run([program], input=lines, capture_output=True, text=True,
+                          timeout=TIME_LIMIT)
     if done.returncode != 0:
         sys.exit(f"check_grammars ended with {done.returncode}: {done.stderr[:2000]}")
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -16,7 +16,7 @@ import tempfile
 import urllib.request
 
 from packages import need_packages, version
-from processes import Processes, small_pair
+from processes import TIME_LIMIT, Processes, small_pair
 from serving import ServedPair
 
 need_packages("lm_eval", "aiohttp", "tenacity", "transformers")
@@ -44,7 +44,7 @@ metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
 def post(address, path, body):
     request = urllib.request.Request(f"http://{address}{path}", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=TIME_LIMIT) as answer:
         return json.load(answer)
 
 

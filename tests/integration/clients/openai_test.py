@@ -16,7 +16,7 @@ import time
 from typing import Literal, Optional
 
 from packages import need_packages, version
-from processes import Processes, small_pair
+from processes import TIME_LIMIT, Processes, small_pair
 from serving import DRAFTED, FINAL, TOOL_CHAT, ServedPair, copying_model
 
 need_packages("openai")
@@ -24,7 +24,6 @@ import openai  # noqa: E402
 import pydantic  # noqa: E402
 
 PROMPT = "Once upon a time"
-TIMEOUT = 20  # seconds
 
 
 def check_models(client):
@@ -194,7 +193,7 @@ def check_cancels(client, status):
     next(iter(stream))
     assert status()["sessions_running"] > 0, status()
     stream.close()
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while status()["sessions_running"] + status()["sessions_waiting"] > 0:
         assert time.monotonic() < until, "the generations run on"
         time.sleep(0.02)

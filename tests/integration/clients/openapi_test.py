@@ -12,7 +12,7 @@ import tempfile
 import urllib.error
 import urllib.request
 
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 from serving import DRAFTED, TOOL_CHAT, ServedPair, copying_model
 
 try:
@@ -53,7 +53,7 @@ def ask(address, path, body):
     request = urllib.request.Request(f"http://{address}{path}", data,
                                      {"Content-Type": "application/json"})
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=TIME_LIMIT) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as refusal:
         return refusal.code, json.load(refusal)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from processes import SKIPPED, Processes, small_pair
+from processes import SKIPPED, TIME_LIMIT, Processes, small_pair
 
 try:
     import grpc
@@ -23,7 +23,6 @@ except ImportError:
     sys.exit(SKIPPED)
 
 REFLECTION = "grpc.reflection.v1alpha"
-TIMEOUT = 20  # seconds
 
 
 def message_class(pool, name):
@@ -81,7 +80,7 @@ class Server:
         self.pool = descriptor_pool.DescriptorPool()
 
     def reflect(self, **question):
-        (answer,) = self.ask(iter([self.request(**question)]), timeout=TIMEOUT)
+        (answer,) = self.ask(iter([self.request(**question)]), timeout=TIME_LIMIT)
         assert not answer.HasField("error_response"), answer.error_response
         return answer
 
@@ -104,7 +103,7 @@ class Server:
         answer = message_class(self.pool, method.output_type.full_name)
         call = make(f"/{service}/{method.name}", request_serializer=question.SerializeToString,
                     response_deserializer=answer.FromString)
-        return lambda **fields: call(json_format.ParseDict(fields, question()), timeout=TIMEOUT)
+        return lambda **fields: call(json_format.ParseDict(fields, question()), timeout=TIME_LIMIT)
 
 
 def check_generates(methods):
@@ -177,9 +176,9 @@ def check_health(server, service):
 
 
 def await_true(what, condition):
-    until = time.monotonic() + TIMEOUT
+    until = time.monotonic() + TIME_LIMIT
     while not condition():
-        assert time.monotonic() < until, f"waited {TIMEOUT} s for {what}"
+        assert time.monotonic() < until, f"waited {TIME_LIMIT} s for {what}"
         time.sleep(0.02)
 
 

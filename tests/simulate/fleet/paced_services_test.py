@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from processes import Processes
+from processes import TIME_LIMIT, Processes
 
 SOURCE, BINARIES = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 MODEL = SOURCE / "models/default/target"
@@ -45,7 +45,7 @@ class PacedServices(unittest.TestCase):
         for pace in ("", "2", "2,x", "1,2,3,4"):
             run = subprocess.run(
                 [str(a) for a in paced(pace, "paced_drafter", "--verifier", "127.0.0.1:1")],
-                                 capture_output=True, text=True, check=False, timeout=60)
+                                 capture_output=True, text=True, check=False, timeout=TIME_LIMIT)
             self.assertEqual(run.returncode, 1, run.stderr)
             self.assertIn("OUTRIDER_PACED must be MS,MS_PER_ROW[,ACCEPTANCE]", run.stderr)
 

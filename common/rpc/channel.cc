@@ -15,7 +15,7 @@ constexpr int kInitialBackoffMs = 100;
 // handshake, on a busy machine. Refused connections still fail at once.
 constexpr int kConnectTimeoutMs = 5000;
 
-// docs/operations.md shows the same for other clients.
+// docs/routing.md shows the same for other clients.
 std::string BalancingConfig(const std::string& service) {
   return R"({"loadBalancingConfig": [{"round_robin": {}}],
              "healthCheckConfig": {"serviceName": ")" +

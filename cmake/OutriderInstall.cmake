@@ -15,8 +15,16 @@ endif()
 install(DIRECTORY models/default DESTINATION share/outrider/models COMPONENT models)
 install(DIRECTORY deploy/compose deploy/grafana deploy/helm deploy/kustomize deploy/prometheus
   DESTINATION share/outrider COMPONENT client PATTERN rules_test.yml EXCLUDE)
-install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
-install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client)
+# The pages, and what they link to, at the same places relative to one another.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  COMPONENT client)
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT client
+  PATTERN __pycache__ EXCLUDE)
+foreach(path client/python/README.md models/default/MODEL_CARD.md)
+  cmake_path(GET path PARENT_PATH folder)
+  install(FILES ${path} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT client)
+endforeach()
+install(DIRECTORY proto/outrider DESTINATION ${CMAKE_INSTALL_DOCDIR}/proto COMPONENT client)
 
 # outrider_completion(component program...): what shells complete the programs' flags by.
 function(outrider_completion component)

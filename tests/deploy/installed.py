@@ -16,6 +16,19 @@ def run(*command, **options):
     return done.stdout
 
 
+def check_links(pages):
+    """The pages of a folder, none of which may link to a file that is not there."""
+    found = sorted(pages.rglob("*.md"))
+    missing = [
+        f"{page.relative_to(pages)} links to {target}"
+        for page in found
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)", page.read_text())
+        if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists()
+    ]
+    assert not missing, "not installed:\n" + "\n".join(missing)
+    return found
+
+
 def version_of(source):
     (version,) = re.findall(
         r'kVersion\[\] = "(.+)"', (source / "common/base/version.h").read_text()

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 
-from installed import run, serve_and_generate, version_of
+from installed import check_links, run, serve_and_generate, version_of
 from processes import Processes, need
 
 SERVICES = ("outrider-verifier", "outrider-drafter")
@@ -264,6 +264,8 @@ def main():
         check_fields(packages, version_of(source))
         for service in SERVICES:
             check_scripts(packages[service], folder)
+        run("dpkg-deb", "--extract", packages["outrider"], folder / "client")
+        assert len(check_links(folder / "client/usr/share/doc/outrider")) > 20
         newer = make_packages(
             build,
             folder / "2",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from installed import run, serve_and_generate, version_of
+from installed import check_links, run, serve_and_generate, version_of
 from processes import TIME_LIMIT, Processes
 
 PROGRAMS = ("outrider", "outrider-verifier", "outrider-drafter", "outrider-simulate")
@@ -172,6 +172,7 @@ def main():
         assert not (prefix / "lib/systemd").exists() and not (prefix / "etc").exists()
         check_programs(prefix, version_of(source))
         check_cuda(prefix, binaries)
+        assert len(check_links(prefix / "share/doc/outrider")) > 20
         manuals = check_manuals(prefix, build)
         check_completions(prefix)
         check_pair(prefix, folder)

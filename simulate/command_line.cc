@@ -61,7 +61,7 @@ CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
 CLI::App* AddFleet(CLI::App& app, FleetOptions* o, std::string* fit_path) {
   CLI::App* const fleet = app.add_subcommand(
       "fleet", "Run verifiers and drafters with given pass times, network, load and failures");
-  fleet->add_option("--scenario", o->scenario_path, "JSON file (docs/scaling.md)")->required();
+  fleet->add_option("--scenario", o->scenario_path, "JSON file (docs/fleet.md)")->required();
   fleet
       ->add_option("--layout", o->layout,
                    "split (drafters as services), colocated (in the verifiers' processes and on "

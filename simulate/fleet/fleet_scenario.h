@@ -1,5 +1,5 @@
 // The scenario of `outrider simulate fleet`: machines, network, requests and what happens to them.
-// docs/scaling.md has an example.
+// docs/fleet.md has an example.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fleet simulations behind docs/scaling.md: `outrider simulate fleet` on scenarios that differ in
+"""Fleet simulations behind docs/fleet.md: `outrider simulate fleet` on scenarios that differ in
 one number.
 
   pool    clients of each verifier: when drafters as services beat those in verifiers' processes

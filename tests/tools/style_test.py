@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Holds the names of tests to six words, and lines of Python to 100 columns.
+"""Holds the names of tests to six words, and lines of Python and of pages to 100 columns.
 
 A word of a C++ test's name begins with a capital letter; words of a Python test's name are divided
-by underscores.
+by underscores. Tables, indented code and pictures of a page may be wider.
 
   style_test.py SOURCE_DIR BINARY_DIR
 """
@@ -18,6 +18,8 @@ WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z][a-z0-9]*|[a-z0-9]+")
 
 MOST_COLUMNS = 100
 FOLDERS = ("client", "deploy", "examples", "scripts", "tests", "tools")
+PAGES = ("*.md", "docs/*.md", "examples/*.md", "client/python/*.md", "models/default/*.md",
+         "tools/training/*.md")
 # Data that other line breaks would change.
 WIDE = {"tests/common/text/jinja/snippets.py", "tools/training/synthesis/story_words.py"}
 
@@ -43,6 +45,14 @@ def python_lines(root):
                     yield f"{place}:{number}", line
 
 
+def page_lines(root):
+    """The place and the text of every line of a page that can be wrapped."""
+    for path in sorted(path for pattern in PAGES for path in root.glob(pattern)):
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
+            if not line.startswith(("|", "    ", "![")):
+                yield f"{path.relative_to(root)}:{number}", line
+
+
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
     names = list(test_names(root))
@@ -53,7 +63,10 @@ def main():
               "specific about the case")
     lines = list(python_lines(root))
     assert len(lines) > 10000, f"only {len(lines)} lines of Python were found"
-    wide = [(place, len(line)) for place, line in lines if len(line) > MOST_COLUMNS]
+    paragraphs = list(page_lines(root))
+    assert len(paragraphs) > 2000, f"only {len(paragraphs)} lines of pages were found"
+    wide = [(place, len(line)) for place, line in (*lines, *paragraphs)
+            if len(line) > MOST_COLUMNS]
     for place, columns in wide:
         print(f"{place}: {columns} columns, at most {MOST_COLUMNS}")
     return 1 if long or wide else 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the pages and the files in deploy/ name exists: flags, metrics, recorded series, files,
-headings.
+headings. So do the pages that any file of ours names.
 
   names_test.py SOURCE_DIR BINARY_DIR
 """
@@ -19,6 +19,9 @@ OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-nam
 # What a path in backticks may begin with.
 FOLDERS = ("client", "cmake", "common", "deploy", "docs", "drafter", "examples", "models", "proto",
            "scripts", "simulate", "tests", "tools", "verifier")
+# Files whose comments and messages may name pages.
+MENTION = {".cc", ".cu", ".h", ".h2m", ".html", ".json", ".md", ".proto", ".py", ".sh", ".txt",
+           ".yaml", ".yml"}
 
 mistakes = []
 
@@ -111,6 +114,15 @@ def check_deploy(source, metrics, recorded):
             expect(name in recorded, file, f"names {name}: no rule records it")
 
 
+def check_mentions(source):
+    """Pages that comments and messages name; one of another project has a longer path."""
+    for folder in FOLDERS:
+        for file in sorted((source / folder).rglob("*")):
+            if file.suffix in MENTION:
+                for path in set(re.findall(r"(?<![/\w])docs/\w+\.md\b", file.read_text())):
+                    expect((source / path).exists(), file, f"names {path}: no such page")
+
+
 def main():
     source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     flags = flags_of_programs(binaries) | flags_of_tools(source) | OTHERS_FLAGS
@@ -121,6 +133,7 @@ def main():
         len(flags), len(metrics), len(recorded))
     check_pages(source, flags, metrics, recorded)
     check_deploy(source, metrics, recorded)
+    check_mentions(source)
     if mistakes:
         raise SystemExit("\n".join(mistakes))
     print(f"{len(flags)} flags, {len(metrics)} metrics and {len(recorded)} recorded series: what "

@@ -5,6 +5,7 @@ prefix_test.py SOURCE_DIR BINARY_DIR
 """
 
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,9 @@ def check_manuals(prefix, build):
     assert expected <= found, expected - found
     flags = (pages / "outrider-verifier.1").read_text().replace("\\-", "-")
     assert "--max-batch-tokens" in flags and "/etc/outrider/verifier.conf" in flags
+    for page in pages.iterdir():
+        for named in re.findall(r"/usr/(share/doc/\S+)", page.read_text()):
+            assert (prefix / named).is_file(), (page.name, named)
     if shutil.which("man") is None:
         return f"{len(found)} manual pages"
     for page in pages.iterdir():

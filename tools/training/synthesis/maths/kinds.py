@@ -1,167 +1,16 @@
-"""Word problems of one to three steps with worked answers.
+"""The kinds of problem.
 
-A problem is told by one of several kinds of situation; each names its numbers, the
-sentences of the question and the lines of the answer. The last line is
-`Answer: N`. Numbers stay small: sums and differences below 1,000, products within
-the tables up to 12, or by a round number.
+Each function tells a problem of `steps` steps and returns its answer. A function's name is part of
+the problem's key, which decides the split.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 
-from .document import Document, in_split
-from .grammar import expand
-from .words import Person, people
-
-COUNTABLE = """apples oranges pears plums peaches lemons bananas cherries grapes melons carrots
-potatoes onions tomatoes cookies muffins cupcakes sandwiches pancakes candies chocolates lollipops
-marbles stickers stamps coins cards beads buttons shells stones feathers leaves flowers roses
-tulips balloons ribbons pencils pens crayons markers erasers notebooks books comics magazines toys
-dolls blocks puzzles kites balls cars trucks trains robots badges bottles cups plates spoons bowls
-boxes baskets bags eggs chairs tables lamps candles photos postcards letters tickets shirts socks
-hats scarves gloves bracelets keys bricks nails screws seeds plants trees fish chickens ducks
-sheep goats cows horses rabbits pigeons""".split()
-THINGS = COUNTABLE[: COUNTABLE.index("trees")]  # what fits into a box
-HOLDERS = "boxes bags baskets trays shelves crates packs jars rows drawers".split()
-HOLDER = {
-    "boxes": "box",
-    "bags": "bag",
-    "baskets": "basket",
-    "trays": "tray",
-    "shelves": "shelf",
-    "crates": "crate",
-    "packs": "pack",
-    "jars": "jar",
-    "rows": "row",
-    "drawers": "drawer",
-}
-GOODS = {  # singular: plural
-    "apple": "apples",
-    "book": "books",
-    "pen": "pens",
-    "ticket": "tickets",
-    "shirt": "shirts",
-    "hat": "hats",
-    "cake": "cakes",
-    "sandwich": "sandwiches",
-    "toy": "toys",
-    "ball": "balls",
-    "notebook": "notebooks",
-    "mug": "mugs",
-    "plant": "plants",
-    "lamp": "lamps",
-    "game": "games",
-    "poster": "posters",
-    "scarf": "scarves",
-    "candle": "candles",
-    "pizza": "pizzas",
-    "puzzle": "puzzles",
-    "basket": "baskets",
-    "brush": "brushes",
-    "kite": "kites",
-    "pie": "pies",
-    "bracelet": "bracelets",
-    "chair": "chairs",
-    "cushion": "cushions",
-}
-JOBS = [
-    "washing cars",
-    "walking dogs",
-    "mowing lawns",
-    "raking leaves",
-    "delivering papers",
-    "babysitting",
-    "watering gardens",
-    "selling lemonade",
-    "painting fences",
-    "cleaning windows",
-]
-DAILY = {
-    "reads": "pages",
-    "writes": "lines",
-    "bakes": "cookies",
-    "picks": "apples",
-    "folds": "paper birds",
-    "paints": "cards",
-    "plants": "seeds",
-    "collects": "shells",
-    "sells": "tickets",
-    "makes": "candles",
-    "solves": "puzzles",
-    "runs": "laps",
-    "swims": "lengths",
-    "catches": "fish",
-    "packs": "boxes",
-    "cleans": "windows",
-}
-DID = {
-    "reads": "read",
-    "writes": "write",
-    "bakes": "bake",
-    "picks": "pick",
-    "folds": "fold",
-    "paints": "paint",
-    "plants": "plant",
-    "collects": "collect",
-    "sells": "sell",
-    "makes": "make",
-    "solves": "solve",
-    "runs": "run",
-    "swims": "swim",
-    "catches": "catch",
-    "packs": "pack",
-    "cleans": "clean",
-}
-PARTS = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth"}
-TIMES = {2: "twice", 3: "three times", 4: "four times", 5: "five times", 6: "six times"}
-
-
-class Problem:
-    """A problem as it is being told: sentences, lines and the numbers so far."""
-
-    def __init__(self, rng: random.Random, persons: list[Person]):
-        self.rng = rng
-        self.story: list[str] = []
-        self.lines: list[str] = []
-        self.numbers: list[int] = []
-        p, o, third = persons
-        self.slots = {
-            "p": p.name,
-            "he": p.he,
-            "his": p.his,
-            "him": p.him,
-            "o": o.name,
-            "ohe": o.he,
-            "ohis": o.his,
-            "t": third.name,
-        }
-
-    def pick(self, low: int, high: int) -> int:
-        n = self.rng.randint(low, high)
-        self.numbers.append(n)
-        return n
-
-    def choose(self, options):
-        n = self.rng.choice(options)
-        self.numbers.append(n)
-        return n
-
-    def word(self, options) -> str:
-        return self.rng.choice(options)
-
-    def set(self, **slots) -> None:
-        self.slots.update({k: str(v) for k, v in slots.items()})
-
-    def say(self, template: str, **slots) -> None:
-        self.set(**slots)
-        self.story.append(expand(template, self.rng, self.slots))
-
-    def work(self, template: str, sum_: str, result: int) -> None:
-        """One line of the answer; `{=}` in the template is the equation."""
-        self.slots["="] = f"{sum_} = {result}"
-        self.lines.append(expand(template, self.rng, self.slots))
+from .problem import Problem
+from .vocabulary import (COUNTABLE, DAILY, DID, GOODS, HOLDER, HOLDERS, JOBS, PARTS, THINGS,
+                         TIMES)
 
 
 def operand(p: Problem, op: str, value: int) -> int | None:
@@ -600,21 +449,3 @@ KINDS: list[Callable[[Problem, int], int]] = [
     shapes,
     fractions,
 ]
-STEPS = (1, 1, 1, 2, 2, 2, 3, 3)
-
-
-def generate(rng: random.Random, split: str) -> Document:
-    while True:
-        kind, steps = rng.choice(KINDS), rng.choice(STEPS)
-        problem = Problem(rng, people(rng, split, 3))
-        answer = kind(problem, steps)
-        key = ("maths", kind.__name__, *problem.numbers)
-        if in_split(split, *key):
-            break
-    story = " ".join(problem.story)
-    lines = "\n".join(problem.lines)
-    return Document(
-        f"Question: {story}\n",
-        f"{lines}\nAnswer: {answer}",
-        {"answer": answer, "steps": steps, "key": key},
-    )

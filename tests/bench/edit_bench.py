@@ -193,8 +193,8 @@ def main() -> None:
                     for cell in args.cells:
                         results["cells"].append(run_cell(args, services, cell, concurrency))
                         write_json(args, results)  # keeps partial results if the rest is aborted
-                        of_off = results["cells"][-1]["ratios"]["adaptive"]
-                        progress(f"{cell}, {concurrency} at once: adaptive over off {of_off:.2f}")
+                        over_off = results["cells"][-1]["ratios"]["adaptive"]
+                        progress(f"{cell}, {concurrency} at once: adaptive over off {over_off:.2f}")
         if args.store:
             results["store"] = run_store(args, target, Path(folder))
 

@@ -54,7 +54,8 @@ def add_pair_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draft", default="4",
                         help="draft tokens a round, several with commas between")
     parser.add_argument("--acceptance", default="0.6,0.8",
-                        help="the chance of a draft token to stand; own: what the models agree on")
+                        help="probability that a draft token is accepted; own: what the models "
+                             "agree on")
     parser.add_argument("--sessions", default="1,8")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repetitions", type=int, default=3)
@@ -90,7 +91,7 @@ def draft_token_is_accepted(seed: int, session: int, position: int, acceptance: 
     return ((z ^ (z >> 31)) >> 11) * 2.0**-53 < acceptance
 
 
-def tossed(case: Case, tokens: int, seed: int) -> Counts:
+def expected_counts(case: Case, tokens: int, seed: int) -> Counts:
     """The counts that the random numbers give for texts of this length, over all sessions. The last
     token is never drafted, since none would follow it."""
     rounds = all_drafted = accepted = 0
@@ -98,14 +99,14 @@ def tossed(case: Case, tokens: int, seed: int) -> Counts:
         position = 0
         while position < tokens:
             drafted = min(case.draft, tokens - position - 1)
-            stand = 0
-            while stand < drafted and draft_token_is_accepted(
-                seed, session, position + stand, case.acceptance):
-                stand += 1
+            accepted_now = 0
+            while accepted_now < drafted and draft_token_is_accepted(
+                seed, session, position + accepted_now, case.acceptance):
+                accepted_now += 1
             rounds += 1
             all_drafted += drafted
-            accepted += stand
-            position += stand + 1
+            accepted += accepted_now
+            position += accepted_now + 1
     return Counts(rounds, all_drafted, accepted)
 
 
@@ -115,7 +116,7 @@ def expect_counts(who: str, case: Case, figures: dict, tokens: int, seed: int) -
     if case.draft == 0:
         expected = Counts(tokens * case.sessions, 0, 0)
     elif case.acceptance is not None:
-        expected = tossed(case, tokens, seed)
+        expected = expected_counts(case, tokens, seed)
     else:
         expected = Counts(tokens * case.sessions - got.accepted, got.drafted, got.accepted)
     if got != expected or len(figures["text"]) != tokens:

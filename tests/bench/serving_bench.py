@@ -97,14 +97,14 @@ def throughput(args, models: Models) -> dict:
                              f"{run['tokens_per_second']:.0f} tokens/s, {run['of_forward']:.2f} of "
                              f"forward, {run['of_forward_cpu']:.2f} by CPU time")
         rows = []
-        for n, of_n in runs.items():
-            figures = [median(r[k] for r in of_n) for k in ("forward", "engine", "rows_per_second",
-                                                            "tokens_per_second")]
+        for n, n_runs in runs.items():
+            figures = [median(r[k] for r in n_runs)
+                       for k in ("forward", "engine", "rows_per_second", "tokens_per_second")]
             rows.append([str(n), *(f"{f:.0f}" for f in figures),
-                         f"{ratio(of_n, runs[args.concurrency[0]]):.2f}",
-                         f"{median(r['of_forward'] for r in of_n):.2f}",
-                         f"{median(r['of_forward_cpu'] for r in of_n):.2f}",
-                         f"{median(r['busy'] for r in of_n):.2f}"])
+                         f"{ratio(n_runs, runs[args.concurrency[0]]):.2f}",
+                         f"{median(r['of_forward'] for r in n_runs):.2f}",
+                         f"{median(r['of_forward_cpu'] for r in n_runs):.2f}",
+                         f"{median(r['busy'] for r in n_runs):.2f}"])
         print(f"\nTarget: {name}\n")
         print(table(["concurrency", "forward pass alone, rows/s", "engine alone, rows/s",
                      "service, rows/s", "service, tokens/s", "of sequential",
@@ -129,13 +129,13 @@ def split(args, models: Models) -> dict:
                         services[kind].load(load_flags(args, True), n, args.warm, args.seconds))
                     progress(f"{name} {repetition + 1}/{args.repetitions} {kind}: "
                              f"{runs[kind][-1]['tokens_per_second']:.0f} tokens/s")
-        rows = [[name, kind, f"{median(r['tokens_per_second'] for r in of_kind):.0f}",
-                 f"{ratio(of_kind, runs['colocated']):.3f}",
-                 f"{median(r['busy'] for r in of_kind):.2f}",
-                 f"{median(r['step_ms'] for r in of_kind):.2f}",
-                 f"{median(r['drafted_share'] for r in of_kind):.2f}",
-                 f"{median(r['accepted_per_round'] for r in of_kind):.2f}"]
-                for kind, of_kind in runs.items()]
+        rows = [[name, kind, f"{median(r['tokens_per_second'] for r in kind_runs):.0f}",
+                 f"{ratio(kind_runs, runs['colocated']):.3f}",
+                 f"{median(r['busy'] for r in kind_runs):.2f}",
+                 f"{median(r['step_ms'] for r in kind_runs):.2f}",
+                 f"{median(r['drafted_share'] for r in kind_runs):.2f}",
+                 f"{median(r['accepted_per_round'] for r in kind_runs):.2f}"]
+                for kind, kind_runs in runs.items()]
         print(f"\nConcurrency {n}\n")
         print(table(["target", "drafter", "tokens/s", "of co-located", "engine busy", "ms per step",
                      "rounds with a draft", "accepted per draft"], rows))
@@ -171,14 +171,14 @@ def delay(args, models: Models) -> dict:
                             progress(f"{name} rtt {rtt} {repetition + 1}/{args.repetitions} "
                                      f"concurrency {n} {setting}: {run['tokens_per_second']:.0f} "
                                      f"tokens/s, busy {run['busy']:.2f}")
-            for n, of_n in runs.items():
-                for setting, of_setting in of_n.items():
+            for n, n_runs in runs.items():
+                for setting, set_runs in n_runs.items():
                     rows.append([f"{rtt:g}", str(n), setting,
-                                 f"{median(r['tokens_per_second'] for r in of_setting):.0f}",
-                                 f"{ratio(of_setting, of_n['off']):.2f}",
-                                 f"{ratio(of_setting, of_n['co-located']):.2f}",
-                                 f"{median(r['busy'] for r in of_setting):.2f}",
-                                 f"{median(r['rows_per_step'] for r in of_setting):.1f}"])
+                                 f"{median(r['tokens_per_second'] for r in set_runs):.0f}",
+                                 f"{ratio(set_runs, n_runs['off']):.2f}",
+                                 f"{ratio(set_runs, n_runs['co-located']):.2f}",
+                                 f"{median(r['busy'] for r in set_runs):.2f}",
+                                 f"{median(r['rows_per_step'] for r in set_runs):.1f}"])
             results[f"{name} {rtt:g} ms"] = runs
         print(f"\nTarget: {name}\n")
         print(table(["added round trip, ms", "concurrency", "speculation", "tokens/s", "of off",
@@ -223,8 +223,9 @@ def capacity(args, models: Models) -> dict:
                         progress(f"{name} {repetition + 1}/{args.repetitions} {n} sessions, "
                                  f"{setting}: {run['inter_token_ms']:.2f} ms, busy "
                                  f"{run['busy']:.2f}")
-        points = {s: [(n, median(r["inter_token_ms"] for r in of_n)) for n, of_n in of_s.items()]
-                  for s, of_s in runs.items()}
+        points = {s: [(n, median(r["inter_token_ms"] for r in n_runs))
+                      for n, n_runs in s_runs.items()]
+                  for s, s_runs in runs.items()}
         # Fixed before the comparison: one session's time without speculation, times --times-alone.
         target_ms = args.inter_token_ms or args.times_alone * points["off"][0][1]
         held = {s: sessions_at(target_ms, p) for s, p in points.items()}

@@ -58,16 +58,16 @@ def main() -> None:
     best = [max(runs[f"length {n}"][i]["tokens_per_second"] for n in LENGTHS)
             for i in range(args.repetitions)]
     rows = []
-    for name, of in runs.items():
-        tokens, rounds, drafted, accepted = (sum(run[key] for run in of) for key in
+    for name, own in runs.items():
+        tokens, rounds, drafted, accepted = (sum(run[key] for run in own) for key in
                                              ["completion_tokens", "rounds", "drafted_tokens",
                                               "accepted_tokens"])
-        of_best = [run["tokens_per_second"] / b for run, b in zip(of, best)]
+        over_best = [run["tokens_per_second"] / b for run, b in zip(own, best)]
         rows.append([name, f"{drafted / rounds:.2f}", f"{tokens / rounds:.2f}",
                      f"{(drafted - accepted) / tokens:.3f}",
                      f"{rounds / tokens:.3f}",
-                     f"{statistics.median(run['tokens_per_second'] for run in of):.0f}",
-                     f"{statistics.median(of_best):.2f}"])
+                     f"{statistics.median(run['tokens_per_second'] for run in own):.0f}",
+                     f"{statistics.median(over_best):.2f}"])
     print(f"`{command_line()}`\n")
     print(table(["stop rule", "draft tokens per round", "tokens per round", "D", "V", "tokens/s",
                  "of the best constant length"], rows))

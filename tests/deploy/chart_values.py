@@ -24,7 +24,7 @@ ZONE = "metadata.labels['topology.kubernetes.io/zone']"
 FETCH = {**SIDECAR, "name": "fetch", "volumeMounts": [{"name": "models", "mountPath": "/models"}]}
 
 
-def of_pods(**changes):
+def pod_values(**changes):
     """The same for verifiers and drafters."""
     return {
         f"{component}.{name}": value
@@ -41,7 +41,7 @@ OPTIONS = [
             "verifier.replicas": 10000,
             "drafter.replicas": 0,
             "verifier.drainSeconds": 300,
-            **of_pods(startupSeconds=1800),
+            **pod_values(startupSeconds=1800),
         },
         ["10000", "--drain-timeout=300", '"failureThreshold": 360'],
     ),
@@ -65,7 +65,7 @@ OPTIONS = [
     (
         {
             "models.source": "claim",
-            **of_pods(flags=["--device=cuda:0"], resources=GPU, runtimeClassName="nvidia"),
+            **pod_values(flags=["--device=cuda:0"], resources=GPU, runtimeClassName="nvidia"),
         },
         ["outrider-models", "nvidia.com/gpu", "runtimeClassName", "--device=cuda:0"],
     ),
@@ -78,14 +78,14 @@ OPTIONS = [
         ["fetch"],
     ),
     (
-        of_pods(
+        pod_values(
             env=[{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
             envFrom=[{"secretRef": {"name": "more"}}],
         ),
         ["NODE", "more", "POD_NAME"],
     ),
     (
-        of_pods(
+        pod_values(
             extraVolumes=[{"name": "cache", "emptyDir": {}}],
             extraContainers=[SIDECAR],
             extraVolumeMounts=[{"name": "cache", "mountPath": "/cache"}],
@@ -93,7 +93,7 @@ OPTIONS = [
         ["/cache", "registry.example/side"],
     ),
     (
-        of_pods(
+        pod_values(
             affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
             nodeSelector={"pool": "a"},
             tolerations=[{"key": "a", "operator": "Exists"}],
@@ -104,7 +104,7 @@ OPTIONS = [
         ["podAntiAffinity", "tolerations", "high", "team"],
     ),
     (
-        of_pods(
+        pod_values(
             topologySpreadConstraints=[
                 {
                     "maxSkew": 1,
@@ -115,9 +115,9 @@ OPTIONS = [
         ),
         ["topology.kubernetes.io/zone", "DoNotSchedule"],
     ),
-    (of_pods(zone="europe-west1-b"), ['"--zone=europe-west1-b"']),
+    (pod_values(zone="europe-west1-b"), ['"--zone=europe-west1-b"']),
     (
-        of_pods(
+        pod_values(
             zone="$(ZONE)",
             env=[{"name": "ZONE", "valueFrom": {"fieldRef": {"fieldPath": ZONE}}}],
         ),

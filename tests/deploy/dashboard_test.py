@@ -21,9 +21,9 @@ def check_panels(panels):
         assert len(description) > 20 and description.endswith(
             "."), f"{panel['title']}: {description!r} describes nothing"
     for key in ("id", "title"):
-        of_all = [panel[key] for panel in panels]
-        twice = f"a {key} is there twice: {sorted(map(str, of_all))}"
-        assert len(set(of_all)) == len(of_all), twice
+        values = [panel[key] for panel in panels]
+        twice = f"a {key} is there twice: {sorted(map(str, values))}"
+        assert len(set(values)) == len(values), twice
     for i, one in enumerate(panels):
         a = one["gridPos"]
         assert a["x"] + a["w"] <= 24, f"{one['title']} is wider than the page"

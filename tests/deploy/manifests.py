@@ -37,9 +37,9 @@ class Programs:
         self.metrics = set(re.findall(r"`(outrider_\w+)", (source / "docs/metrics.md").read_text()))
 
 
-def flag_values(box):
+def flag_values(container):
     """--flag=value of a container, value "" for a bare flag."""
-    return dict((arg + "=").split("=", 1) for arg in box.get("args", []))
+    return dict((arg + "=").split("=", 1) for arg in container.get("args", []))
 
 
 def flag(values, name):
@@ -100,40 +100,40 @@ class Checker:
         for violation in pod_security.violations(spec):
             self.complain(workload, f"refused by the level restricted: {violation}")
         volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
-        for box in spec.get("initContainers", []) + spec["containers"]:
-            self.check_rights(workload, box)
-            for mount in box.get("volumeMounts", []):
+        for container in spec.get("initContainers", []) + spec["containers"]:
+            self.check_rights(workload, container)
+            for mount in container.get("volumeMounts", []):
                 if mount["name"] not in volumes:
                     self.complain(workload, f"no volume {mount['name']}")
-        for box in self.programs_of(spec):
-            self.check_flags(workload, box)
-            self.check_files(workload, box)
-            self.check_device(workload, box)
-            self.check_ports(workload, box)
-            self.check_probes(workload, box)
-            self.check_grace(workload, box)
+        for container in self.programs_of(spec):
+            self.check_flags(workload, container)
+            self.check_files(workload, container)
+            self.check_device(workload, container)
+            self.check_ports(workload, container)
+            self.check_probes(workload, container)
+            self.check_grace(workload, container)
         for constraint in spec.get("topologySpreadConstraints", []):
             if not self.selected(constraint["labelSelector"]["matchLabels"]):
                 self.complain(workload, "its spread constraint selects nothing")
 
     def programs_of(self, spec):
         """The containers that run our programs; others are users' sidecars."""
-        return [box for box in spec["containers"]
-                if box.get("command", [""])[0] in self.programs.flags]
+        return [container for container in spec["containers"]
+                if container.get("command", [""])[0] in self.programs.flags]
 
-    def check_rights(self, workload, box):
+    def check_rights(self, workload, container):
         """More than the level `restricted` asks for."""
-        if not box.get("securityContext", {}).get("readOnlyRootFilesystem"):
-            self.complain(workload, f"{box['name']}: the root file system is open")
-        resources = box.get("resources", {})
+        if not container.get("securityContext", {}).get("readOnlyRootFilesystem"):
+            self.complain(workload, f"{container['name']}: the root file system is open")
+        resources = container.get("resources", {})
         if not {"cpu", "memory"} <= resources.get("requests", {}).keys():
-            self.complain(workload, f"{box['name']}: no resources requested")
+            self.complain(workload, f"{container['name']}: no resources requested")
         if "memory" not in resources.get("limits", {}):
-            self.complain(workload, f"{box['name']}: resources without a limit of memory")
+            self.complain(workload, f"{container['name']}: resources without a limit of memory")
 
-    def check_flags(self, workload, box):
-        program = box["command"][0]
-        values = flag_values(box)
+    def check_flags(self, workload, container):
+        program = container["command"][0]
+        values = flag_values(container)
         for name in values:
             if name not in self.programs.flags[program]:
                 self.complain(workload, f"{program} has no flag {name}")
@@ -142,11 +142,11 @@ class Checker:
             self.complain(workload,
                           "either certificates or --allow-plaintext: plaintext must be asked for")
 
-    def check_files(self, workload, box):
+    def check_files(self, workload, container):
         """Files of flags are on volumes, traces on one that can be written; variables in flags are
         set."""
-        values = flag_values(box)
-        mounts = {mount["mountPath"]: mount for mount in box.get("volumeMounts", [])}
+        values = flag_values(container)
+        mounts = {mount["mountPath"]: mount for mount in container.get("volumeMounts", [])}
         for name in FILES:
             path = flag(values, name)
             found = [mount for start, mount in mounts.items() if path.startswith(start + "/")]
@@ -154,33 +154,33 @@ class Checker:
                 self.complain(workload, f"{name}: {path} is on no mounted volume")
             if name == "--trace-file" and any(mount.get("readOnly") for mount in found):
                 self.complain(workload, f"{name}: {path} cannot be written")
-        variables = {variable["name"] for variable in box.get("env", [])}
-        for name in re.findall(r"\$\((\w+)\)", " ".join(box.get("args", []))):
-            if name not in variables and not box.get("envFrom"):
+        variables = {variable["name"] for variable in container.get("env", [])}
+        for name in re.findall(r"\$\((\w+)\)", " ".join(container.get("args", []))):
+            if name not in variables and not container.get("envFrom"):
                 self.complain(workload, f"no variable {name}")
 
-    def check_device(self, workload, box):
+    def check_device(self, workload, container):
         """Who is given a GPU computes on it, and nobody else can."""
-        gpu = "nvidia.com/gpu" in box.get("resources", {}).get("limits", {})
-        if gpu != flag(flag_values(box), "--device").startswith("cuda:"):
+        gpu = "nvidia.com/gpu" in container.get("resources", {}).get("limits", {})
+        if gpu != flag(flag_values(container), "--device").startswith("cuda:"):
             self.complain(workload,
-                          f"{box['name']}: a GPU without --device=cuda:N, or the flag without "
-                          "a GPU")
+                          f"{container['name']}: a GPU without --device=cuda:N, or the flag "
+                          "without a GPU")
 
-    def check_ports(self, workload, box):
-        values = flag_values(box)
+    def check_ports(self, workload, container):
+        values = flag_values(container)
         bound = {port_of(flag(values, name))
                  for name in ("--listen", "--metrics", "--http")} - {None}
-        open_ports = {port["containerPort"] for port in box.get("ports", [])}
+        open_ports = {port["containerPort"] for port in container.get("ports", [])}
         if bound != open_ports:
             self.complain(workload,
                           f"flags bind the ports {bound}, the container names {open_ports}")
 
-    def check_probes(self, workload, box):
-        program, values = box["command"][0], flag_values(box)
-        names = {port["name"] for port in box.get("ports", [])}
+    def check_probes(self, workload, container):
+        program, values = container["command"][0], flag_values(container)
+        names = {port["name"] for port in container.get("ports", [])}
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
-            probe = box.get(kind)
+            probe = container.get(kind)
             if probe is None or len({"grpc", "httpGet", "exec"} & probe.keys()) != 1:
                 self.complain(workload, f"{kind}: not one way to probe")
                 continue
@@ -205,11 +205,11 @@ class Checker:
                 if "--client-tokens" in values and not shows_token:
                     self.complain(workload, f"{kind}: its call has no token")
 
-    def check_grace(self, workload, box):
+    def check_grace(self, workload, container):
         """The pod may live for preStop and the drain, and some seconds more."""
-        stop = box.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get(
+        stop = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get(
             "command", ["sleep", "0"])
-        drain = float(flag(flag_values(box), "--drain-timeout") or 0)
+        drain = float(flag(flag_values(container), "--drain-timeout") or 0)
         grace = workload["spec"]["template"]["spec"].get("terminationGracePeriodSeconds", 30)
         if grace < float(stop[1]) + drain + 5:
             self.complain(workload, f"a grace of {grace} s is short for {stop[1]} and {drain} s")
@@ -225,7 +225,8 @@ class Checker:
 
     def check_port(self, o, pods, port):
         for pod in pods:
-            ports = [p for box in pod["spec"]["containers"] for p in box.get("ports", [])]
+            ports = [port for container in pod["spec"]["containers"]
+                     for port in container.get("ports", [])]
             if not any(port in (p["name"], p["containerPort"]) for p in ports):
                 self.complain(o, f"its pods have no port {port}")
 
@@ -277,8 +278,8 @@ class Checker:
     def check_dialled(self):
         """Drafters dial whatever the headless service stands for, and may reach it."""
         (verifiers,) = [w for w in self.workloads if w["kind"] == "StatefulSet"]
-        (box,) = self.programs_of(verifiers["spec"]["template"]["spec"])
-        port = port_of(flag(flag_values(box), "--listen"))
+        (container,) = self.programs_of(verifiers["spec"]["template"]["spec"])
+        port = port_of(flag(flag_values(container), "--listen"))
         service = verifiers["spec"]["serviceName"]
         headless = [o for o in self.of("Service")
                     if o["metadata"]["name"] == service and o["spec"].get("clusterIP") == "None"]
@@ -288,8 +289,8 @@ class Checker:
         if any(o["spec"].get("publishNotReadyAddresses") for o in headless):
             self.complain(verifiers, f"{service} names verifiers that are not ready")
         for drafters in (w for w in self.workloads if w["kind"] == "Deployment"):
-            (box,) = self.programs_of(drafters["spec"]["template"]["spec"])
-            dials = flag(flag_values(box), "--verifier")
+            (container,) = self.programs_of(drafters["spec"]["template"]["spec"])
+            dials = flag(flag_values(container), "--verifier")
             if dials != f"dns:///{service}:{port}":
                 self.complain(drafters, f"dials {dials}, not dns:///{service}:{port}")
             labels = drafters["spec"]["template"]["metadata"]["labels"].items()
@@ -319,8 +320,8 @@ class Checker:
                         self.complain(workload, f"no certificate for the secret {secret}")
         self.check_service_names(used["StatefulSet"]["dnsNames"])
         for workload in self.workloads:
-            (box,) = self.programs_of(workload["spec"]["template"]["spec"])
-            values = flag_values(box)
+            (container,) = self.programs_of(workload["spec"]["template"]["spec"])
+            values = flag_values(container)
             for name in filter(None, flag(values, "--drafter-names").split(",")):
                 if "Deployment" in used and name not in used["Deployment"]["dnsNames"]:
                     self.complain(workload, f"no drafter is called {name}")

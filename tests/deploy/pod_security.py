@@ -28,13 +28,13 @@ def violations(spec):
     pod = spec.get("securityContext") or {}
     found += [f"securityContext.{name} is set" for name in UNSET if name in pod]
     for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for box in spec.get(kind, []):
-            found += [f"{box['name']}: {what}" for what in of_container(box, pod)]
+        for container in spec.get(kind, []):
+            found += [f"{container['name']}: {what}" for what in container_errors(container, pod)]
     return found
 
 
-def of_container(box, pod):
-    own = box.get("securityContext") or {}
+def container_errors(container, pod):
+    own = container.get("securityContext") or {}
     capabilities = own.get("capabilities") or {}
     root = own.get("runAsUser", pod.get("runAsUser")) == 0
     seccomp = (own.get("seccompProfile") or pod.get("seccompProfile") or {}).get("type")
@@ -46,7 +46,7 @@ def of_container(box, pod):
         "privileged is set": not own.get("privileged"),
         "capabilities do not drop ALL": "ALL" in capabilities.get("drop", []),
         "capabilities are added": set(capabilities.get("add", [])) <= {"NET_BIND_SERVICE"},
-        "a host port is open": not any(port.get("hostPort") for port in box.get("ports", [])),
+        "a host port is open": not any(port.get("hostPort") for port in container.get("ports", [])),
     }
     checks |= {f"securityContext.{name} is set": name not in own for name in UNSET}
     return [what for what, good in checks.items() if not good]

@@ -106,14 +106,14 @@ def check_command(command, printed, source, binaries):
             assert not cluster.objects("StatefulSet"), cluster.objects("StatefulSet")
         if " run client " in command:
             (pod,) = cluster.objects("Pod")
-            (box,) = pod["spec"]["containers"]
+            (container,) = pod["spec"]["containers"]
             assert pod["metadata"]["labels"] == {"outrider-client": "true"}, pod
-            assert box["command"][:2] == ["outrider", "generate"], box
+            assert container["command"][:2] == ["outrider", "generate"], container
         if "--set image.repository=" in command or "| sed " in command:
             images = {
-                box["image"]
+                container["image"]
                 for workload in cluster.objects("StatefulSet")
-                for box in workload["spec"]["template"]["spec"]["containers"]
+                for container in workload["spec"]["template"]["spec"]["containers"]
             }
             assert images == {"registry.example/outrider:cpu"}, images
         return done.stdout

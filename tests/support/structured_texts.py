@@ -54,12 +54,12 @@ def is_json(schema: dict) -> Callable[[str], str]:
     return judge
 
 
-def of_schema(schema: dict) -> Source:
+def schema_source(schema: dict) -> Source:
     asked = {"type": "json_schema", "json_schema": {"name": "text", "schema": schema}}
     return Source({"response_format": asked}, is_json(schema))
 
 
-def of_regex(regex: str) -> Source:
+def regex_source(regex: str) -> Source:
     # In the schema's dialect \d and \w are ASCII, while \s is Unicode.
     expression = re.compile(regex.replace(r"\d", "[0-9]").replace(r"\w", "[0-9A-Za-z_]"))
     return Source({"structured_outputs": {"regex": regex}},
@@ -67,7 +67,7 @@ def of_regex(regex: str) -> Source:
 
 
 def sources() -> list[Source]:
-    return [*map(of_schema, BOUNDED), *map(of_regex, REGEXES),
+    return [*map(schema_source, BOUNDED), *map(regex_source, REGEXES),
             Source({"response_format": {"type": "json_object"}}, is_json({"type": "object"})),
             Source({"structured_outputs": {"choice": CHOICES}},
                    lambda text: "" if text in CHOICES else "not a choice")]

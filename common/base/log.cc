@@ -1,6 +1,9 @@
 #include "common/base/log.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -35,30 +38,62 @@ Limited& Limits() {
   return *limits;
 }
 
-// Whether stderr takes a line without waiting: POLLOUT of a pipe means room for PIPE_BUF bytes.
-bool HasRoom() {
-  pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+// Calls a function of the system until no signal interrupts it.
+template <class Call>
+auto Uninterrupted(const Call& call) {
   while (true) {
-    const int ready = poll(&room, 1, 0);
-    if (ready < 0 && errno == EINTR) continue;
-    return ready == 1 && (room.revents & POLLOUT) != 0;
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
   }
 }
 
-// Writes the line in one piece, so that lines do not mix, or counts it as lost.
-void WriteLine(std::string_view line) {
-  static auto* const mu = new Mutex;  // of two threads that see the same room one would wait
-  MutexLock lock(*mu);
-  ssize_t written = -1;
-  if (HasRoom()) {
-    do {
-      written = write(STDERR_FILENO, line.data(), line.size());
-    } while (written < 0 && errno == EINTR);
-  }
-  if (written != static_cast<ssize_t>(line.size())) {
-    g_lines_lost.fetch_add(1, std::memory_order_relaxed);
-  }
+// Whether stderr takes a line without waiting: POLLOUT of a pipe means room for PIPE_BUF bytes, but
+// that of a terminal any room.
+bool HasRoom() {
+  pollfd room{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return Uninterrupted([&room] { return poll(&room, 1, 0); }) == 1 && (room.revents & POLLOUT) != 0;
 }
+
+// Writes what stderr has room for; returns how much, or -1: nothing, or it failed.
+ssize_t WriteAtOnce(std::string_view text) {
+  struct stat about {};
+  if (fstat(STDERR_FILENO, &about) != 0) return -1;
+  if (S_ISSOCK(about.st_mode)) {
+    return Uninterrupted([text] {
+      return send(STDERR_FILENO, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    });
+  }
+  const auto write_to = [text](int file) {
+    return Uninterrupted([text, file] { return write(file, text.data(), text.size()); });
+  };
+  if (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode)) {
+    // Opened once more for each line, because O_NONBLOCK of stderr itself would hold for all that
+    // share it, such as the shell, and because stderr may be redirected at any time.
+    const int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (own >= 0) {
+      const ssize_t written = write_to(own);
+      close(own);
+      return written;
+    }
+  }
+  return HasRoom() ? write_to(STDERR_FILENO) : -1;
+}
+
+// Writes the line in one piece, so that lines do not mix, or counts it as lost.
+class LineWriter {
+ public:
+  void Write(std::string line) OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (torn_) line.insert(line.begin(), '\n');
+    const ssize_t written = WriteAtOnce(line);
+    if (written > 0) torn_ = written < std::ssize(line);
+    if (written != std::ssize(line)) g_lines_lost.fetch_add(1, std::memory_order_relaxed);
+  }
+
+ private:
+  Mutex mu_;
+  bool torn_ OUTRIDER_GUARDED_BY(mu_) = false;  // the end of the last line is missing
+};
 
 std::string Timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -126,7 +161,8 @@ void WriteLog(LogLevel level, std::string_view message, std::span<const LogField
   LineBuilder line(level, message);
   for (const LogField& field : fields) line.Add(field);
   if (suppressed > 0) line.Add({"suppressed", suppressed});
-  WriteLine(std::move(line).Finish());
+  static auto* const writer = new LineWriter;  // never destroyed, as Limited
+  writer->Write(std::move(line).Finish());
 }
 
 }  // namespace

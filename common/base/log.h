@@ -5,10 +5,12 @@
 // Lines with the same message are limited (LineLimiter), except at level debug: the next line that
 // is written says in the field `suppressed` how many were left out.
 //
-// Nothing waits for the reader of stderr: a line for which a pipe or terminal has no room is lost
-// and counted (LogLinesLost). A line has at most kMaxLogLineBytes, so that a pipe takes it whole;
-// longer values are cut. (If another process writes to the same pipe and fills it just then, the
-// line still waits.)
+// Nothing waits for the reader of stderr: a line for which a pipe, a socket or a terminal has no
+// room is lost and counted (LogLinesLost). A line has at most kMaxLogLineBytes, so that a pipe
+// takes it whole; longer values are cut. A terminal may take the beginning of a line, which then
+// counts as lost; the next line does not continue it. Only where stderr cannot be opened once more
+// (there is no /proc, or it belongs to another user) may a line wait: for a terminal with some
+// room, but too little, or for a pipe that another process fills just then.
 //
 // Thread: any.
 #pragma once

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,30 +119,110 @@ TEST(Log, UnlimitedLinesAreAllWritten) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 100);
 }
 
+// stderr is `file` as long as this lives.
+class Redirected {
+ public:
+  explicit Redirected(int file) : before_(dup(STDERR_FILENO)) { dup2(file, STDERR_FILENO); }
+  ~Redirected() {
+    dup2(before_, STDERR_FILENO);
+    close(before_);
+  }
+
+ private:
+  const int before_;
+};
+
+// Writes `count` long lines and returns how many were lost.
+int WriteLongLines(int count) {
+  const uint64_t before = LogLinesLost();
+  const std::vector<LogField> fields = {{"value", std::string(1000, 'x')}};
+  for (int i = 0; i < count; ++i) LogUnlimited(LogLevel::kInfo, "line", fields);
+  return static_cast<int>(LogLinesLost() - before);
+}
+
+std::string ReadSome(int file) {
+  std::array<char, 4096> piece;
+  const ssize_t n = read(file, piece.data(), piece.size());
+  return std::string(piece.data(), static_cast<size_t>(std::max(n, ssize_t{0})));
+}
+
 // Were it to wait for room, this test would never end.
 TEST(Log, FullPipeCountsLostLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_GT(fcntl(ends[1], F_SETPIPE_SZ, 16384), 0);
-  const int before = dup(STDERR_FILENO);
-  ASSERT_EQ(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
-  const uint64_t lost_before = LogLinesLost();
-  const std::vector<LogField> fields = {{"value", std::string(1000, 'x')}};
-  constexpr uint64_t kLines = 100;
-  for (uint64_t i = 0; i < kLines; ++i) LogUnlimited(LogLevel::kInfo, "line", fields);
-  const uint64_t lost = LogLinesLost() - lost_before;
-  dup2(before, STDERR_FILENO);
-  close(before);
+  constexpr int kLines = 100;
+  int lost = 0;
+  {
+    const Redirected redirected(ends[1]);
+    lost = WriteLongLines(kLines);
+  }
   close(ends[1]);
   std::string log;
-  std::array<char, 4096> piece;
-  for (ssize_t n = 0; (n = read(ends[0], piece.data(), piece.size())) > 0;) {
-    log.append(piece.data(), static_cast<size_t>(n));
+  for (std::string piece; !(piece = ReadSome(ends[0])).empty();) log += piece;
+  close(ends[0]);
+  EXPECT_GT(lost, 0);
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), kLines - lost);
+  EXPECT_THAT(log, EndsWith("xxx\n")) << "the last line is whole";
+}
+
+// Reads until there is room for a line "after", and this line.
+std::string ReadUntilLineFits(int file) {
+  std::string log;
+  while (true) {
+    log += ReadSome(file);
+    const uint64_t before = LogLinesLost();
+    LogUnlimited(LogLevel::kInfo, "after", {});
+    if (LogLinesLost() == before) break;
+  }
+  while (log.find("INFO after") == std::string::npos) log += ReadSome(file);
+  return log;
+}
+
+// A terminal that is not read says that it has room until it has none at all, so a line finds too
+// little of it. Were it to wait for more, this test would never end.
+TEST(Log, FullTerminalTearsAndCountsLines) {
+  const int reader = posix_openpt(O_RDWR | O_NOCTTY);
+  if (reader < 0) GTEST_SKIP() << "there are no pseudo-terminals here";
+  ASSERT_TRUE(grantpt(reader) == 0 && unlockpt(reader) == 0);
+  const int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  constexpr int kLines = 300;
+  int lost = 0;
+  std::string log;
+  {
+    const Redirected redirected(terminal);
+    lost = WriteLongLines(kLines);
+    log = ReadUntilLineFits(reader);
+  }
+  close(terminal);
+  close(reader);
+  EXPECT_GT(lost, 0);
+  EXPECT_LT(lost, kLines);
+  const std::string whole = "INFO line value=" + std::string(1000, 'x') + "\r\n";
+  int found = 0;
+  for (size_t at = 0; (at = log.find(whole, at)) != std::string::npos; ++at) ++found;
+  EXPECT_GE(found, kLines - lost);
+  EXPECT_LE(found, kLines - lost + 1) << "of one only the end of the line may be missing";
+  EXPECT_THAT(log.substr(log.rfind('\n', log.find("INFO after"))),
+              MatchesRegex("\n[0-9TZ:.-]+ INFO after(.|\n|\r)*"));
+}
+
+// As of systemd's services.
+TEST(Log, FullSocketCountsLostLines) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const int size = 16384;
+  ASSERT_EQ(setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+  {
+    const Redirected redirected(ends[1]);
+    const int lost = WriteLongLines(200);
+    EXPECT_GT(lost, 0);
+    EXPECT_LT(lost, 200);
+    EXPECT_THAT(ReadUntilLineFits(ends[0]), MatchesRegex("(.|\n)*\n[0-9TZ:.-]+ INFO after\n"));
   }
   close(ends[0]);
-  EXPECT_GT(lost, 0u);
-  EXPECT_EQ(static_cast<uint64_t>(std::count(log.begin(), log.end(), '\n')), kLines - lost);
-  EXPECT_THAT(log, EndsWith("xxx\n")) << "the last line is whole";
+  close(ends[1]);
 }
 
 TEST(Log, DropsWhatIsBelowTheLevel) {

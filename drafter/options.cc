@@ -60,7 +60,7 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
       });
   app.add_flag("--exit-on-refusal", o->exit_on_refusal,
                "Exit with code 3 if a verifier refuses this drafter (too few shared tokens, "
-               "another protocol, or not authorized), instead of trying again every 10 seconds");
+               "another protocol, or not authorized), instead of trying again within 10 seconds");
 }
 
 void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {

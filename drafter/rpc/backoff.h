@@ -1,5 +1,5 @@
-// The pause before dialling again: none after the first failure, then a random part of a bound that
-// doubles ("full jitter", so that drafters that lost the same verifier do not return at once).
+// The pause before dialling again: a random part of a bound that doubles with each failure ("full
+// jitter", so that drafters that lost the same verifier do not return at once).
 //
 // Thread: one owner.
 #pragma once
@@ -13,9 +13,13 @@ namespace outrider {
 
 class Backoff {
  public:
-  static constexpr Duration kBase = std::chrono::milliseconds(100);
+  struct Bounds {
+    Duration first = std::chrono::milliseconds(100);
+    Duration last = std::chrono::seconds(2);
+    bool first_at_once = true;  // no pause after the first failure
+  };
 
-  Backoff(Duration max, uint64_t seed) : max_(max), random_(seed) {}
+  Backoff(const Bounds& bounds, uint64_t seed) : bounds_(bounds), random_(seed) {}
 
   // The pause before the next dial.
   Duration Next();
@@ -23,7 +27,7 @@ class Backoff {
   void Reset() { failures_ = 0; }
 
  private:
-  const Duration max_;
+  const Bounds bounds_;
   int failures_ = 0;
   std::mt19937_64 random_;
 };

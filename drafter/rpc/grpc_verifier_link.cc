@@ -10,6 +10,8 @@ namespace outrider {
 namespace {
 
 constexpr Duration kCloseGrace = std::chrono::seconds(1);
+// The bound of the pause after the first refusal. Many drafters may be refused at the same time.
+constexpr Duration kFirstRefusedPause = std::chrono::seconds(1);
 
 // A refusal lasts until the verifier or this drafter is configured differently, or until the
 // verifier has room.
@@ -88,7 +90,11 @@ void GrpcVerifierLink::Pause(Duration pause) {
 }
 
 void GrpcVerifierLink::Run() {
-  Backoff backoff(options_.max_pause, std::random_device{}());
+  std::random_device seed;
+  Backoff backoff({.last = options_.max_pause}, seed());
+  Backoff refusals(
+      {.first = kFirstRefusedPause, .last = options_.max_refused_pause, .first_at_once = false},
+      seed());
   std::string last_words;  // repeated failures are logged once
   while (const std::shared_ptr<AttachStream> stream = Dial()) {
     const Time dialed = std::chrono::steady_clock::now();
@@ -98,9 +104,12 @@ void GrpcVerifierLink::Run() {
       if (stopping_ || !wanted_) continue;  // Dial returns null then
     }
     const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
-    if (lasted) backoff.Reset();
+    if (lasted) {
+      backoff.Reset();
+      refusals.Reset();
+    }
     const bool refused = IsRefusal(end, stream->was_welcomed());
-    const Duration pause = refused ? options_.refused_pause : backoff.Next();
+    const Duration pause = refused ? refusals.Next() : backoff.Next();
     if (refused) observer_->OnRefused(options_.dial.address, end);
     const std::string words = end.ToString();
     const LogLevel level = refused ? LogLevel::kError : LogLevel::kWarning;

@@ -20,8 +20,10 @@ struct VerifierLinkOptions {
   VerifierDialOptions dial;
   // The longest pause before the next dial.
   Duration max_pause = std::chrono::seconds(2);
-  // The pause after a refusal, which lasts until the configuration changes or there is room.
-  Duration refused_pause = std::chrono::seconds(10);
+  // The longest pause after a refusal, which lasts until the configuration changes or there is
+  // room. It is longer than max_pause, as a full verifier may have hundreds to refuse again and
+  // again, each with a handshake.
+  Duration max_refused_pause = std::chrono::seconds(10);
 };
 
 class GrpcVerifierLink {

@@ -12,7 +12,7 @@
 namespace outrider {
 namespace {
 
-// The pause before a verifier that failed is tried again, which doubles with each failure.
+// The mean pause before a verifier that failed is tried again, which doubles with each failure.
 constexpr Duration kFirstBackOff = std::chrono::seconds(10);
 constexpr Duration kLongestBackOff = std::chrono::minutes(10);
 
@@ -42,7 +42,7 @@ VerifierSubset::VerifierSubset(SubsetOptions options, Time now)
       addresses_(std::make_shared<const std::vector<std::string>>()),
       next_(now) {
   OUTRIDER_CHECK(options_.size >= 1 && options_.size <= kMaxSubset);
-  tick_ = now + Pause();
+  tick_ = now + Jittered(options_.rebalance);
 }
 
 uint64_t VerifierSubset::Weight(const std::string& address) const {
@@ -51,8 +51,8 @@ uint64_t VerifierSubset::Weight(const std::string& address) const {
 
 double VerifierSubset::Draw() { return UnitOf(MixBits(name_hash_ + kSplitMixStep * ++draws_)); }
 
-Duration VerifierSubset::Pause() {
-  return std::chrono::duration_cast<Duration>(options_.rebalance * (0.5 + Draw()));
+Duration VerifierSubset::Jittered(Duration mean) {
+  return std::chrono::duration_cast<Duration>(mean * (0.5 + Draw()));
 }
 
 void VerifierSubset::SetAddresses(Addresses addresses) {
@@ -95,7 +95,7 @@ void VerifierSubset::BackOff(const std::string& address, Time now) {
   Memory& memory = memory_[address];
   constexpr int kMaxDoublings = 10;
   const Duration pause = kFirstBackOff * (1 << std::min(memory.failures++, kMaxDoublings));
-  memory.not_before = now + std::min(pause, kLongestBackOff);
+  memory.not_before = now + Jittered(std::min(pause, kLongestBackOff));
 }
 
 bool VerifierSubset::MayTry(const std::string& address, Time now) const {
@@ -270,7 +270,7 @@ void VerifierSubset::Fill(Time now) {
 
 void VerifierSubset::VisitNext(Time now) {
   if (now < tick_) return;
-  tick_ = now + Pause();
+  tick_ = now + Jittered(options_.rebalance);
   const int most_leaving = std::max(1, options_.size / 4);
   if (!visiting_.empty() || held() != options_.size || leaving() >= most_leaving) return;
   const std::string* const address = NextToVisit(now);

@@ -167,7 +167,9 @@ class VerifierSubset {
   Move BestMove(const std::string& to, const DrafterDemand& demand) const;
   // In [0, 1).
   double Draw();
-  Duration Pause();
+  // A random pause from half of `mean` to one and a half of it, so that drafters that have seen the
+  // same do not return at once.
+  Duration Jittered(Duration mean);
 
   const SubsetOptions options_;
   const uint64_t name_hash_;

@@ -3,24 +3,42 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 
 namespace outrider {
 namespace {
 
-TEST(Backoff, DoublesItsBoundWithJitter) {
-  Backoff backoff(std::chrono::seconds(2), 1);
-  Duration longest[64] = {};
+// Of 500 runs, the longest pause after each failure.
+std::array<Duration, 64> LongestPauses(Backoff backoff) {
+  std::array<Duration, 64> longest = {};
   for (int run = 0; run < 500; ++run) {
     for (Duration& pause : longest) pause = std::max(pause, backoff.Next());
     backoff.Reset();
   }
-  EXPECT_EQ(longest[0], Duration::zero());
-  Duration bound = std::chrono::milliseconds(100);
-  for (int i = 1; i < 64; ++i) {
-    EXPECT_LE(longest[i], bound);
-    EXPECT_GT(longest[i], bound * 9 / 10);  // all 500 below has probability 1e-22
-    bound = std::min<Duration>(bound * 2, std::chrono::seconds(2));
+  return longest;
+}
+
+void ExpectDoubling(std::span<const Duration> longest, Duration bound, Duration last) {
+  for (const Duration pause : longest) {
+    EXPECT_LE(pause, bound);
+    EXPECT_GT(pause, bound * 9 / 10);  // all 500 below has probability 1e-22
+    bound = std::min(bound * 2, last);
   }
+}
+
+TEST(Backoff, DoublesItsBoundWithJitter) {
+  using std::chrono::milliseconds;
+  const auto longest = LongestPauses(Backoff({.last = milliseconds(2000)}, 1));
+  EXPECT_EQ(longest[0], Duration::zero());
+  ExpectDoubling(std::span(longest).subspan(1), milliseconds(100), milliseconds(2000));
+}
+
+TEST(Backoff, MayPauseAfterTheFirstFailure) {
+  using std::chrono::seconds;
+  const auto longest =
+      LongestPauses(Backoff({.first = seconds(1), .last = seconds(10), .first_at_once = false}, 1));
+  ExpectDoubling(longest, seconds(1), seconds(10));
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ class VerifierLinkTest : public ::testing::Test {
         .max_draft_tokens = 24,
         .max_context = 77};
     options.max_pause = std::chrono::milliseconds(10);
-    options.refused_pause = std::chrono::milliseconds(1);
+    options.max_refused_pause = std::chrono::milliseconds(1);
     return std::make_unique<GrpcVerifierLink>(options, &events_, &observer_);
   }
 

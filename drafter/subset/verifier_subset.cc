@@ -1,7 +1,6 @@
 #include "drafter/subset/verifier_subset.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
@@ -58,20 +57,31 @@ Duration VerifierSubset::Jittered(Duration mean) {
 void VerifierSubset::SetAddresses(Addresses addresses) {
   OUTRIDER_CHECK(addresses != nullptr);
   if (*addresses == *addresses_) return;
-  // A new address may be high in rank, so the next visits begin with those.
-  if (!std::includes(addresses_->begin(), addresses_->end(), addresses->begin(),
-                     addresses->end())) {
-    visit_at_ = 0;
+  const Addresses before = std::exchange(addresses_, std::move(addresses));
+  constexpr uint32_t kGone = ~0u;
+  std::vector<uint32_t> indexes_now(before->size(), kGone);  // by the index before
+  std::vector<uint32_t> added;
+  size_t old = 0;
+  for (uint32_t i = 0; i < addresses_->size(); ++i) {
+    const std::string& address = (*addresses_)[i];
+    while (old < before->size() && (*before)[old] < address) ++old;
+    if (old < before->size() && (*before)[old] == address) {
+      indexes_now[old] = i;
+    } else {
+      added.push_back(i);
+    }
   }
-  addresses_ = std::move(addresses);
-  std::vector<uint64_t> weights;
-  weights.reserve(addresses_->size());
-  for (const std::string& address : *addresses_) weights.push_back(Weight(address));
-  by_rank_.resize(addresses_->size());
-  std::iota(by_rank_.begin(), by_rank_.end(), 0u);
-  std::sort(by_rank_.begin(), by_rank_.end(), [&weights](uint32_t a, uint32_t b) {
-    return weights[a] != weights[b] ? weights[a] > weights[b] : a < b;
-  });
+  for (uint32_t& index : by_rank_) index = indexes_now[index];
+  std::erase(by_rank_, kGone);
+  const auto ranks_before = [this](uint32_t a, uint32_t b) {
+    const uint64_t of_a = Weight((*addresses_)[a]), of_b = Weight((*addresses_)[b]);
+    return of_a != of_b ? of_a > of_b : a < b;
+  };
+  for (const uint32_t i : added) {
+    by_rank_.insert(std::lower_bound(by_rank_.begin(), by_rank_.end(), i, ranks_before), i);
+  }
+  // A new address may be high in rank, so the next visits begin with those.
+  if (!added.empty()) visit_at_ = 0;
   std::erase_if(memory_, [this](const auto& entry) { return !Knows(entry.first); });
 }
 

@@ -87,7 +87,8 @@ class VerifierSubset {
 
   VerifierSubset(SubsetOptions options, Time now);
 
-  // All verifiers, in ascending order, each once. Costs a hash of each.
+  // All verifiers, in ascending order, each once. Costs a comparison of each, and for each new one
+  // a binary search by hashes.
   void SetAddresses(Addresses addresses);
 
   // A stream of the subset was welcomed. `zone`: the verifier's; "": unknown.

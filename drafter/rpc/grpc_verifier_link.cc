@@ -60,7 +60,7 @@ void GrpcVerifierLink::Stop() {
 
 bool GrpcVerifierLink::SetWanted(bool wanted) {
   MutexLock lock(mu_);
-  if (over_) return false;
+  if (over_ || stopping_) return false;
   wanted_ = wanted;
   changed_.notify_all();
   if (stream_ != nullptr) stream_->SetWanted(wanted);

@@ -33,7 +33,8 @@ class GrpcVerifierLink {
   ~GrpcVerifierLink();
 
   // A verifier that is no longer wanted may finish its sessions with us; then, or when the stream
-  // breaks, the link is over. Until then it can be wanted again: returns false if it is too late.
+  // breaks, the link is over. Until then, or Close, it can be wanted again: returns false if it is
+  // too late.
   bool SetWanted(bool wanted) OUTRIDER_EXCLUDES(mu_);
   // Whether the link is over and will not dial again.
   bool over() OUTRIDER_EXCLUDES(mu_);

@@ -7,6 +7,12 @@
 #include "common/base/log.h"
 
 namespace outrider {
+namespace {
+
+// How long a verifier may take to end a stream that we have closed.
+constexpr Duration kEndGrace = std::chrono::seconds(1);
+
+}  // namespace
 
 class VerifierLinks::Tracker final : public LinkObserver {
  public:
@@ -122,9 +128,8 @@ void VerifierLinks::Stop() {
   bell_->Ring();
   if (thread_.joinable()) thread_.join();
   // All at once, so that a verifier that hangs does not delay the others.
-  for (auto* links : {&links_, &leaving_}) {
-    for (auto& [address, link] : *links) link->Close();
-  }
+  for (auto& [address, link] : links_) link->Close();
+  for (auto& [address, left] : leaving_) left.link->Close();
   visit_.reset();
   links_.clear();
   leaving_.clear();
@@ -247,12 +252,12 @@ void VerifierLinks::UpdateAddresses() {
 }
 
 void VerifierLinks::FollowSubset(Time now) {
-  DropLeft();
+  DropLeft(now);
   for (const auto& event : tracker_->TakeEvents()) event(subset_);
   for (const SubsetChange& change : subset_.Advance(now)) {
     switch (change.kind) {
       case SubsetChange::Kind::kAttach: Attach(change.address); break;
-      case SubsetChange::Kind::kLeave: Leave(change.address, change.reason); break;
+      case SubsetChange::Kind::kLeave: Leave(change.address, change.reason, now); break;
       case SubsetChange::Kind::kVisit: Visit(change.address); break;
     }
   }
@@ -276,7 +281,7 @@ void VerifierLinks::Visit(const std::string& address) {
 
 void VerifierLinks::Attach(const std::string& address) {
   if (const auto back = leaving_.find(address); back != leaving_.end()) {
-    std::unique_ptr<GrpcVerifierLink> link = std::move(back->second);
+    std::unique_ptr<GrpcVerifierLink> link = std::move(back->second.link);
     leaving_.erase(back);
     if (link->SetWanted(true)) {
       links_[address] = std::move(link);
@@ -289,20 +294,23 @@ void VerifierLinks::Attach(const std::string& address) {
       std::make_unique<GrpcVerifierLink>(OptionsFor(address), events_, tracker_.get());
 }
 
-void VerifierLinks::Leave(const std::string& address, SubsetReason why) {
+void VerifierLinks::Leave(const std::string& address, SubsetReason why, Time now) {
   Log(LogLevel::kInfo, "verifier left; its sessions may finish",
       {{"verifier", address}, {"reason", ToString(why)}});
   observer_->OnStreamLeft(why);
   const auto it = links_.find(address);
   it->second->SetWanted(false);
-  leaving_[address] = std::move(it->second);
+  leaving_[address] = {.link = std::move(it->second), .until = now + options_.longest_drain};
   links_.erase(it);
 }
 
-void VerifierLinks::DropLeft() {
+void VerifierLinks::DropLeft(Time now) {
   if (visit_ != nullptr && visit_->over()) visit_.reset();
-  std::erase_if(leaving_, [this](const auto& entry) {
-    if (!entry.second->over()) return false;
+  std::erase_if(leaving_, [this, now](const auto& entry) {
+    const Leaving& left = entry.second;
+    if (now >= left.until) left.link->Close();
+    // One that does not end its stream is cancelled.
+    if (!left.link->over() && now < left.until + kEndGrace) return false;
     subset_.OnLeft(entry.first);
     return true;
   });

@@ -1,6 +1,7 @@
 // The links to the verifiers that the drafter serves: a subset (drafter/subset) of those that its
 // targets name, updated as names, files and the verifiers change. One that is left finishes its
-// sessions and is dropped, or is kept if it returns meanwhile. A failed lookup changes nothing.
+// sessions, for ten minutes at most, and is dropped, or is kept if it returns meanwhile. A failed
+// lookup changes nothing.
 //
 // Names are resolved again every `refresh`, and every second while none of their verifiers is known
 // or a verifier of the subset is not attached; files are checked every second and read when they
@@ -53,6 +54,11 @@ struct VerifierLinksOptions {
   // between two checks of a file.
   Duration hasty_refresh = std::chrono::seconds(1);
   Lookup lookup = SystemLookup;
+  // How long a verifier that was left may finish its sessions. Then its stream is closed, and the
+  // sessions that are left go on with other drafters. Without a bound, a stream whose sessions
+  // never end would keep its place at both ends, and no move begins while a quarter of the subset
+  // drains.
+  Duration longest_drain = std::chrono::minutes(10);
   // Whether an address from a file may be dialled.
   std::function<Status(const std::string& address)> admit = [](const std::string&) {
     return Status();
@@ -93,6 +99,11 @@ class VerifierLinks {
       rung.notify_all();
     }
   };
+  // A link that is left.
+  struct Leaving {
+    std::unique_ptr<GrpcVerifierLink> link;
+    Time until;  // when it is closed
+  };
   // Collects what happens to the links for the thread, and passes it on to the observer.
   class Tracker;
 
@@ -107,9 +118,9 @@ class VerifierLinks {
   void Attach(const std::string& address);
   void Visit(const std::string& address);
   VerifierLinkOptions OptionsFor(const std::string& address) const;
-  void Leave(const std::string& address, SubsetReason why);
-  // Forgets links that are over.
-  void DropLeft();
+  void Leave(const std::string& address, SubsetReason why, Time now);
+  // Closes links that have drained for too long, and forgets those that are over.
+  void DropLeft(Time now);
   void ReportSubset();
   Duration Period(const Target& target);
 
@@ -124,7 +135,7 @@ class VerifierLinks {
   std::map<std::string, std::string> authorities_;  // by address; "": as ChannelOptions has it
   VerifierSubset subset_;
   std::map<std::string, std::unique_ptr<GrpcVerifierLink>> links_;
-  std::map<std::string, std::unique_ptr<GrpcVerifierLink>> leaving_;
+  std::map<std::string, Leaving> leaving_;
   std::unique_ptr<VerifierVisit> visit_;  // the last one; the subset makes one at a time
   int told_verifiers_ = -1;
   std::array<int, 3> told_subset_{};  // the arguments of OnSubset

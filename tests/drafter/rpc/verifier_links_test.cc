@@ -69,6 +69,7 @@ class VerifierLinksTest : public ::testing::Test {
     options.link.max_pause = std::chrono::milliseconds(10);
     options.refresh = refresh;
     options.hasty_refresh = hasty;
+    options.longest_drain = longest_drain_;
     // Shared: a lookup may outlive the test.
     options.lookup = [dns = dns_](const std::string& host, const std::string& port) {
       EXPECT_EQ(host + ":" + port, "verifiers:7300");
@@ -99,6 +100,7 @@ class VerifierLinksTest : public ::testing::Test {
   }
 
   SubsetOptions subset_ = {.drafter = "d0"};
+  Duration longest_drain_ = kNever;
   RecordedEvents events_;
   RecordedObserver observer_;
   const std::shared_ptr<FakeDns> dns_ = std::make_shared<FakeDns>();
@@ -132,6 +134,21 @@ TEST_F(VerifierLinksTest, RemovedAddressFinishesItsSessions) {
   ASSERT_TRUE(dns_->AwaitLookups(5));
   EXPECT_EQ(one.received().size(), 1u) << "not dialled again";
   EXPECT_EQ(two.received().size(), 1u);
+}
+
+TEST_F(VerifierLinksTest, ClosesStreamThatDrainsTooLong) {
+  FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
+  FakeDraftingServer mute(&FakeDraftingServer::Welcomer, 0, /*reads=*/false);
+  longest_drain_ = kSoon;
+  dns_->Set(std::vector{one.address(), two.address(), mute.address()});
+  const auto links = Links({name_});
+  (void)events_.Await<WelcomeEvent>(3);
+  dns_->Set(std::vector{two.address()});
+  EXPECT_TRUE(observer_.AwaitMostLeaving(1));
+  EXPECT_TRUE(observer_.AwaitDetached(2)) << "though one does not read that its stream is closed";
+  EXPECT_TRUE(observer_.AwaitLeaving(0));
+  dns_->Set(std::vector{one.address(), two.address()});
+  EXPECT_TRUE(Greeted(one, 2));
 }
 
 TEST_F(VerifierLinksTest, ReturningAddressIsKeptWhileDraining) {

@@ -39,6 +39,7 @@ class LocalDrafterLink final : public DrafterLink {
   void SendDrain() override;
   // Logs that the link is closed.
   void Close(const Status& reason) override;
+  bool CanGoElsewhere() const override { return false; }
 
  private:
   void Push(LinkMessage message);

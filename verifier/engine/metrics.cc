@@ -194,6 +194,8 @@ VerifierMetrics::VerifierMetrics(MetricsRegistry& registry, const std::string& m
                                {{"model_name", model_name}, {"reason", "protocol_error"}})),
       drafters_left_overload(registry.MakeCounter(
           kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "overload"}})),
+      drafters_left_displaced(registry.MakeCounter(
+          kDraftersLeft, kDraftersLeftHelp, {{"model_name", model_name}, {"reason", "displaced"}})),
       rounds_total(registry.MakeCounter("outrider_rounds_total",
                                         "Rounds decided, plain ones included",
                                         {{"model_name", model_name}})),

@@ -108,6 +108,7 @@ struct VerifierMetrics {
   Counter drafters_left_gone;            // its connection broke
   Counter drafters_left_protocol_error;  // we ended its stream because of what it sent
   Counter drafters_left_overload;        // too many messages waited, on either side
+  Counter drafters_left_displaced;       // suspended, and another one needed its place
   Counter rounds_total;                  // including plain ones
   Counter plain_rounds_total;            // without a draft
   Counter forced_tokens_total;           // by grammars

@@ -27,6 +27,8 @@ class DrafterLink {
   virtual void SendDrain() = 0;
   // Ends the stream with a reason.
   virtual void Close(const Status& reason) = 0;
+  // Whether the drafter may go to another verifier when this one is full.
+  virtual bool CanGoElsewhere() const { return true; }
 };
 
 }  // namespace outrider

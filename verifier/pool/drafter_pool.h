@@ -54,7 +54,9 @@ struct DrafterSnapshot {
 
 struct DrafterPoolOptions {
   double min_draft_wait = 0;  // seconds, as Punctuality has it
-  // Further drafters are refused with kResourceExhausted, and go to another verifier.
+  // Further drafters are refused with kResourceExhausted, and go to another verifier, unless an
+  // attached one has been silent for a minute (see Punctuality): that one gives its place. For the
+  // next ten minutes it gets nobody else's place, or slow drafters would take turns.
   int max_drafters = 64;
   std::string zone;  // told to drafters; "": unknown
 };
@@ -114,6 +116,10 @@ class DrafterPool final : public DraftSource {
     std::shared_ptr<DrafterLink> link;
   };
 
+  // Whether one more drafter may attach, if need be in the place of a silent one, which is closed.
+  bool MakeRoom(const DrafterHello& hello);
+  // Closes a silent drafter's stream, so that another one gets its place.
+  void Displace(uint64_t id);
   // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
   DrafterDemand Demand() const;
@@ -161,6 +167,9 @@ class DrafterPool final : public DraftSource {
   std::map<uint64_t, Translator> translators_;  // not welcomed yet
   ConnectedDrafters drafters_;
   Assignments assignments_;
+  // When drafters gave their places, by name: those of the last ten minutes, and so at most ten of
+  // each place.
+  std::map<std::string, Time> displaced_;
   Time next_awaited_trial_;
   RequestLoad load_;  // as TellDemand was told last
   // A drafter that is gone, for a reason not known yet.

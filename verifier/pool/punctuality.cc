@@ -45,6 +45,7 @@ double Punctuality::Timeout(double worth) const {
 double Punctuality::TrialTimeout(double worth) { return std::min(Longest(worth), kMaxTrial); }
 
 void Punctuality::BeginTrial(Time now) {
+  if (trials_ == 0) silent_since_ = now;
   try_again_ = now + kFirstTrial * (1 << std::min(trials_, kMaxTrialDoublings));
   ++trials_;
 }

@@ -32,6 +32,8 @@ class Punctuality {
   bool suspended() const { return suspended_; }
   // It was suspended for late drafts, or did not prove itself in its first trial.
   bool silent() const { return suspended_ && (shown_ || trials_ > 1); }
+  // Of a silent one: when it was suspended, or had its first trial.
+  Time silent_since() const { return silent_since_; }
 
   // How long to wait for a draft that saves at most `worth`: four deviations more than usual, but
   // no longer than it is worth. 0 while suspended.
@@ -69,6 +71,7 @@ class Punctuality {
   int strikes_ = 0;       // suspensions not cleared yet
   int trials_ = 0;        // since the suspension
   Time suspended_at_;     // most recently
+  Time silent_since_;     // see silent_since()
   Time suspended_until_;  // at the earliest
   Time try_again_;
 };

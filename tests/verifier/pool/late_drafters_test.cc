@@ -70,6 +70,80 @@ TEST_F(LateDrafts, SilentDrafterLosesSessionsAtOnce) {
   EXPECT_FALSE(Open(3)) << "what it says of itself is not a draft";
 }
 
+// A pool with one place, and a drafter that never drafts.
+class FullPool : public Pool {
+ protected:
+  FullPool() { full_.set_consumer(&consumer_); }
+
+  Status Attach(uint64_t id, const std::string& name) {
+    return full_.Join(id, Hello(name), link_ = std::make_shared<RecordingLink>());
+  }
+  // Asks it for drafts until it counts as silent. The last session stays open.
+  void Silence() {
+    const auto open = [this] {
+      full_.Open({.session = ++session_, .tokens = tokens_, .plan = {.shape = Sequences(1, 4)}});
+    };
+    open();
+    full_.Close(session_);
+    clock_.Advance(std::chrono::seconds(1));
+    EXPECT_FALSE(full_.Snapshot().at(0).silent);
+    open();
+    EXPECT_TRUE(full_.Snapshot().at(0).silent);
+  }
+  std::string Attached() { return full_.Snapshot().at(0).name; }
+
+  DrafterPool full_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
+                    {.mass = 0.999f, .max_entries = 32},
+                    nullptr,
+                    &clock_,
+                    {.max_drafters = 1}};
+  std::shared_ptr<RecordingLink> link_;  // of the last to attach
+  uint64_t session_ = 0;
+};
+
+TEST_F(FullPool, SilentDrafterGivesItsPlace) {
+  ASSERT_TRUE(Attach(1, "slow").ok());
+  const auto slow = link_;
+  clock_.Advance(kLongTime);
+  EXPECT_FALSE(Attach(2, "new").ok()) << "nobody has asked it for drafts";
+  Silence();
+  clock_.Advance(std::chrono::seconds(58));
+  EXPECT_EQ(Attach(3, "new").code(), Code::kResourceExhausted);
+  EXPECT_FALSE(slow->is_closed);
+  clock_.Advance(std::chrono::seconds(1));
+  EXPECT_TRUE(Attach(4, "new").ok());
+  EXPECT_EQ(slow->closed_with.code(), Code::kResourceExhausted) << "which older drafters know";
+  EXPECT_EQ(consumer_.lost, std::vector<uint64_t>{session_});
+  EXPECT_EQ(Attached(), "new");
+}
+
+TEST_F(FullPool, SlowDraftersDoNotTakeTurns) {
+  ASSERT_TRUE(Attach(1, "a").ok());
+  Silence();
+  clock_.Advance(std::chrono::minutes(1));
+  ASSERT_TRUE(Attach(2, "b").ok());
+  Silence();
+  clock_.Advance(std::chrono::minutes(8));
+  EXPECT_FALSE(Attach(3, "a").ok()) << "it gave its place lately";
+  EXPECT_EQ(Attached(), "b");
+  clock_.Advance(std::chrono::minutes(2));
+  EXPECT_TRUE(Attach(4, "a").ok());
+  EXPECT_EQ(Attached(), "a");
+  full_.Leave(4);
+  EXPECT_TRUE(Attach(5, "b").ok()) << "where there is room, it attaches";
+}
+
+TEST_F(FullPool, VerifiersOwnDrafterKeepsItsPlace) {
+  class OwnLink final : public RecordingLink {
+    bool CanGoElsewhere() const override { return false; }
+  };
+  ASSERT_TRUE(full_.Join(1, Hello("embedded"), std::make_shared<OwnLink>()).ok());
+  Silence();
+  clock_.Advance(kLongTime);
+  EXPECT_FALSE(Attach(2, "new").ok());
+  EXPECT_EQ(Attached(), "embedded");
+}
+
 TEST_F(LateDrafts, OftenLateSessionMoves) {
   const auto a = JoinShown(1, Hello("a"));
   Settle(1, 1);

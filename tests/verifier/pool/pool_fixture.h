@@ -14,7 +14,7 @@
 
 namespace outrider {
 
-class RecordingLink final : public DrafterLink {
+class RecordingLink : public DrafterLink {
  public:
   void SendVocabulary(const VocabularyEntries& v) override { vocabulary = v; }
   void SendWelcome(const DrafterWelcome& w) override { welcome = w; }

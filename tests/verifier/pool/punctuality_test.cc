@@ -50,6 +50,7 @@ TEST_F(PunctualityTest, WaitsForGivenTime) {
 TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
   EXPECT_EQ(p_.Timeout(kPlenty), 0);
   EXPECT_TRUE(p_.IsTrialDue(clock_.Now())) << "but it is asked";
+  const Time first_trial = clock_.Now();
   p_.BeginTrial(clock_.Now());
   EXPECT_FALSE(p_.silent());
   InTime(1, 0.3, 0.2);
@@ -57,6 +58,7 @@ TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
   clock_.Advance(std::chrono::seconds(1));
   p_.BeginTrial(clock_.Now());
   EXPECT_TRUE(p_.silent()) << "once more, and it has shown nothing";
+  EXPECT_EQ(p_.silent_since(), first_trial);
   InTime(1);
   EXPECT_GT(p_.Timeout(kPlenty), 0);
   EXPECT_FALSE(p_.silent());
@@ -66,6 +68,10 @@ TEST_F(PunctualityTest, SuspendsASilentDrafterAtOnce) {
   InTime(1);
   p_.MarkLate(clock_.Now(), kUsual, /*silent=*/true);
   EXPECT_TRUE(p_.suspended());
+  const Time suspended = clock_.Now();
+  clock_.Advance(std::chrono::seconds(1));
+  p_.BeginTrial(clock_.Now());
+  EXPECT_EQ(p_.silent_since(), suspended);
 }
 
 TEST_F(PunctualityTest, LateDraftIsNotInTime) {

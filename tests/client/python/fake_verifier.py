@@ -25,7 +25,7 @@ class FakeVerifier(generation_pb2_grpc.GenerationServicer):
 
     def __init__(self, script, credentials=None):
         self.script = script
-        self.requests, self.tokens = [], []
+        self.requests, self.headers = [], []
         self.running = self.most_running = 0
         self.cancelled = threading.Event()
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class FakeVerifier(generation_pb2_grpc.GenerationServicer):
     def Generate(self, request, context):
         with self._lock:
             self.requests.append(request)
-            self.tokens.append(dict(context.invocation_metadata()).get("authorization"))
+            self.headers.append(dict(context.invocation_metadata()))
             self.running += 1
             self.most_running = max(self.most_running, self.running)
         done = []
@@ -58,7 +58,7 @@ class FakeVerifier(generation_pb2_grpc.GenerationServicer):
                 self.running -= 1
 
     def Tokenize(self, request, context):
-        self.tokens.append(dict(context.invocation_metadata()).get("authorization"))
+        self.headers.append(dict(context.invocation_metadata()))
         return pb.TokenizeResponse(token_ids=[len(request.text), int(request.add_prefix)])
 
     def GetModel(self, request, context):

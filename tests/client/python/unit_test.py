@@ -27,7 +27,7 @@ except ImportError:
 
 from fake_verifier import FakeVerifier, chunk, finished
 from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode, Percentiles, Rule,
-                      Speculation, StopRule, StructuredOutput, Tls, errors)
+                      Speculation, StopRule, StructuredOutput, Tls, __version__, errors)
 from outrider.bench import RequestRecord, summarise
 from outrider.connection import is_loopback
 from outrider.params import SchemaRule
@@ -168,8 +168,14 @@ class ConnectionTest(unittest.TestCase):
                 client.tokenize("a")
             with Client(verifier.address) as client:
                 client.tokenize("a")
-            self.assertEqual(verifier.tokens,
+            self.assertEqual([headers.get("authorization") for headers in verifier.headers],
                              ["Bearer first", "Bearer third", "Bearer fourth", None])
+
+    def test_says_its_version(self):
+        with FakeVerifier(two_chunks) as verifier, Client(verifier.address) as client:
+            client.tokenize("a")
+            self.assertTrue(verifier.headers[0]["user-agent"].startswith(
+                f"outrider-python/{__version__} "), verifier.headers)
 
 
 def make_certificates(folder):

@@ -10,6 +10,7 @@
 """
 
 from outrider import errors
+from outrider._version import __version__
 from outrider.aio import AsyncClient, AsyncStream
 from outrider.bench import BenchSummary, Percentiles
 from outrider.client import Client, Stream
@@ -24,5 +25,5 @@ __all__ = [
     "Arm", "AsyncClient", "AsyncStream", "BenchSummary", "Chunk", "Client", "FinishReason",
     "Finished", "GenerationParams", "Mode", "ModelInfo", "OutriderError", "Percentiles", "Prompt",
     "Result", "Rule", "Speculation", "SpeculationStats", "StopRule", "Stream", "StructuredOutput",
-    "Timing", "Tls", "TokenLogprobs", "errors",
+    "Timing", "Tls", "TokenLogprobs", "__version__", "errors",
 ]

@@ -11,6 +11,8 @@ from typing import Union
 
 import grpc
 
+from outrider._version import __version__
+
 DEFAULT_VERIFIER = "127.0.0.1:7300"
 
 # As the command-line client sets them (common/rpc/channel.h).
@@ -22,7 +24,7 @@ _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.keepalive_timeout_ms", 10000),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
-    ("grpc.primary_user_agent", "outrider-python/0.1"),
+    ("grpc.primary_user_agent", f"outrider-python/{__version__}"),
 ]
 _MAX_TOKEN_FILE_BYTES = 1 << 20
 

@@ -24,7 +24,7 @@ CUSTOM = {
     "PodMonitor": "cloudcoil.models.prometheus_operator.v1",
     "PrometheusRule": "cloudcoil.models.prometheus_operator.v1",
     "ScaledObject": "cloudcoil.models.keda.v1alpha1",
-    "HTTPRoute": None,  # no package has one; manifests.py checks what it leads to
+    "HTTPRoute": None,  # no package has one; http_route.py says what it must have
 }
 
 

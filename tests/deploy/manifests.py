@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 
+import http_route
 import pod_security
 
 NAME = "app.kubernetes.io/name"
@@ -361,6 +362,8 @@ class Checker:
                 self.check_backend(o, service["name"], service["port"]["name"])
 
     def check_route(self, o):
+        for violation in http_route.violations(o):
+            self.complain(o, f"refused by the Gateway API: {violation}")
         for rule in o["spec"]["rules"]:
             for backend in rule["backendRefs"]:
                 self.check_backend(o, backend["name"], backend["port"])

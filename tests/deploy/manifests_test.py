@@ -53,6 +53,10 @@ def container(objects, kind, name):
     return find(objects, kind, name)["spec"]["template"]["spec"]["containers"][0]
 
 
+def route(objects):
+    return find(objects, "HTTPRoute", "outrider")["spec"]
+
+
 def verifier(objects):
     return container(objects, "StatefulSet", "outrider-verifier")
 
@@ -127,6 +131,13 @@ EXAMPLE_MISTAKES = [
      "no gateway"),
     (lambda o: find(o, "HTTPRoute", "outrider")["spec"]["rules"][0]["backendRefs"][0].update(
         port=80), "no service"),
+    (lambda o: route(o).pop("parentRefs"), "Gateway API: parentRefs is no list"),
+    (lambda o: route(o)["parentRefs"][0].pop("name"), "Gateway API: parentRefs has no name"),
+    (lambda o: route(o)["parentRefs"][0].update(gateway="public"), "has no field gateway"),
+    (lambda o: route(o)["hostnames"].append("https://outrider.example"), "hostnames: 'https"),
+    (lambda o: route(o)["rules"][0]["backendRefs"][0].update(port="8000"), "port is '8000'"),
+    (lambda o: route(o)["rules"][0]["timeouts"].update(request="forever"), "request is"),
+    (lambda o: route(o)["rules"][0]["matches"][0]["path"].update(value="v1"), "path is"),
     (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"),
      "OutriderDown"),
     (lambda o: find(o, "PodMonitor", "outrider-drafter")["metadata"].update(

@@ -60,7 +60,9 @@ void VerifierSubset::SetAddresses(Addresses addresses) {
   const Addresses before = std::exchange(addresses_, std::move(addresses));
   constexpr uint32_t kGone = ~0u;
   std::vector<uint32_t> indexes_now(before->size(), kGone);  // by the index before
-  std::vector<uint32_t> added;
+  using Rank = std::pair<uint64_t, uint32_t>;                // the lowest is the best
+  const auto rank_of = [this](uint32_t i) { return Rank(~Weight((*addresses_)[i]), i); };
+  std::vector<Rank> added;
   size_t old = 0;
   for (uint32_t i = 0; i < addresses_->size(); ++i) {
     const std::string& address = (*addresses_)[i];
@@ -68,17 +70,16 @@ void VerifierSubset::SetAddresses(Addresses addresses) {
     if (old < before->size() && (*before)[old] == address) {
       indexes_now[old] = i;
     } else {
-      added.push_back(i);
+      added.push_back(rank_of(i));
     }
   }
   for (uint32_t& index : by_rank_) index = indexes_now[index];
   std::erase(by_rank_, kGone);
-  const auto ranks_before = [this](uint32_t a, uint32_t b) {
-    const uint64_t of_a = Weight((*addresses_)[a]), of_b = Weight((*addresses_)[b]);
-    return of_a != of_b ? of_a > of_b : a < b;
-  };
-  for (const uint32_t i : added) {
-    by_rank_.insert(std::lower_bound(by_rank_.begin(), by_rank_.end(), i, ranks_before), i);
+  std::sort(added.begin(), added.end());
+  auto at = by_rank_.begin();  // those before it rank before the rest of `added`
+  for (const Rank& rank : added) {
+    at = std::partition_point(at, by_rank_.end(), [&](uint32_t i) { return rank_of(i) < rank; });
+    at = by_rank_.insert(at, rank.second) + 1;
   }
   // A new address may be high in rank, so the next visits begin with those.
   if (!added.empty()) visit_at_ = 0;

@@ -87,8 +87,8 @@ class VerifierSubset {
 
   VerifierSubset(SubsetOptions options, Time now);
 
-  // All verifiers, in ascending order, each once. Costs a comparison of each, and for each new one
-  // a binary search by hashes.
+  // All verifiers, in ascending order, each once. Costs a comparison of each, and a binary search
+  // by hashes for each new one.
   void SetAddresses(Addresses addresses);
 
   // A stream of the subset was welcomed. `zone`: the verifier's; "": unknown.

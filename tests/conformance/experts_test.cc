@@ -224,11 +224,13 @@ TEST_P(ExpertsTest, EveryFormatEqualsItsOwnProduct) {
   }
 }
 
-QuantizedMatrix Reordered(int out, int in, std::mt19937& random) {
-  QuantizedMatrix matrix = {.type = CodeType::kInt4, .rows = out, .columns = in, .group_size = 32};
-  for (int i = 0; i < out * in; ++i) matrix.codes.push_back(random() % 16);
+QuantizedMatrix Reordered(CodeType type, int out, int in, std::mt19937& random) {
+  QuantizedMatrix matrix = {.type = type, .rows = out, .columns = in, .group_size = 32};
+  const unsigned codes = type == CodeType::kInt4 ? 16 : 256;
+  const float unit = 0.16f / static_cast<float>(codes);
+  for (int i = 0; i < out * in; ++i) matrix.codes.push_back(random() % codes);
   for (int64_t i = 0; i < out * matrix.groups(); ++i) {
-    matrix.scales.push_back(0.01f * static_cast<float>(1 + random() % 9));
+    matrix.scales.push_back(unit * static_cast<float>(1 + random() % 9));
     matrix.offsets.push_back(-0.05f);
   }
   matrix.column_order.resize(in);
@@ -240,38 +242,41 @@ QuantizedMatrix Reordered(int out, int in, std::mt19937& random) {
 // Experts may have different orders of their inputs.
 TEST_P(ExpertsTest, CodesKeepTheirOrder) {
   std::mt19937 random(5);
-  const int out = 33, in = 96, rows = 7;
-  const RouterShape shape = {4, 2};
-  std::vector<std::unique_ptr<PackedMatrix>> matrices;
-  std::vector<float> w(static_cast<size_t>(shape.experts * out * in));
-  for (int e = 0; e < shape.experts; ++e) {
-    const QuantizedMatrix matrix = Reordered(out, in, random);
-    for (int o = 0; o < out; ++o) {
-      matrix.WidenRowInOrder(o, std::span(w).subspan((e * out + o) * in, in));
+  for (const auto& [codes, type] : {std::pair(CodeType::kInt4, WeightType::kW4A16),
+                                    std::pair(CodeType::kInt8, WeightType::kW8A16)}) {
+    const int out = 33, in = 96, rows = 7;
+    const RouterShape shape = {4, 2};
+    std::vector<std::unique_ptr<PackedMatrix>> matrices;
+    std::vector<float> w(static_cast<size_t>(shape.experts * out * in));
+    for (int e = 0; e < shape.experts; ++e) {
+      const QuantizedMatrix matrix = Reordered(codes, out, in, random);
+      for (int o = 0; o < out; ++o) {
+        matrix.WidenRowInOrder(o, std::span(w).subspan((e * out + o) * in, in));
+      }
+      matrices.push_back(backend_->Pack(matrix, type, WeightType::kF32).value());
     }
-    matrices.push_back(backend_->Pack(matrix, WeightType::kW4A16, WeightType::kF32).value());
-  }
-  const auto experts = backend_->GroupExperts(std::move(matrices)).value();
-  const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
-  const HostRouting host = DownloadRouting(routing, rows, shape);
-  const std::vector<float> x = RandomValues(rows * in, random);
-  float* y = Poisoned(rows * shape.top_k * out);
-  backend_->ExpertMatMul(*experts, shape, routing, rows, Upload(x), true, nullptr, y);
-  const std::vector<float> got = Download(y, rows * shape.top_k * out);
-  for (int pair = 0; pair < rows * shape.top_k; ++pair) {
-    const float* const of_x = &x[pair / shape.top_k * in];
-    // Activations in 8 bits: half a step of each.
-    double half_step = 0;
-    for (int k = 0; k < in && GetParam().int8_activations; ++k) {
-      half_step = std::max(half_step, std::fabs(of_x[k]) / 254.);
-    }
-    for (int o = 0; o < out; ++o) {
-      const float* const of_w = &w[(host.chosen[pair] * out + o) * in];
-      double sum_w = 0;
-      for (int k = 0; k < in; ++k) sum_w += std::fabs(of_w[k]);
-      ASSERT_NEAR(got[host.sorted_index[pair] * out + o], Dot(of_w, of_x, in),
-                  2e-4 + 1.01 * half_step * sum_w)
-          << "pair " << pair;
+    const auto experts = backend_->GroupExperts(std::move(matrices)).value();
+    const ExpertRouting routing = Route(RandomValues(rows * shape.experts, random), rows, shape);
+    const HostRouting host = DownloadRouting(routing, rows, shape);
+    const std::vector<float> x = RandomValues(rows * in, random);
+    float* y = Poisoned(rows * shape.top_k * out);
+    backend_->ExpertMatMul(*experts, shape, routing, rows, Upload(x), true, nullptr, y);
+    const std::vector<float> got = Download(y, rows * shape.top_k * out);
+    for (int pair = 0; pair < rows * shape.top_k; ++pair) {
+      const float* const of_x = &x[pair / shape.top_k * in];
+      // Activations in 8 bits: half a step of each.
+      double half_step = 0;
+      for (int k = 0; k < in && GetParam().int8_activations; ++k) {
+        half_step = std::max(half_step, std::fabs(of_x[k]) / 254.);
+      }
+      for (int o = 0; o < out; ++o) {
+        const float* const of_w = &w[(host.chosen[pair] * out + o) * in];
+        double sum_w = 0;
+        for (int k = 0; k < in; ++k) sum_w += std::fabs(of_w[k]);
+        ASSERT_NEAR(got[host.sorted_index[pair] * out + o], Dot(of_w, of_x, in),
+                    2e-4 + 1.01 * half_step * sum_w)
+            << "pair " << pair;
+      }
     }
   }
 }

@@ -106,14 +106,14 @@ class CpuBackend final : public Backend {
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
     OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
-                    PanelMatrix::Pack(weight, type, pool_->threads()));
+                    PanelMatrix::Pack(weight, type, pool_->threads(), fixes_w8a16()));
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
                                              WeightType /*floats*/) override {
     OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed,
-                    PanelMatrix::Pack(weight, type, pool_->threads()));
+                    PanelMatrix::Pack(weight, type, pool_->threads(), fixes_w8a16()));
     return std::unique_ptr<PackedMatrix>(std::move(packed));
   }
 
@@ -152,7 +152,9 @@ class CpuBackend final : public Backend {
         kernel = bf16_activations_ ? kernels_.matmul_bf16_dot : kernels_.matmul_bf16;
         if (bf16_activations_) RoundToBf16(product);
         break;
-      case WeightType::kW8A16: kernel = kernels_.matmul_w8a16; break;
+      case WeightType::kW8A16:
+        kernel = fixed != nullptr ? fixed->matmul : kernels_.matmul_w8a16;
+        break;
       case WeightType::kW4A16:
         kernel = fixed != nullptr ? fixed->matmul : kernels_.matmul_w4a16;
         break;
@@ -350,8 +352,13 @@ class CpuBackend final : public Backend {
     product.x_scales = scales;
   }
 
+  bool fixes_w8a16() const { return kernels_.w8_fixed.matmul != nullptr; }
+
   // The kernels for a matrix if its activations are kept in fixed point, else nullptr.
   const FixedKernels* FixedKernelsFor(const PanelMatrix& weights) const {
+    if (weights.type() == WeightType::kW8A16) {
+      return weights.has_dot_order() ? &kernels_.w8_fixed : nullptr;
+    }
     const FixedKernels& fixed = int8_activations_ ? kernels_.w4_int8 : kernels_.w4_fixed;
     const bool is_supported = weights.type() == WeightType::kW4A16 && fixed.matmul != nullptr &&
                               weights.group_size() <= kMaxFixedGroup;
@@ -363,12 +370,16 @@ class CpuBackend final : public Backend {
     const auto groups = static_cast<size_t>(weights.groups());
     auto* const steps = Scratch<float>(scale_scratch_, product.rows * groups);
     auto* const sums = Scratch<float>(sum_scratch_, product.rows * groups);
-    RoundRows(product, FixedWords(kernels.digits), [&](int r, const float* x, uint32_t* words) {
-      kernels.fix_row(x, weights.in_features(), weights.group_size(), words, steps + r * groups,
-                      sums + r * groups);
+    const size_t row_starts = groups * static_cast<size_t>(kernels.digits);
+    auto* const starts = Scratch<int32_t>(start_scratch_, product.rows * row_starts);
+    const size_t per_word = FixedWords(StepsPerWord(weights.type()), kernels.digits);
+    RoundRows(product, per_word, [&](int r, const float* x, uint32_t* words) {
+      kernels.fix_row(x, weights.in_features(), weights.group_size(),
+                      {words, steps + r * groups, sums + r * groups, starts + r * row_starts});
     });
     product.x_scales = steps;
     product.x_sums = sums;
+    product.x_starts = starts;
   }
 
   void RoundToBf16(Product& product) {
@@ -402,6 +413,7 @@ class CpuBackend final : public Backend {
   AlignedBytes scale_scratch_;
   AlignedBytes order_scratch_;
   AlignedBytes sum_scratch_;
+  AlignedBytes start_scratch_;
   AlignedBytes expert_scratch_;
 };
 

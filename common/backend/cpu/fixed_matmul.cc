@@ -1,6 +1,6 @@
-// The product of 4-bit codes with activations in fixed point, by the dot instruction of AVX-512
-// VNNI: 64 multiplications of a code with 8 bits of an activation at once. Three of them multiply
-// 24 bits, in fewer instructions than it takes to widen the codes to floats.
+// The product of 4-bit and 8-bit codes with activations in fixed point, by the dot instruction of
+// AVX-512 VNNI: 64 multiplications of a code with 8 bits of an activation at once. Three of them
+// multiply 24 bits, in fewer instructions than it takes to widen the codes to floats.
 //
 // An activation is an integer number of steps, whose size the activations of one row and one group
 // of inputs share. The integer is split into digits from -128 to 127; the codes' products with each
@@ -11,6 +11,10 @@
 // 127 * 2^16 steps or fewer. So each is off by at most half a step, 2^-22.98 of the largest, and
 // those without bits below the step are exact. That is as accurate as sums in floats.
 // With one digit the largest activation has 127 steps.
+//
+// The instruction takes codes without a sign, so those of 8 bits are read as 128 more than they
+// are. Their sums start at what that adds up to, with the opposite sign. On the way they may wrap
+// around; the sum of all products is below 2^31 in groups of up to kMaxFixedGroup inputs.
 #if defined(__x86_64__)
 
 #include <bit>
@@ -27,30 +31,76 @@ namespace {
 
 // Rows at a time: their sums take 24 of 32 registers, the codes 4.
 constexpr int RowsOfTile(int digits) { return 12 / digits; }
-constexpr int kVectors = 2;     // of 16 outputs, in a panel
-constexpr int kWordInputs = 8;  // inputs of a word of codes
+constexpr int kVectors = 2;  // of 16 outputs, in a panel
 // As in float_matmul.cc: where arithmetic is the bound. One row is read faster without prefetches
 // (0.93 of a streaming read, 0.85 with; Zen 4).
 constexpr bool PrefetchesFixed(int digits, int rows) { return digits * rows > 3; }
 constexpr size_t kFixedPrefetchBytes = 8192;
 constexpr size_t kScalesAhead = 1024;  // floats; groups of 32 inputs gain a tenth
 
-// The codes of even inputs and of odd ones, a byte each.
-struct Nibbles {
-  __m512i even[kVectors], odd[kVectors];
+// A panel's word of 4-bit codes: a byte for each, those of even inputs and those of odd ones.
+struct Codes4 {
+  static constexpr WeightType kType = WeightType::kW4A16;
+  static constexpr int kParts = 2;  // of four inputs
+  static constexpr bool kHasSign = false;
+
+  OUTRIDER_AVX512_INLINE void Load(const char* at) {
+    const __m512i low = _mm512_set1_epi8(15);
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      const __m512i both = LoadOnce(at + 64 * v);
+      parts[0][v] = _mm512_and_si512(both, low);
+      parts[1][v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+    }
+  }
+
+  // Orders the digits of 16 inputs, of which each has 32 bits, as the product reads them.
+  template <int kDigits>
+  OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
+    // Of four neighbouring inputs: for each digit, those of the even two, then of the odd two.
+    const __m512i by_digit = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, -1, -1, -1, -1));
+    // These pairs of eight neighbours side by side; the second eight 6 words further.
+    const __m512i by_word =
+        _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 29, 21, 28, 20, 27, 19, 26, 18, 25, 17, 24, 16, 13,
+                         5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+    const __m512i ordered =
+        _mm512_permutexvar_epi16(by_word, _mm512_shuffle_epi8(digits, by_digit));
+    return kDigits == 1 ? _mm512_maskz_compress_epi32(3 | 3 << 6, ordered) : ordered;
+  }
+
+  __m512i parts[kParts][kVectors];
 };
 
-OUTRIDER_AVX512_INLINE Nibbles LoadNibbles(const char* at) {
-  const __m512i low = _mm512_set1_epi8(15);
-  Nibbles codes;
+// The same for 8-bit codes in the order of dot product instructions. Those are 128 more than they
+// are worth.
+struct Codes8 {
+  static constexpr WeightType kType = WeightType::kW8A16;
+  static constexpr int kParts = 1;
+  static constexpr bool kHasSign = true;
+
+  OUTRIDER_AVX512_INLINE void Load(const char* at) {
 #pragma GCC unroll 2
-  for (int v = 0; v < kVectors; ++v) {
-    const __m512i both = LoadOnce(at + 64 * v);
-    codes.even[v] = _mm512_and_si512(both, low);
-    codes.odd[v] = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
+    for (int v = 0; v < kVectors; ++v) {
+      parts[0][v] = _mm512_xor_si512(LoadOnce(at + 64 * v), _mm512_set1_epi8(-128));
+    }
   }
-  return codes;
-}
+
+  template <int kDigits>
+  OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
+    static_assert(kDigits == 3);
+    const __m512i by_digit = _mm512_broadcast_i32x4(
+        _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1));
+    return _mm512_maskz_compress_epi32(0x7777, _mm512_shuffle_epi8(digits, by_digit));
+  }
+
+  __m512i parts[kParts][kVectors];
+};
+
+template <class Codes>
+constexpr int kWordInputs = StepsPerWord(Codes::kType);
+template <class Codes, int kDigits>
+constexpr size_t kFixedWords = FixedWords(kWordInputs<Codes>, kDigits);
 
 // Sums of one row over one group: by digit, for each output of the panel.
 template <int kDigits>
@@ -69,30 +119,53 @@ OUTRIDER_AVX512_INLINE __m512 GroupFactors(const PanelMatrix& w, int panel, int 
                        _mm512_load_ps(w.units(panel, group, offsets) + lane));
 }
 
-// Adds one group's sums, with its scales and offsets, to the row's totals.
-template <int kDigits>
+// The sums of rows [row, row + kRows) before the group's first word.
+template <class Codes, int kDigits, int kRows>
+OUTRIDER_AVX512_INLINE void StartGroup(const Product& product, int row, int group,
+                                       GroupSums<kDigits> (&sums)[kRows]) {
+  const auto groups = static_cast<size_t>(product.weights->groups());
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 3
+    for (int d = 0; d < kDigits; ++d) {
+      Int32Sums start = {};
+      if constexpr (Codes::kHasSign) {
+        const size_t at = (static_cast<size_t>(row + r) * groups + group) * kDigits + d;
+        start = (Int32Sums)_mm512_set1_epi32(product.x_starts[at]);
+      }
+      sums[r][d][0] = sums[r][d][1] = start;
+    }
+  }
+}
+
+// Adds one group's sums, with its scales and offsets, to the rows' totals.
+template <int kDigits, int kRows>
 OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel, int group,
-                                     const GroupSums<kDigits>& sums, float* totals) {
+                                     const GroupSums<kDigits> (&sums)[kRows],
+                                     float (&totals)[kRows][kPanelOutputs]) {
   const PanelMatrix& w = *product.weights;
-  const size_t at = static_cast<size_t>(row) * w.groups() + group;
-  const __m512 step = _mm512_set1_ps(product.x_scales[at]);
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const int lane = 16 * v;
-    __m512 steps = _mm512_cvtepi32_ps((__m512i)sums[0][v]);
+    const __m512 scales = GroupFactors(w, panel, group, lane, /*offsets=*/false);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      __m512 steps = _mm512_cvtepi32_ps((__m512i)sums[r][0][v]);
 #pragma GCC unroll 3
-    for (int d = 1; d < kDigits; ++d) {
-      const __m512 unit = _mm512_set1_ps(static_cast<float>(1 << 8 * d));
-      steps = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sums[d][v]), unit, steps);
+      for (int d = 1; d < kDigits; ++d) {
+        const __m512 unit = _mm512_set1_ps(static_cast<float>(1 << 8 * d));
+        steps = _mm512_fmadd_ps(_mm512_cvtepi32_ps((__m512i)sums[r][d][v]), unit, steps);
+      }
+      const size_t at = static_cast<size_t>(row + r) * w.groups() + group;
+      const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(product.x_scales[at]));
+      __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals[r] + lane));
+      if (w.has_offsets()) {
+        const __m512 x_sum = _mm512_set1_ps(product.x_sums[at]);
+        total =
+            _mm512_fmadd_ps(x_sum, GroupFactors(w, panel, group, lane, /*offsets=*/true), total);
+      }
+      _mm512_store_ps(totals[r] + lane, total);
     }
-    const __m512 scale =
-        _mm512_mul_ps(GroupFactors(w, panel, group, lane, /*offsets=*/false), step);
-    __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals + lane));
-    if (w.has_offsets()) {
-      const __m512 x_sum = _mm512_set1_ps(product.x_sums[at]);
-      total = _mm512_fmadd_ps(x_sum, GroupFactors(w, panel, group, lane, /*offsets=*/true), total);
-    }
-    _mm512_store_ps(totals + lane, total);
   }
 }
 
@@ -112,11 +185,13 @@ OUTRIDER_AVX512_INLINE void PrefetchScales(const PanelMatrix& w, int panel, int 
   _mm_prefetch(offsets + 16, _MM_HINT_T1);
 }
 
-template <int kDigits, int kRows>
+template <class Codes, int kDigits, int kRows>
 OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
+  constexpr int kParts = Codes::kParts;
+  constexpr size_t kWords = kFixedWords<Codes, kDigits>;
   const PanelMatrix& w = *product.weights;
-  const size_t stride = RoundedRowStride(w.words() * FixedWords(kDigits));
-  const int group_words = (w.group_size() + kWordInputs - 1) / kWordInputs;
+  const size_t stride = RoundedRowStride(w.words() * kWords);
+  const int group_words = (w.group_size() + kWordInputs<Codes> - 1) / kWordInputs<Codes>;
   const char* codes = w.panels() + panel * w.panel_bytes();
   const uint32_t* x = product.x_words + row * stride;
   alignas(64) float totals[kRows][kPanelOutputs] = {};
@@ -125,38 +200,32 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
     const int words = std::min(group_words, left);
     if constexpr (PrefetchesFixed(kDigits, kRows)) PrefetchScales(w, panel, group);
     left -= words;
-    Int32Sums sum[kRows][kDigits][kVectors];
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 3
-      for (int d = 0; d < kDigits; ++d) sum[r][d][0] = sum[r][d][1] = Int32Sums{};
-    }
+    GroupSums<kDigits> sums[kRows];
+    StartGroup<Codes>(product, row, group, sums);
     for (int i = 0; i < words; ++i) {
       if constexpr (PrefetchesFixed(kDigits, kRows)) {
         _mm_prefetch(codes + kFixedPrefetchBytes, _MM_HINT_T1);
         _mm_prefetch(codes + kFixedPrefetchBytes + 64, _MM_HINT_T1);
       }
-      const Nibbles nibbles = LoadNibbles(codes);
+      Codes word;
+      word.Load(codes);
 #pragma GCC unroll 12
       for (int r = 0; r < kRows; ++r) {
         const uint32_t* const of_row = x + r * stride;
 #pragma GCC unroll 3
         for (int d = 0; d < kDigits; ++d) {
-          const __m512i even = _mm512_set1_epi32(static_cast<int>(of_row[2 * d]));
-          const __m512i odd = _mm512_set1_epi32(static_cast<int>(of_row[2 * d + 1]));
-          sum[r][d][0] = AddDot(sum[r][d][0], nibbles.even[0], even);
-          sum[r][d][1] = AddDot(sum[r][d][1], nibbles.even[1], even);
-          sum[r][d][0] = AddDot(sum[r][d][0], nibbles.odd[0], odd);
-          sum[r][d][1] = AddDot(sum[r][d][1], nibbles.odd[1], odd);
+#pragma GCC unroll 2
+          for (int p = 0; p < kParts; ++p) {
+            const __m512i digits = _mm512_set1_epi32(static_cast<int>(of_row[d * kParts + p]));
+            sums[r][d][0] = AddDot(sums[r][d][0], word.parts[p][0], digits);
+            sums[r][d][1] = AddDot(sums[r][d][1], word.parts[p][1], digits);
+          }
         }
       }
       codes += 4 * kPanelOutputs;
-      x += FixedWords(kDigits);
+      x += kWords;
     }
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) {
-      AddGroup<kDigits>(product, row + r, panel, group, sum[r], totals[r]);
-    }
+    AddGroup<kDigits>(product, row, panel, group, sums, totals);
   }
   for (int r = 0; r < kRows; ++r) {
     const int output = panel * kPanelOutputs;
@@ -165,20 +234,20 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
   }
 }
 
-template <int kDigits, int kRows>
+template <class Codes, int kDigits, int kRows>
 void Rows(const Product& product, int row, int rows, int panel) {
   if constexpr (kRows > 1) {
-    if (rows < kRows) return Rows<kDigits, kRows - 1>(product, row, rows, panel);
+    if (rows < kRows) return Rows<Codes, kDigits, kRows - 1>(product, row, rows, panel);
   }
-  Panel<kDigits, kRows>(product, row, panel);
+  Panel<Codes, kDigits, kRows>(product, row, panel);
 }
 
-template <int kDigits>
-void MatMulW4(const Product& product, int begin, int end) {
+template <class Codes, int kDigits>
+void MatMulCodes(const Product& product, int begin, int end) {
   constexpr int kRows = RowsOfTile(kDigits);
   for (int panel = begin; panel < end; ++panel) {
     for (int row = 0; row < product.rows; row += kRows) {
-      Rows<kDigits, kRows>(product, row, product.rows - row, panel);
+      Rows<Codes, kDigits, kRows>(product, row, product.rows - row, panel);
     }
   }
 }
@@ -207,9 +276,9 @@ Steps StepsFor(uint32_t max) {
   }
 }
 
-// Rounds one group: writes its words, the size of its steps and the sum of its rounded values.
-template <int kDigits>
-OUTRIDER_AVX512 void FixGroup(const float* x, int count, uint32_t* words, float* step, float* sum) {
+// Rounds one group, the first one of `to`.
+template <class Codes, int kDigits>
+OUTRIDER_AVX512 void FixGroup(const float* x, int count, const FixedRow& to) {
   // Bits of floats without their sign are in the order of their values, NaN last.
   __m512i maxima = _mm512_setzero_si512();
   for (int i = 0; i < count; i += 16) {
@@ -217,39 +286,46 @@ OUTRIDER_AVX512 void FixGroup(const float* x, int count, uint32_t* words, float*
     const __m512i bits = _mm512_maskz_loadu_epi32(mask, x + i);
     maxima = _mm512_max_epu32(maxima, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
   }
-  constexpr size_t kWords = FixedWords(kDigits);
+  constexpr size_t kWords = kFixedWords<Codes, kDigits>;
   const Steps steps = StepsFor<kDigits>(_mm512_reduce_max_epu32(maxima));
 
-  // Of four neighbouring inputs: for each digit, those of the even two, then of the odd two.
-  const __m512i by_digit =
-      _mm512_broadcast_i32x4(_mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, -1, -1, -1, -1));
-  // These pairs of eight neighbours side by side; the second eight 6 words further.
-  const __m512i by_word = _mm512_set_epi16(0, 0, 0, 0, 0, 0, 0, 0, 29, 21, 28, 20, 27, 19, 26, 18,
-                                           25, 17, 24, 16, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
   const __m512i half = _mm512_set1_epi32(kDigits == 1 ? 0 : 0x808080);
   __m512 total = _mm512_setzero_ps();
+  Int32Sums offsets[kDigits] = {};  // 128 times the sums of the digits
   for (int i = 0; i < count; i += 16) {
     const int now = std::min(count - i, 16);
     const __m512 values = _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << now) - 1), x + i);
     const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(values, _mm512_set1_ps(steps.inverse)));
     total = _mm512_add_ps(total, _mm512_cvtepi32_ps(whole));
     const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(whole, half), half);
-    __m512i ordered = _mm512_permutexvar_epi16(by_word, _mm512_shuffle_epi8(digits, by_digit));
-    if constexpr (kDigits == 1) ordered = _mm512_maskz_compress_epi32(3 | 3 << 6, ordered);
-    uint32_t* const to = words + i / kWordInputs * kWords;
-    const auto stored = static_cast<__mmask16>((1u << (now > kWordInputs ? 2 : 1) * kWords) - 1);
-    _mm512_mask_storeu_epi32(to, stored, ordered);
+#pragma GCC unroll 3
+    for (int d = 0; Codes::kHasSign && d < kDigits; ++d) {
+      offsets[d] = AddDot(offsets[d], _mm512_set1_epi32(128 << 8 * d), digits);
+    }
+    constexpr int kInputs = kWordInputs<Codes>;
+    const size_t stored = (now + kInputs - 1) / kInputs * kWords;
+    _mm512_mask_storeu_epi32(to.words + i / kInputs * kWords,
+                             static_cast<__mmask16>((1u << stored) - 1),
+                             Codes::template Order<kDigits>(digits));
   }
-  *step = steps.size;
-  *sum = _mm512_reduce_add_ps(total) * steps.size;
+  *to.steps = steps.size;
+  *to.sums = _mm512_reduce_add_ps(total) * steps.size;
+  for (int d = 0; Codes::kHasSign && d < kDigits; ++d) {
+    to.starts[d] = -_mm512_reduce_add_epi32((__m512i)offsets[d]);
+  }
 }
 
-template <int kDigits>
-void FixRow(const float* x, int in, int group_size, uint32_t* words, float* steps, float* sums) {
+template <class Codes, int kDigits>
+void FixRow(const float* x, int in, int group_size, const FixedRow& to) {
+  FixedRow group = to;
   for (int begin = 0; begin < in; begin += group_size) {
     const int count = std::min(group_size, in - begin);
-    FixGroup<kDigits>(x + begin, count, words, steps++, sums++);
-    words += (count + kWordInputs - 1) / kWordInputs * FixedWords(kDigits);
+    FixGroup<Codes, kDigits>(x + begin, count, group);
+    const size_t words = (count + kWordInputs<Codes> - 1) / kWordInputs<Codes>;
+    group.words += words * kFixedWords<Codes, kDigits>;
+    group.starts += kDigits;
+    ++group.steps;
+    ++group.sums;
   }
 }
 
@@ -257,8 +333,9 @@ void FixRow(const float* x, int in, int group_size, uint32_t* words, float* step
 
 void ChooseFixedMatMul(CpuKernels& kernels) {
   if (!HasAvx512() || !__builtin_cpu_supports("avx512vnni")) return;
-  kernels.w4_fixed = {&MatMulW4<3>, &FixRow<3>, 3};
-  kernels.w4_int8 = {&MatMulW4<1>, &FixRow<1>, 1};
+  kernels.w8_fixed = {&MatMulCodes<Codes8, 3>, &FixRow<Codes8, 3>, 3};
+  kernels.w4_fixed = {&MatMulCodes<Codes4, 3>, &FixRow<Codes4, 3>, 3};
+  kernels.w4_int8 = {&MatMulCodes<Codes4, 1>, &FixRow<Codes4, 1>, 1};
 }
 
 }  // namespace outrider

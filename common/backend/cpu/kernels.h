@@ -11,10 +11,10 @@
 
 namespace outrider {
 
-// Words of activations in fixed point, of `digits` bytes each, for a word of eight 4-bit codes.
-constexpr size_t FixedWords(int digits) { return 2 * static_cast<size_t>(digits); }
-// Inputs that may share a scale there: the sum of as many times 15 * 128 stays below 2^31.
-constexpr int kMaxFixedGroup = 1 << 20;
+// Words of activations in fixed point, of `digits` bytes each, for a word of `inputs` codes.
+constexpr size_t FixedWords(int inputs, int digits) {
+  return static_cast<size_t>(inputs / 4) * static_cast<size_t>(digits);
+}
 
 // One product: y[rows, out] (+)= x[rows, in] W^T (+ bias).
 struct Product {
@@ -26,12 +26,14 @@ struct Product {
   float* y = nullptr;
   // For kernels that take rounded activations: [rows, words] with StepsPerWord values per word.
   // int8: steps of x_scales[row], plus 128; bf16: bit patterns, the even k in the low half.
-  // Fixed point: [rows, words, digits, 2], the digits of even inputs, then of odd ones, in steps of
-  // x_scales[row, group].
+  // Fixed point: in steps of x_scales[row, group]; for 8-bit codes [rows, words, digits], for 4-bit
+  // codes [rows, words, digits, 2], the digits of even inputs, then of odd ones.
   const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
   // For codes with offsets: [rows, groups], the sum of x, as the kernel reads it, over each group.
   const float* x_sums = nullptr;
+  // For 8-bit codes in fixed point: [rows, groups, digits], -128 times the sum of the digits.
+  const int32_t* x_starts = nullptr;
 };
 
 // One call of PagedAttention.
@@ -43,14 +45,21 @@ struct Attention {
   float* out = nullptr;
 };
 
+// One row of activations in fixed point: where its part of a Product's x_words, x_scales, x_sums
+// and x_starts is written. A step is NaN where a value of its group is NaN or infinite.
+struct FixedRow {
+  uint32_t* words;
+  float* steps;     // [groups]
+  float* sums;      // [groups]
+  int32_t* starts;  // [groups, digits]; not written for 4-bit codes
+};
+
 // A product of codes with activations in fixed point; nullptr if the processor has no instruction
-// for it. REQUIRES: groups of at most kMaxFixedGroup inputs.
+// for it. REQUIRES: groups of at most kMaxFixedGroup inputs; 8-bit codes in the order of dot
+// product instructions.
 struct FixedKernels {
   void (*matmul)(const Product& product, int begin, int end) = nullptr;
-  // Rounds one row: writes its x_words and, for each group, the size of a step (NaN where a value
-  // is NaN or infinite) and the sum of the rounded values.
-  void (*fix_row)(const float* x, int in, int group_size, uint32_t* words, float* steps,
-                  float* sums) = nullptr;
+  void (*fix_row)(const float* x, int in, int group_size, const FixedRow& to) = nullptr;
   int digits = 0;
 };
 
@@ -65,8 +74,8 @@ struct CpuKernels {
   void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr if the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
-  // 4-bit codes with activations in fixed point, of three digits and of one.
-  FixedKernels w4_fixed, w4_int8;
+  // Codes with activations in fixed point: of three digits, and 4-bit codes also of one.
+  FixedKernels w8_fixed, w4_fixed, w4_int8;
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
   // the step size.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);

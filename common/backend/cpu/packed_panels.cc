@@ -125,7 +125,10 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Make(int64_t out, int64_t in, 
   return packed;
 }
 
-Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups) {
+Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups,
+                               bool fixed_w8a16) {
+  const bool is_fixed = fixed_w8a16 && type_ == WeightType::kW8A16 && group_size <= kMaxFixedGroup;
+  has_dot_order_ = is_fixed || type_ == WeightType::kW8A8;
   group_size_ = static_cast<int>(group_size);
   groups_ = (in_ + group_size_ - 1) / group_size_;
   has_offsets_ = has_offsets;
@@ -149,7 +152,7 @@ void PanelMatrix::FillPanels(int threads, const F& fill) {
 }
 
 Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight, WeightType type,
-                                                       int threads) {
+                                                       int threads, bool fixed_w8a16) {
   if (weight.data == nullptr || weight.shape.size() != 2) {
     return InvalidArgument("pack: not a matrix: " + weight.Describe());
   }
@@ -161,7 +164,8 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
   if (rounds) {
     const bool is_int4 = type == WeightType::kW4A16;
     const int64_t in = weight.shape[1];
-    OUTRIDER_TRY(packed->MakeScales(is_int4 ? std::min(kInt4GroupSize, in) : in, is_int4));
+    OUTRIDER_TRY(packed->MakeScales(is_int4 ? std::min(kInt4GroupSize, in) : in, is_int4,
+                                    /*unit_groups=*/0, fixed_w8a16));
   }
   packed->FillPanels(threads, [&](int panel) {
     if (rounds) {
@@ -174,7 +178,8 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const TensorView& weight,
 }
 
 Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& weight,
-                                                       WeightType type, int threads) {
+                                                       WeightType type, int threads,
+                                                       bool fixed_w8a16) {
   if (!KeepsCodes(type, weight.type)) return InvalidArgument("pack: codes kept as another type");
   const bool is_plain = weight.groups() == 1 && weight.offsets.empty();
   if (type == WeightType::kW8A8 && !is_plain) {
@@ -192,7 +197,7 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& we
   }
   OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, Make(weight.rows, weight.columns, type));
   OUTRIDER_TRY(packed->MakeScales(weight.group_size, !weight.offsets.empty(),
-                                  HasUnits(weight) ? weight.unit_groups : 0));
+                                  HasUnits(weight) ? weight.unit_groups : 0, fixed_w8a16));
   packed->column_order_ = weight.column_order;
   packed->FillPanels(threads, [&](int panel) { packed->FillCopied(weight, panel); });
   return packed;
@@ -288,17 +293,20 @@ void PanelMatrix::FillCodes(int panel, int lane, std::span<const uint8_t> codes)
     case WeightType::kF32:
     case WeightType::kF16:
     case WeightType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
-    case WeightType::kW8A16:
-    case WeightType::kFp8:
-      for (int k = 0; k < in_; ++k) bytes[k * kPanelOutputs + lane] = static_cast<char>(codes[k]);
-      break;
     case WeightType::kW8A8: {
       int32_t sum = 0;
       for (int k = 0; k < in_; ++k) sum += static_cast<int8_t>(codes[k]);
       reinterpret_cast<int32_t*>(scales_.data())[GroupAt(panel_count() + panel, 0) + lane] = sum;
-      for (int k = 0; k < in_; k += 4) std::memcpy(bytes + 4 * WordAt(k, lane), &codes[k], 4);
-      break;
+      [[fallthrough]];
     }
+    case WeightType::kW8A16:
+    case WeightType::kFp8:
+      if (has_dot_order_) {
+        for (int k = 0; k < in_; k += 4) std::memcpy(bytes + 4 * WordAt(k, lane), &codes[k], 4);
+      } else {
+        for (int k = 0; k < in_; ++k) bytes[k * kPanelOutputs + lane] = static_cast<char>(codes[k]);
+      }
+      break;
     case WeightType::kW4A16:
       for (int k = 0; k < in_; k += 8) {
         uint32_t word = 0;
@@ -350,11 +358,10 @@ float PanelMatrix::WidenCode(int output, int k) const {
     case WeightType::kF16:
     case WeightType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
     case WeightType::kW8A16:
-      return CodeValue(CodeType::kInt8, bytes[k * kPanelOutputs + lane]) * scale + offset;
-    case WeightType::kFp8:
-      return CodeValue(CodeType::kFp8E4M3, bytes[k * kPanelOutputs + lane]) * scale + offset;
     case WeightType::kW8A8:
-      return CodeValue(CodeType::kInt8, bytes[4 * WordAt(k, lane) + k % 4]) * scale;
+      return CodeValue(CodeType::kInt8, bytes[ByteAt(k, lane)]) * scale + offset;
+    case WeightType::kFp8:
+      return CodeValue(CodeType::kFp8E4M3, bytes[ByteAt(k, lane)]) * scale + offset;
     case WeightType::kW4A16: {
       const uint8_t pair = bytes[4 * WordAt(k, lane) + k % 8 / 2];
       const auto code = static_cast<uint8_t>(k % 2 == 0 ? pair & 15 : pair >> 4);

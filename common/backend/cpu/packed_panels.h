@@ -4,7 +4,8 @@
 //   bf16:   panel[ceil(in / 2)][32][2]: two neighbours in k share 32 bits, so that widening is a
 //           shift (even k) or a mask (odd k)
 //   W8A16, FP8: panel[in][32] in bytes, which one instruction widens; `in` up to a multiple of 4
-//   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions
+//   W8A8:   panel[ceil(in / 4)][32][4]: the operand order of the 4-way dot product instructions.
+//           Also W8A16 where such instructions multiply it in fixed point
 //   W4A16:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first k lowest
 //   MXFP4:  panel[ceil(in / 8)][32]: 8 codes in 32 bits, the first pair of k in the highest byte,
 //           so that widening shifts it to the front; of a pair the first in the low half
@@ -35,6 +36,10 @@ namespace outrider {
 
 constexpr int kPanelOutputs = 32;
 
+// Inputs that may share a scale in products in fixed point: the sum of as many times 128 * 128
+// stays below 2^31.
+constexpr int kMaxFixedGroup = (1 << 17) - 1;
+
 // Values of k in each 32-bit word of an output.
 constexpr int StepsPerWord(WeightType type) {
   switch (type) {
@@ -57,13 +62,14 @@ constexpr float CodeUnit(WeightType type) { return type == WeightType::kFp8 ? kF
 
 class PanelMatrix final : public PackedMatrix {
  public:
-  // Packs on up to `threads` threads. kInvalidArgument unless `weight` is a matrix, kUnimplemented
-  // for a type without a product here, kResourceExhausted when out of memory.
+  // Packs on up to `threads` threads. `fixed_w8a16`: W8A16 is multiplied in fixed point, unless
+  // more than kMaxFixedGroup inputs share a scale. kInvalidArgument unless `weight` is a matrix,
+  // kUnimplemented for a type without a product here, kResourceExhausted when out of memory.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const TensorView& weight, WeightType type,
-                                                   int threads);
+                                                   int threads, bool fixed_w8a16);
   // The same for codes; also kInvalidArgument if `type` does not keep them as they are.
   static Result<std::unique_ptr<PanelMatrix>> Pack(const QuantizedMatrix& weight, WeightType type,
-                                                   int threads);
+                                                   int threads, bool fixed_w8a16);
 
   int out_features() const override { return out_; }
   int in_features() const override { return in_; }
@@ -75,6 +81,8 @@ class PanelMatrix final : public PackedMatrix {
   int words() const { return (in_ + StepsPerWord(type_) - 1) / StepsPerWord(type_); }
   size_t panel_bytes() const { return static_cast<size_t>(words()) * kPanelOutputs * 4; }
   const char* panels() const { return panels_.data(); }
+  // Whether 8-bit codes are in the order of dot product instructions.
+  bool has_dot_order() const { return has_dot_order_; }
 
   // For codes: inputs that share a scale (at most `in`), and the number of such groups.
   int group_size() const { return group_size_; }
@@ -119,6 +127,11 @@ class PanelMatrix final : public PackedMatrix {
   size_t WordAt(int k, int lane) const {
     return static_cast<size_t>(k / StepsPerWord(type_)) * kPanelOutputs + lane;
   }
+  // Index of the byte of an 8-bit code.
+  size_t ByteAt(int k, int lane) const {
+    return has_dot_order_ ? 4 * WordAt(k, lane) + static_cast<size_t>(k % 4)
+                          : static_cast<size_t>(k) * kPanelOutputs + static_cast<size_t>(lane);
+  }
   size_t GroupAt(int panel, int group) const {
     return (static_cast<size_t>(panel) * static_cast<size_t>(groups_) + group) * kPanelOutputs;
   }
@@ -133,8 +146,9 @@ class PanelMatrix final : public PackedMatrix {
   }
   // Empty panels for a matrix of this shape; same errors as Pack.
   static Result<std::unique_ptr<PanelMatrix>> Make(int64_t out, int64_t in, WeightType type);
-  // Allocates scales or MXFP4's exponents, and offsets or W8A8's sums. REQUIRES: a type with codes.
-  Status MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups = 0);
+  // Allocates scales or MXFP4's exponents, and offsets or W8A8's sums, and chooses the order of
+  // 8-bit codes. REQUIRES: a type with codes.
+  Status MakeScales(int64_t group_size, bool has_offsets, int64_t unit_groups, bool fixed_w8a16);
   // Calls fill(panel) for every panel.
   template <class F>
   void FillPanels(int threads, const F& fill);
@@ -162,6 +176,7 @@ class PanelMatrix final : public PackedMatrix {
   int group_size_ = 0;
   int groups_ = 0;
   bool has_offsets_ = false;
+  bool has_dot_order_ = false;
   int unit_groups_ = 0;  // groups that share a unit; 0: no units
   std::vector<int32_t> column_order_;
   AlignedBytes panels_;

@@ -1,5 +1,6 @@
-// Products of 4-bit codes, whose activations the CPU may keep in fixed point: what the conformance
-// tests' random values do not show. Every case also holds for sums in floats.
+// Products of 4-bit and 8-bit codes, whose activations the CPU may keep in fixed point: what the
+// conformance tests' random values do not show. Every case also holds for sums in floats.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.h"
+#include "common/backend/cpu/packed_panels.h"
 #include "gtest/gtest.h"
 
 namespace outrider {
@@ -17,10 +19,12 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNanValue = std::numeric_limits<float>::quiet_NaN();
 
-QuantizedMatrix RandomInt4(int out, int in, int group_size, std::mt19937& random) {
-  QuantizedMatrix matrix = {
-      .type = CodeType::kInt4, .rows = out, .columns = in, .group_size = group_size};
-  for (int i = 0; i < out * in; ++i) matrix.codes.push_back(static_cast<uint8_t>(random() % 16));
+class FixedMatMul : public ::testing::TestWithParam<CodeType> {};
+
+QuantizedMatrix RandomCodes(CodeType type, int out, int in, int group_size, std::mt19937& random) {
+  QuantizedMatrix matrix = {.type = type, .rows = out, .columns = in, .group_size = group_size};
+  const unsigned codes = type == CodeType::kInt4 ? 16 : 256;
+  for (int i = 0; i < out * in; ++i) matrix.codes.push_back(static_cast<uint8_t>(random() % codes));
   matrix.scales.assign(static_cast<size_t>(out * matrix.groups()), 1.f);
   return matrix;
 }
@@ -30,26 +34,36 @@ std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vecto
   const CpuBackendOptions options = {
       .threads = 1, .cores = {}, .int8_activations = int8_activations};
   const std::unique_ptr<Backend> backend = CreateCpuBackend(options).value();
-  const auto packed = backend->Pack(matrix, WeightType::kW4A16, WeightType::kF32).value();
+  const WeightType type = matrix.type == CodeType::kInt4 ? WeightType::kW4A16 : WeightType::kW8A16;
+  const auto packed = backend->Pack(matrix, type, WeightType::kF32).value();
   const auto rows = static_cast<int>(static_cast<int64_t>(x.size()) / matrix.columns);
   std::vector<float> y(static_cast<size_t>(rows * matrix.rows), kNanValue);
   backend->MatMul(*packed, x.data(), rows, nullptr, false, y.data());
   return y;
 }
 
+double CodeAt(const QuantizedMatrix& matrix, int output, int k) {
+  return CodeValue(matrix.type, matrix.codes[output * matrix.columns + k]);
+}
+
 double ExactProduct(const QuantizedMatrix& matrix, int output, const float* x) {
   double sum = 0;
-  for (int k = 0; k < matrix.columns; ++k) {
-    sum += static_cast<double>(matrix.codes[output * matrix.columns + k]) * x[k];
-  }
+  for (int k = 0; k < matrix.columns; ++k) sum += CodeAt(matrix, output, k) * x[k];
   return sum;
 }
 
-TEST(FixedMatMul, KeepsTwentyThreeBitsOfActivations) {
+// The sum of the magnitudes of an output's codes.
+double Magnitude(const QuantizedMatrix& matrix, int output) {
+  double sum = 0;
+  for (int k = 0; k < matrix.columns; ++k) sum += std::fabs(CodeAt(matrix, output, k));
+  return sum;
+}
+
+TEST_P(FixedMatMul, KeepsTwentyThreeBitsOfActivations) {
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   constexpr int kOut = 33, kIn = 8, kRows = 50;
-  const QuantizedMatrix matrix = RandomInt4(kOut, kIn, kIn, random);
+  const QuantizedMatrix matrix = RandomCodes(GetParam(), kOut, kIn, kIn, random);
   std::vector<float> x(kRows * kIn);
   for (float& value : x) value = normal(random);
   const std::vector<float> y = MultiplyCodes(matrix, x);
@@ -57,18 +71,16 @@ TEST(FixedMatMul, KeepsTwentyThreeBitsOfActivations) {
     const float* const of_row = &x[i / kOut * kIn];
     float largest = 0;
     for (int k = 0; k < kIn; ++k) largest = std::max(largest, std::fabs(of_row[k]));
-    double codes = 0;
-    for (int k = 0; k < kIn; ++k) codes += matrix.codes[i % kOut * kIn + k];
     // Half a step of each activation, and the roundings of the sum.
-    const double bound = 0x1p-22 * largest * codes;
+    const double bound = 0x1p-22 * largest * Magnitude(matrix, i % kOut);
     ASSERT_NEAR(y[i], ExactProduct(matrix, i % kOut, of_row), bound) << i;
   }
 }
 
-TEST(FixedMatMul, IsExactForShortIntegers) {
+TEST_P(FixedMatMul, IsExactForShortIntegers) {
   std::mt19937 random(2);
   constexpr int kOut = 40, kIn = 72, kRows = 5;
-  const QuantizedMatrix matrix = RandomInt4(kOut, kIn, 24, random);
+  const QuantizedMatrix matrix = RandomCodes(GetParam(), kOut, kIn, 24, random);
   std::vector<float> x(kRows * kIn);
   for (float& value : x) value = static_cast<float>(static_cast<int>(random() % 8191) - 4095);
   const std::vector<float> y = MultiplyCodes(matrix, x);
@@ -77,24 +89,43 @@ TEST(FixedMatMul, IsExactForShortIntegers) {
   }
 }
 
-TEST(FixedMatMul, HoldsLargestStepsOfBothSigns) {
+TEST_P(FixedMatMul, HoldsLargestStepsOfBothSigns) {
   // On both sides of where the step doubles, the first of which has the most steps there are.
   for (const float value : {127.f, 127.00001f, 128.f, 255.99998f, 254.f, 254.00002f}) {
     for (const float sign : {1.f, -1.f}) {
       std::mt19937 random(3);
-      const QuantizedMatrix matrix = RandomInt4(1, 8, 8, random);
+      const QuantizedMatrix matrix = RandomCodes(GetParam(), 1, 8, 8, random);
       const std::vector<float> x(8, sign * value);
       const double want = ExactProduct(matrix, 0, x.data());
-      EXPECT_NEAR(MultiplyCodes(matrix, x)[0], want, 0x1p-22 * std::fabs(want)) << sign * value;
+      const double bound = 0x1p-22 * value * Magnitude(matrix, 0);
+      EXPECT_NEAR(MultiplyCodes(matrix, x)[0], want, bound) << sign * value;
     }
   }
 }
 
-TEST(FixedMatMul, KeepsGroupsApart) {
+// A digit of all activations is -128, so its sum is the largest there is: one input more would need
+// more than 32 bits. Every partial sum has few enough bits for a float.
+TEST_P(FixedMatMul, HoldsSumsOfWidestGroups) {
+  for (const int in : {kMaxFixedGroup, kMaxFixedGroup + 1}) {
+    QuantizedMatrix matrix = {.type = GetParam(), .rows = 1, .columns = in, .group_size = in};
+    matrix.scales = {1.f};
+    for (const int code : {0x80, 0x7f}) {
+      const int kept = GetParam() == CodeType::kInt4 ? code & 0x0f : code;
+      matrix.codes.assign(static_cast<size_t>(in), static_cast<uint8_t>(kept));
+      for (const float digit : {-128.f, -128.f * 256.f}) {
+        std::vector<float> x(static_cast<size_t>(in), digit);
+        x[0] += 0x7fp16f;  // makes a step 1
+        EXPECT_EQ(MultiplyCodes(matrix, x)[0], ExactProduct(matrix, 0, x.data())) << in;
+      }
+    }
+  }
+}
+
+TEST_P(FixedMatMul, KeepsGroupsApart) {
   std::mt19937 random(4);
-  QuantizedMatrix matrix = RandomInt4(3, 32, 16, random);
+  QuantizedMatrix matrix = RandomCodes(GetParam(), 3, 32, 16, random);
   for (int output = 0; output < 3; ++output) {
-    for (int k = 0; k < 16; ++k) matrix.codes[output * 32 + k] = 0;
+    std::fill_n(matrix.codes.begin() + output * 32, 16, 0);
   }
   std::vector<float> x(32, 1e30f);
   for (int k = 16; k < 32; ++k) x[k] = static_cast<float>(k);
@@ -104,9 +135,9 @@ TEST(FixedMatMul, KeepsGroupsApart) {
   }
 }
 
-TEST(FixedMatMul, MultipliesTheSmallestNormalValues) {
+TEST_P(FixedMatMul, MultipliesTheSmallestNormalValues) {
   std::mt19937 random(5);
-  QuantizedMatrix matrix = RandomInt4(3, 16, 16, random);
+  QuantizedMatrix matrix = RandomCodes(GetParam(), 3, 16, 16, random);
   for (const float value : {0x1p-126f, 0x1p-120f, 0x1p-104f, 0x1p-103f}) {
     const std::vector<float> x(16, value);
     const std::vector<float> y = MultiplyCodes(matrix, x);
@@ -117,9 +148,9 @@ TEST(FixedMatMul, MultipliesTheSmallestNormalValues) {
   EXPECT_EQ(MultiplyCodes(matrix, std::vector<float>(16, 0.f)), std::vector<float>(3, 0.f));
 }
 
-TEST(FixedMatMul, ShowsWhatIsNotFinite) {
+TEST_P(FixedMatMul, ShowsWhatIsNotFinite) {
   std::mt19937 random(6);
-  QuantizedMatrix matrix = RandomInt4(3, 64, 32, random);
+  QuantizedMatrix matrix = RandomCodes(GetParam(), 3, 64, 32, random);
   for (uint8_t& code : matrix.codes) code = std::max<uint8_t>(code, 1);
   for (const float value : {kNanValue, kInfinity, -kInfinity}) {
     for (const auto& [k, int8] : {std::pair(0, false), {31, true}, {63, false}, {63, true}}) {
@@ -134,10 +165,10 @@ TEST(FixedMatMul, ShowsWhatIsNotFinite) {
   }
 }
 
-TEST(FixedMatMul, RoundsToInt8ByGroup) {
+TEST(FixedMatMul8BitActivations, RoundsByGroup) {
   std::mt19937 random(7);
   constexpr int kOut = 35, kIn = 136, kGroup = 24, kRows = 14;
-  const QuantizedMatrix matrix = RandomInt4(kOut, kIn, kGroup, random);
+  const QuantizedMatrix matrix = RandomCodes(CodeType::kInt4, kOut, kIn, kGroup, random);
   std::vector<float> x(kRows * kIn), rounded(kRows * kIn);
   for (size_t i = 0; i < x.size(); ++i) {
     // Steps of a power of two that differs by group: 127 of them are the largest value.
@@ -156,16 +187,16 @@ TEST(FixedMatMul, RoundsToInt8ByGroup) {
     const float* const of_row = &rounded[i / kOut * kIn];
     double magnitude = 0;
     for (int k = 0; k < kIn; ++k) {
-      magnitude += matrix.codes[i % kOut * kIn + k] * std::fabs(of_row[k]);
+      magnitude += CodeAt(matrix, i % kOut, k) * std::fabs(of_row[k]);
     }
     EXPECT_NEAR(y[i], ExactProduct(matrix, i % kOut, of_row), 0x1p-22 * magnitude) << i;
   }
 }
 
-TEST(FixedMatMul, RoundsTheOffsetsFactorToo) {
+TEST_P(FixedMatMul, RoundsTheOffsetsFactorToo) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
-  QuantizedMatrix matrix = RandomInt4(3, 64, 32, random);
+  QuantizedMatrix matrix = RandomCodes(GetParam(), 3, 64, 32, random);
   for (uint8_t& code : matrix.codes) code = 8;
   matrix.offsets.assign(matrix.scales.size(), -8.f);
   std::vector<float> x(64);
@@ -176,6 +207,11 @@ TEST(FixedMatMul, RoundsTheOffsetsFactorToo) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Codes, FixedMatMul, ::testing::Values(CodeType::kInt4, CodeType::kInt8),
+                         [](const ::testing::TestParamInfo<CodeType>& type) {
+                           return type.param == CodeType::kInt4 ? "Int4" : "Int8";
+                         });
 
 }  // namespace
 }  // namespace outrider

@@ -206,7 +206,7 @@ void Product(benchmark::State& state, Backend& backend, const Format& format, in
   state.counters["x_one_row"] = Median(of_one_row);
 }
 
-// The same product with cold weights in bf16, int8 and int4, in turn.
+// The same product with cold weights in bf16, in 8 bits and in 4 bits, in turn.
 void SideBySide(benchmark::State& state) {
   constexpr int kOut = 8192, kIn = 2048;
   struct Kind {
@@ -214,12 +214,16 @@ void SideBySide(benchmark::State& state) {
     size_t set;
     bool rounds_activations;
   };
-  constexpr Kind kKinds[] = {
-      {"bf16", 0, false}, {"int8", 1, false}, {"int4", 2, false}, {"int4_int8", 2, true}};
+  constexpr Kind kKinds[] = {{"bf16", 0, false},
+                             {"int8", 1, false},
+                             {"int4", 2, false},
+                             {"int4_int8", 2, true},
+                             {"w8a16", 3, false}};
   constexpr size_t kCount = std::size(kKinds);
   static std::vector<Matrices> sets;
   if (sets.empty()) {
-    for (const WeightType type : {WeightType::kBf16, WeightType::kW8A8, WeightType::kW4A16}) {
+    for (const WeightType type :
+         {WeightType::kBf16, WeightType::kW8A8, WeightType::kW4A16, WeightType::kW8A16}) {
       sets.push_back(MakeMatrices(kOut, kIn, {type}, kColdBytes / 2));
     }
   }

@@ -237,7 +237,7 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
       ->add_option("--draft-length", o.draft_length,
                    "Tokens of a draft; 0: the best for each layout")
       ->capture_default_str();
-  command->add_option("--sequences", o.sequences, "Sequences of a draft")->capture_default_str();
+  command->add_option("--paths", o.sequences, "Draft sequences per round")->capture_default_str();
   command->add_option("--sessions", o.sessions, "Requests at once on a verifier")
       ->capture_default_str();
   command->add_option("--client-rate", o.client_rate, "Tokens per second that each client needs")

@@ -190,7 +190,7 @@ Status Check(const PlanOptions& o) {
     return InvalidArgument("--draft-length must be in 0 .. 64");
   }
   if (o.sequences < 1 || o.sequences > 64) {
-    return InvalidArgument("--sequences must be in 1 .. 64");
+    return InvalidArgument("--paths must be in 1 .. 64");
   }
   if (o.sessions < 1 || o.sessions > 4096) {
     return InvalidArgument("--sessions must be in 1 .. 4096");

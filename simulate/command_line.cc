@@ -24,17 +24,17 @@ constexpr int kUsageError = 2;
 void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
   // Not ->required(), because control has no pair.
   app.add_option("--pair", o->pair_path, "JSON file with the target and draft chains");
-  app.add_option("--algorithm", o->algorithm, "The verification rule")
+  app.add_option("--rule", o->algorithm, "The verification rule")
       ->check(CLI::IsMember(AlgorithmNames()))
       ->capture_default_str();
   app.add_option("--draft-length", o->draft_length,
                  "Draft tokens per sequence and round; by default the tree's depth, or else 4")
       ->check(CLI::Range(0, 16));
-  app.add_option("--drafts", o->drafts,
+  app.add_option("--paths", o->drafts,
                  "Draft sequences per round; token, block and greedy-block take one")
       ->capture_default_str();
   app.add_option("--tree", o->tree,
-                 "A draft tree instead of --drafts: children of each node by depth, as in 3,2,1,1")
+                 "A draft tree instead of --paths: children of each node by depth, as in 3,2,1,1")
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--rounds", o->rounds, "Generations to sample")->capture_default_str();

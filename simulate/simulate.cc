@@ -32,9 +32,9 @@ Result<DraftShape> ParseShape(const SimulateOptions& options) {
   const int length =
       options.draft_length.value_or(options.tree.empty() ? kDefaultDraftLength : depth);
   OUTRIDER_TRY(CheckRange("draft_length", length, 0, kMaxDraftLength));
-  OUTRIDER_TRY(CheckRange("drafts", options.drafts, 1, kMaxDrafts));
+  OUTRIDER_TRY(CheckRange("paths", options.drafts, 1, kMaxDrafts));
   if (options.tree.empty()) return Sequences(options.drafts, length);
-  if (options.drafts != 1) return InvalidArgument("tree and drafts exclude each other");
+  if (options.drafts != 1) return InvalidArgument("tree and paths exclude each other");
   if (depth != length) {
     return InvalidArgument("tree has " + std::to_string(depth) + " depths, draft_length is " +
                            std::to_string(length));
@@ -57,7 +57,7 @@ Result<Simulation> ParseSimulation(std::string_view pair_json, const SimulateOpt
   }
   OUTRIDER_ASSIGN(simulation.shape, ParseShape(options));
   if (simulation.shape.leaves() > 1 && !TakesManyPaths(simulation.rule)) {
-    return InvalidArgument("algorithm " + options.algorithm + " verifies one draft, not " +
+    return InvalidArgument("rule " + options.algorithm + " verifies one path, not " +
                            std::to_string(simulation.shape.leaves()));
   }
   OUTRIDER_TRY(CheckRange("chain", options.chain, 1, kMaxChain));

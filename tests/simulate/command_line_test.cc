@@ -50,7 +50,7 @@ class SimulateCommandLine : public ::testing::Test {
 
 TEST_F(SimulateCommandLine, JsonIsTheSimulatorsOwnObject) {
   const auto result = RunCommand(
-      {"--pair", path_, "--algorithm", "token", "--draft-length", "1", "--exact", "--json"});
+      {"--pair", path_, "--rule", "token", "--draft-length", "1", "--exact", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["algorithm"], "token");
@@ -60,7 +60,7 @@ TEST_F(SimulateCommandLine, JsonIsTheSimulatorsOwnObject) {
 
 TEST_F(SimulateCommandLine, PrintsOneFigurePerLine) {
   const auto result =
-      RunCommand({"--pair", path_, "--algorithm", "token", "--draft-length", "1", "--exact"});
+      RunCommand({"--pair", path_, "--rule", "token", "--draft-length", "1", "--exact"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("mean_accepted: 0.5\n"));
 }
@@ -69,7 +69,7 @@ TEST_F(SimulateCommandLine, FlagsReachTheSimulator) {
   const auto result = RunCommand({"--pair", path_, "--rounds", "7", "--seed", "3", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(nlohmann::json::parse(result.out)["rounds"], 7);
-  const auto tree = RunCommand({"--pair", path_, "--algorithm", "multipath-block", "--tree", "2,1",
+  const auto tree = RunCommand({"--pair", path_, "--rule", "multipath-block", "--tree", "2,1",
                                 "--chain", "3", "--integer-law", "--exact", "--json"});
   EXPECT_EQ(tree.exit_code, 0) << tree.err;
   const auto json = nlohmann::json::parse(tree.out);
@@ -77,24 +77,24 @@ TEST_F(SimulateCommandLine, FlagsReachTheSimulator) {
   EXPECT_EQ(json["draft_length"], 2);
   EXPECT_EQ(json["mean_tokens"].size(), 3U);
   const auto drafts = RunCommand(
-      {"--pair", path_, "--algorithm", "spectr", "--drafts", "3", "--rounds", "7", "--json"});
+      {"--pair", path_, "--rule", "spectr", "--paths", "3", "--rounds", "7", "--json"});
   EXPECT_EQ(drafts.exit_code, 0) << drafts.err;
   EXPECT_EQ(nlohmann::json::parse(drafts.out)["drafts"], 3);
 }
 
 TEST_F(SimulateCommandLine, RefusesWhatNoRuleCanRun) {
   for (const std::vector<std::string>& flags :
-       {std::vector<std::string>{"--algorithm", "block", "--drafts", "2"},
-        {"--algorithm", "spectr", "--drafts", "2", "--tree", "2,1"},
+       {std::vector<std::string>{"--rule", "block", "--paths", "2"},
+        {"--rule", "spectr", "--paths", "2", "--tree", "2,1"},
         {"--rounds", "0"},
-        {"--algorithm", "spectr", "--drafts", "16", "--draft-length", "3", "--exact"}}) {
+        {"--rule", "spectr", "--paths", "16", "--draft-length", "3", "--exact"}}) {
     std::vector<std::string> args = {"--pair", path_};
     args.insert(args.end(), flags.begin(), flags.end());
     const auto result = RunCommand(args);
     EXPECT_EQ(result.exit_code, 1) << result.out;
     EXPECT_THAT(result.err, StartsWith("error: INVALID_ARGUMENT: "));
   }
-  const auto name = RunCommand({"--pair", path_, "--algorithm", "blocks"});
+  const auto name = RunCommand({"--pair", path_, "--rule", "blocks"});
   EXPECT_NE(name.exit_code, 0);
   EXPECT_THAT(name.err, HasSubstr("multipath-block"));
 }

@@ -76,11 +76,11 @@ TEST(Simulate, RefusesOptionsByName) {
   EXPECT_THAT(Refusal(pair, {.draft_length = -1}), HasSubstr("draft_length is -1"));
   EXPECT_THAT(Refusal(pair, {.draft_length = 17}), HasSubstr("draft_length is 17"));
   for (const char* one : {"token", "block", "greedy-block"}) {
-    EXPECT_THAT(Refusal(pair, {.algorithm = one, .drafts = 2}), HasSubstr("one draft, not 2"));
-    EXPECT_THAT(Refusal(pair, {.algorithm = one, .tree = {1, 3}}), HasSubstr("one draft, not 3"));
+    EXPECT_THAT(Refusal(pair, {.algorithm = one, .drafts = 2}), HasSubstr("one path, not 2"));
+    EXPECT_THAT(Refusal(pair, {.algorithm = one, .tree = {1, 3}}), HasSubstr("one path, not 3"));
   }
-  EXPECT_THAT(Refusal(pair, {.drafts = 0}), HasSubstr("drafts is 0"));
-  EXPECT_THAT(Refusal(pair, {.algorithm = "spectr", .drafts = 17}), HasSubstr("drafts is 17"));
+  EXPECT_THAT(Refusal(pair, {.drafts = 0}), HasSubstr("paths is 0"));
+  EXPECT_THAT(Refusal(pair, {.algorithm = "spectr", .drafts = 17}), HasSubstr("paths is 17"));
   EXPECT_THAT(Refusal(pair, {.rounds = 0}), HasSubstr("rounds is 0"));
   EXPECT_THAT(Refusal(pair, {.chain = 0}), HasSubstr("chain is 0"));
   EXPECT_THAT(Refusal(pair, {.chain = 65}), HasSubstr("chain is 65"));

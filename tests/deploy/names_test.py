@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What the pages and the files in deploy/ name exists: flags, metrics, recorded series, files,
-headings. So do the pages that any file of ours names.
+headings, build targets. So do the pages that any file of ours names. And every flag of the programs
+is on some page.
 
   names_test.py SOURCE_DIR BINARY_DIR
 """
@@ -47,6 +48,15 @@ def flags_of_programs(binaries):
     return set(re.findall(r"(--[a-z][a-z0-9-]+)", "\n".join(texts)))
 
 
+def targets_of(source):
+    """What `cmake --build --target` takes, of our CMake lists."""
+    lists = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt")
+                      if "build" not in p.parts)
+    made = r"\b(?:add_executable|add_library|add_custom_target|outrider_\w+)\(\s*([\w-]+)"
+    fuzzed = re.findall(r"outrider_fuzz_test\((\w+)", lists)
+    return set(re.findall(made, lists)) | {f"{name}_fuzz" for name in fuzzed}
+
+
 def flags_of_tools(source):
     """Scripts and test tools have no --help to ask without running them."""
     files = [p for folder in ("examples", "scripts", "tools", "tests")
@@ -84,11 +94,29 @@ def check_links(source, page, text):
         expect((source / path.rstrip("/")).exists(), page, f"names {path}: no such file")
 
 
+def check_targets(source, page, text, targets):
+    for named in re.findall(r"cmake --build [^\n#]*--target ([^\n#`]+)", text):
+        for target in named.split():
+            expect(target in targets, page, f"builds {target}: no such target")
+
+
+def pages_of(source):
+    return [*(source / name for name in ("client/python/README.md", "examples/README.md")),
+            *sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md"))]
+
+
+def check_flags_are_named(source, flags):
+    text = "\n".join(page.read_text() for page in pages_of(source))
+    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))
+    for flag in sorted(flags - named):
+        expect(False, "docs/", f"names {flag} on no page")
+
+
 def check_pages(source, flags, metrics, recorded):
+    targets = targets_of(source)
     libraries = "\n".join(p.read_text() for p in source.rglob("CMakeLists.txt")
                           if "build" not in p.parts)
-    pages = [source / name for name in ("client/python/README.md", "examples/README.md")]
-    for page in [*pages, *sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md"))]:
+    for page in pages_of(source):
         text = page.read_text()
         for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
             expect(flag in flags, page, f"names {flag}: no program has such a flag")
@@ -98,6 +126,7 @@ def check_pages(source, flags, metrics, recorded):
         for name in sorted(set(re.findall(r"\boutrider:\w+:\w+", text))):
             expect(name in recorded, page, f"names {name}: no rule records it")
         check_links(source, page, text)
+        check_targets(source, page, text, targets)
     listed = (source / "docs/metrics.md").read_text()
     for name in sorted(metrics):
         expect(f"`{name}" in listed, "docs/metrics.md", f"does not list {name}")
@@ -125,13 +154,15 @@ def check_mentions(source):
 
 def main():
     source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-    flags = flags_of_programs(binaries) | flags_of_tools(source) | OTHERS_FLAGS
+    ours = flags_of_programs(binaries)
+    flags = ours | flags_of_tools(source) | OTHERS_FLAGS
     metrics = registered_metrics(source)
     recorded = set(re.findall(r"record: (\S+)",
                               (source / "deploy/prometheus/rules.yml").read_text()))
     assert len(flags) > 100 and len(metrics) > 60 and len(recorded) > 15, (
         len(flags), len(metrics), len(recorded))
     check_pages(source, flags, metrics, recorded)
+    check_flags_are_named(source, ours)
     check_deploy(source, metrics, recorded)
     check_mentions(source)
     if mistakes:

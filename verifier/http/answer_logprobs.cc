@@ -51,12 +51,9 @@ Json ChatEntry(const Tokenizer& tokenizer, const AnswerToken& token) {
   const auto& [id, logprobs] = token;
   Json entry = ChatToken(tokenizer, id, logprobs->logprob);
   Json top = Json::array();
-  bool has_own = logprobs->top.empty();
   for (const auto& [other, logprob] : logprobs->top) {
     top.push_back(ChatToken(tokenizer, other, logprob));
-    has_own = has_own || other == id;
   }
-  if (!has_own) top.push_back(entry);
   entry["top_logprobs"] = std::move(top);
   return entry;
 }

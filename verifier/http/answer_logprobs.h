@@ -22,8 +22,8 @@ struct AnswerToken {
 // JSON has no infinity, so the minimum is -9999, as in vLLM.
 float FiniteLogprob(float logprob);
 
-// An entry of `logprobs.content` of a chat's choice. If alternatives are reported, they include the
-// token itself. REQUIRES: it has log probabilities.
+// An entry of `logprobs.content` of a chat's choice. Its `top_logprobs` are the most likely tokens,
+// among which the token itself need not be. REQUIRES: it has log probabilities.
 nlohmann::ordered_json ChatEntry(const Tokenizer& tokenizer, const AnswerToken& token);
 
 // Entries of a completion's `tokens`, `token_logprobs` and `top_logprobs`; the last has at most

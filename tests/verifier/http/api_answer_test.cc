@@ -248,8 +248,8 @@ TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
       {"token": "a", "logprob": -0.5, "bytes": [97],
        "top_logprobs": [{"token": "a", "logprob": -0.5, "bytes": [97]}]},
       {"token": "b", "logprob": -9999.0, "bytes": [98],
-       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]},
-                        {"token": "b", "logprob": -9999.0, "bytes": [98]}]}], "refusal": null})"));
+       "top_logprobs": [{"token": "c", "logprob": -0.25, "bytes": [99]}]}], "refusal": null})"))
+      << "as many as requested, and not the sampled one";
 }
 
 class EchoTest : public ApiAnswerTest {

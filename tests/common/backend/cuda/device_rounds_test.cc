@@ -20,8 +20,22 @@ namespace {
 
 using testing::kInf;
 
-constexpr Rule kRules[] = {Rule::kToken, Rule::kBlock, Rule::kSpecTr, Rule::kMultiRound,
-                           Rule::kMultiPathBlock};
+// The rules whose draft tokens are sampled from distributions that travel with them.
+const std::vector<Rule>& SamplingRules() {
+  static const auto* const kRules = [] {
+    auto* const rules = new std::vector<Rule>;
+    for (const RuleTraits& traits : kRuleTraits) {
+      if (DraftKindOf(traits.rule, false) == DraftKind::kSampled) rules->push_back(traits.rule);
+    }
+    return rules;
+  }();
+  return *kRules;
+}
+
+// The same ones in turn.
+Rule SamplingRule(int i) {
+  return SamplingRules()[static_cast<size_t>(i) % SamplingRules().size()];
+}
 
 struct Mismatches {
   int on_same_rows = 0;  // the host's rules on the rows that the device made
@@ -90,7 +104,7 @@ TestRound RandomSession(Random& random, Rule rule, int vocab, int allowed, int m
 
 TEST(DeviceRounds, GiveTheHostsVerdicts) {
   Random random(11);
-  for (const Rule rule : kRules) {
+  for (const Rule rule : SamplingRules()) {
     Mismatches all;
     for (const auto& [vocab, allowed, count] : {std::tuple{4, 4, 400},
                                                 {40, 37, 400},
@@ -117,7 +131,8 @@ TEST(DeviceRounds, GiveTheHostsVerdicts) {
 TEST(DeviceRounds, MatchHostForLargeVocabularies) {
   Random random(12);
   std::vector<TestRound> sessions;
-  for (const Rule rule : kRules) sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
+  for (const Rule rule : SamplingRules())
+    sessions.push_back(RandomSession(random, rule, 131072, 131000, 3));
   sessions.push_back(RandomSession(random, Rule::kBlock, 131072, 131000, 0));
   const Mismatches some = Compare(std::move(sessions), 131072, 131000);
   EXPECT_EQ(some.on_same_rows, 0);
@@ -128,7 +143,7 @@ TEST(DeviceRounds, VerdictsAreIndependentOfBatch) {
   Random random(13);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 40; ++i) {
-    sessions.push_back(RandomSession(random, kRules[i % 5], 600, 600, 4));
+    sessions.push_back(RandomSession(random, SamplingRule(i), 600, 600, 4));
   }
   std::vector<TestRound> together = sessions;
   const std::vector<DecidedRound> verdicts = DecideOnDevice(together, 600, 600);
@@ -147,7 +162,7 @@ TEST(DeviceRounds, ReportAcceptanceProbabilities) {
   Random random(15);
   std::vector<TestRound> sessions;
   for (int i = 0; i < 100; ++i) {
-    sessions.push_back(RandomSession(random, kRules[i % 5], 60, 60, 4));
+    sessions.push_back(RandomSession(random, SamplingRule(i), 60, 60, 4));
     if (i % 10 == 9) sessions.back().rule = Rule::kGumbel;
     if (i % 10 == 8) sessions.back().params.temperature = 0;
   }
@@ -182,7 +197,7 @@ TEST(DeviceRounds, ReportAcceptanceProbabilities) {
 TEST(DeviceRounds, DegenerateRounds) {
   const DraftDistribution even{{0, 1}, {32768, 32768}}, sure{{0}, {kDraftWeightTotal}};
   std::vector<TestRound> sessions;
-  for (const Rule rule : kRules) {
+  for (const Rule rule : SamplingRules()) {
     for (uint64_t seed = 0; seed < 40; ++seed) {
       TestRound s{.rule = rule, .seed = seed};
       // Both models agree: the residual distribution after a rejection is zero.
@@ -234,16 +249,14 @@ TEST(DeviceRounds, EmitTheTargetDistribution) {
     for (const double p : row) out.push_back(p > 0 ? static_cast<float>(std::log(p)) : -kInf);
     return out;
   };
-  std::vector<Rule> rules(std::begin(kRules), std::end(kRules));
-  rules.push_back(Rule::kGumbel);
-  for (const Rule rule : rules) {
+  for (const auto& [rule, name, takes_many_paths] : kRuleTraits) {
     Random random(20 + static_cast<uint64_t>(rule));
     std::vector<int64_t> counts(distribution.size());
     std::vector<TestRound> sessions;
     for (int i = 0; i < kRounds; ++i) {
       TestRound s{.rule = rule, .seed = random.Bits(), .round = static_cast<uint32_t>(i)};
-      const bool distributions = rule != Rule::kGumbel;
-      const int draws = distributions && TakesManyPaths(rule) ? 3 : 1;
+      const bool distributions = DraftKindOf(rule, false) == DraftKind::kSampled;
+      const int draws = distributions && takes_many_paths ? 3 : 1;
       if (distributions) s.tree.SetDistribution(0, draft_root);
       for (int k = 0; k < draws; ++k) {
         s.tree.AddDraw(0, SampleDraftDistribution(draft_root, random.Unit()));
@@ -273,8 +286,7 @@ TEST(DeviceRounds, EmitTheTargetDistribution) {
       }
       ++counts[static_cast<size_t>(text[0] * kVocab + text[1])];
     }
-    EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm)
-        << RuleName(rule);
+    EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm) << name;
   }
 }
 

@@ -91,7 +91,7 @@ void AddTlsAndToken(CLI::App* command, ConnectionOptions* connection) {
       ->add_option("--tls-cert", connection->tls.cert,
                    "PEM file of the client's certificate, if the verifier requires one")
       ->envname("OUTRIDER_TLS_CERT");
-  command->add_option("--tls-key", connection->tls.key, "PEM file of its private key")
+  command->add_option("--tls-key", connection->tls.key, "PEM file of the private key of --tls-cert")
       ->envname("OUTRIDER_TLS_KEY");
   command->add_option("--tls-server-name", connection->tls_server_name,
                       "Name that the verifier's certificate must have; by default its host");
@@ -155,7 +155,7 @@ void AddSampling(CLI::App* command, v1::SamplingParams* sampling) {
       ->add_option_function<float>(
           "--frequency-penalty",
           [sampling](float value) { sampling->set_frequency_penalty(value); },
-          "The same, once per occurrence in the output; 0: off")
+          "Subtracted from a token's logit for each time that it is in the output; 0: off")
       ->check(Between(-2, 2));
 }
 
@@ -176,8 +176,10 @@ void AddSpeculation(CLI::App* command, RequestOptions* request, RequestFlags* fl
       ->add_option("--paths", request->paths, "Draft sequences per round; 0: the server's choice")
       ->capture_default_str();
   command
-      ->add_option("--tree", request->tree,
-                   "A draft tree instead of both: children of each node by depth, as in 3,2,1,1")
+      ->add_option(
+          "--tree", request->tree,
+          "A draft tree instead of --draft-length and --paths: children of each node by depth, as "
+          "in 3,2,1,1")
       ->delimiter(',')
       ->allow_extra_args(false);
   command
@@ -221,11 +223,13 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
       ->required();
   command
       ->add_option("--t-draft-row", o.draft_row_ms,
-                   "Additional milliseconds per further sequence in it")
+                   "Milliseconds that each further sequence adds to a drafter's pass")
       ->capture_default_str();
   command->add_option("--t-verify", o.verify_ms, "Milliseconds of a verifier's step of one row")
       ->required();
-  command->add_option("--t-verify-row", o.verify_row_ms, "Additional milliseconds per further row")
+  command
+      ->add_option("--t-verify-row", o.verify_row_ms,
+                   "Milliseconds that each further row adds to a verifier's step")
       ->capture_default_str();
   command->add_option("--rtt", o.rtt_ms, "Round trip between drafter and verifier, milliseconds")
       ->required();
@@ -457,7 +461,7 @@ Subcommand AddStatus(CLI::App& app) {
   command->add_flag("--json", options->json, "One JSON object instead of tables");
   command
       ->add_option("--watch", options->watch_seconds,
-                   "Look again every 2 seconds, or as often as said, until Ctrl-C")
+                   "Repeat until Ctrl-C: every 2 seconds, or at the interval given here in seconds")
       ->expected(0, 1)
       ->default_str("2")
       ->check(Between(0.1, 3600));

@@ -33,12 +33,13 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
       ->check(Between(0.1, 3600));
   app.add_option(
          "--subset", o->subset,
-         "The most verifiers to serve at once, of those that --verifier names: each drafter "
-         "serves others, so that every verifier gets its share")
+         "The most verifiers to serve at once, of those that --verifier names; drafters spread "
+         "over them, so that every verifier gets its share")
       ->check(CLI::Range(1, kMaxSubset));
-  app.add_option("--rebalance-seconds", o->rebalance_seconds,
-                 "Mean seconds between two looks at a verifier that is not served, for whether it "
-                 "needs this drafter more")
+  app.add_option(
+         "--rebalance-seconds", o->rebalance_seconds,
+         "Mean seconds between checks whether a verifier that is not served needs this drafter "
+         "more than one that is")
       ->check(Between(0.1, 3600));
   app.add_option("--zone", o->zone,
                  "Where the drafter runs, such as an availability zone: verifiers of the same "
@@ -82,8 +83,10 @@ void AddDraftingFlags(CLI::App& app, DrafterOptions* o) {
                  "Tokens of lookahead drafting per verdict, for its likely outcomes, while the "
                  "drafter is idle; 0: off")
       ->check(CLI::Range(0, 4096));
-  app.add_option("--max-ahead-rows", o->max_ahead_rows,
-                 "The most of them in one forward pass, for which a verdict may have to wait")
+  app.add_option(
+         "--max-ahead-rows", o->max_ahead_rows,
+         "The most tokens of lookahead drafting in one forward pass; a verdict that arrives "
+         "meanwhile waits for the pass")
       ->check(CLI::Range(1, 4096));
 }
 
@@ -94,10 +97,10 @@ void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
                  "acceptance_head.safetensors beside the model, if it exists");
   app.add_option("--collect-head-data", o->collect_head_data,
                  "File to which examples for 'outrider train-head' are appended, from requests "
-                 "with --stop-rule head --stop-threshold 1. It reveals their texts, so protect it "
-                 "as you protect them");
+                 "with --stop-rule head --stop-threshold 1. It reveals their texts, so protect "
+                 "it as you would protect those");
   app.add_option("--collect-head-examples", o->collect_head_examples,
-                 "The most examples in the file, each of 16 + 4 * (the model's hidden size) bytes")
+                 "The most examples in that file, each of 16 + 4 * (the model's hidden size) bytes")
       ->check(Above(0));
 }
 
@@ -130,6 +133,10 @@ std::optional<int> ParseDrafterOptions(int argc, char** argv, DrafterOptions* o)
       "start, stop or kill it at any time. With --listen it answers grpc.health.v1 (\"\": alive, "
       "outrider.v1.Drafting: attached to a verifier)."};
   AddServiceFlags(app, &o->service);
+  app.get_option("--listen")
+      ->description(
+          "host:port of a gRPC server that answers health checks; port 0: any free port; empty: "
+          "none");
   std::vector<std::string> verifiers;
   AddVerifierFlags(app, o, &verifiers);
   AddDraftingFlags(app, o);

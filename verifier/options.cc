@@ -23,7 +23,7 @@ void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
                  "Generations that may wait; more are refused with RESOURCE_EXHAUSTED")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--max-waiting-per-client", engine.max_waiting_per_client,
-                 "Of these, from one client (metadata outrider-client)")
+                 "Generations of one client (metadata outrider-client) that may wait")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag(
       "!--no-prefix-cache", engine.prefix_cache,
@@ -53,9 +53,10 @@ void AddProposerFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option("--lookup-tokens", o->planner.local.lookup.max_tokens,
                  "Tokens of a request that prompt lookup searches for drafts; 0: off")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--suffix-tokens", o->planner.local.suffix_max_tokens,
-                 "The same for the suffix automaton, about 100 bytes a token; 0: off, including "
-                 "--store-tokens")
+  app.add_option(
+         "--suffix-tokens", o->planner.local.suffix_max_tokens,
+         "Tokens of a request that the suffix automaton searches for drafts, about 100 bytes "
+         "each; 0: off, and --store-tokens too")
       ->check(CLI::Range(0, 1 << 20));
   app.add_option("--store-tokens", o->planner.store.max_tokens,
                  "Output tokens of all clients to keep for drafts of the same client's later "
@@ -72,12 +73,12 @@ void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option("--draft-model", drafter.model,
                  "Directory of a draft model to run in this process, which shares at least 70 % of "
                  "its tokens; drafters may attach as well. Empty: none");
-  app.add_option("--draft-device", drafter.device, "Its device: cpu or cuda:N")
+  app.add_option("--draft-device", drafter.device, "Device of --draft-model: cpu or cuda:N")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
-  app.add_option("--draft-threads", drafter.threads, "Its compute threads on the CPU")
+  app.add_option("--draft-threads", drafter.threads, "Compute threads of --draft-model on the CPU")
       ->check(CLI::Range(1, 256));
   app.add_option("--draft-cores", drafter.cores,
-                 "Cores to pin them to, e.g. 2,3; empty: not pinned")
+                 "Cores to pin the threads of --draft-model to, e.g. 2,3; empty: not pinned")
       ->delimiter(',')
       ->check(AtLeast(0));
   app.add_option("--draft-ahead-tokens", o->embedded.ahead_tokens,
@@ -131,9 +132,10 @@ void AddPlanFlags(CLI::App& app, VerifierOptions* o) {
       ->check([](const std::string& zone) {
         return CheckAtMost("--zone", std::ssize(zone), kMaxNameBytes, "bytes").message();
       });
-  app.add_flag("--untrusted-drafters", engine.untrusted_drafters,
-               "Only use drafts where a drafter that misreports its distributions cannot change "
-               "the text's: rule gumbel (then the default) and temperature 0");
+  app.add_flag(
+      "--untrusted-drafters", engine.untrusted_drafters,
+      "Do not trust what drafters say of their distributions: allow drafts only under rule "
+      "gumbel (then the default) and at temperature 0, where they cannot change the text");
   app.add_option("--draft-law-mass", o->distribution_limits.mass,
                  "A draft distribution has its largest entries up to this total probability")
       ->check(Between(0.5, 1));
@@ -150,8 +152,10 @@ void AddAccessFlags(CLI::App& app, VerifierOptions* o) {
   app.add_option("--client-tokens", o->client_tokens,
                  "File of accepted client tokens, one per line: `token` or `name token`; read "
                  "again when it changes. Empty: clients need none");
-  app.add_option("--drafter-tokens", o->drafter_tokens,
-                 "The same for drafters. Empty, without --drafter-names: any drafter may attach");
+  app.add_option(
+      "--drafter-tokens", o->drafter_tokens,
+      "File of accepted drafter tokens, in the format of --client-tokens. Empty, without "
+      "--drafter-names: any drafter may attach");
   app.add_option("--drafter-names", o->drafter_names,
                  "Drafters that may attach without a token: DNS or common names of their "
                  "certificates, separated by commas; needs --tls-ca")
@@ -219,12 +223,13 @@ void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
                  "host:port of an HTTP server with OpenAI's completions and chat completions, with "
                  "the certificates, tokens and limits of --listen. Empty: none");
   app.add_option("--http-model", o->http_model,
-                 "Name of the model there; empty: the name of its directory");
+                 "Name of the model in HTTP requests; empty: the name of its directory");
   app.add_flag("--http-ignore-unknown", o->http_ignore_unknown,
                "Ignore fields of HTTP requests that are unknown or not served, instead of "
                "returning an error");
   app.add_option("--http-metrics", o->http_metrics,
-                 "Serve GET /metrics there, too; it requires a client's token if there are any");
+                 "Serve GET /metrics on the port of --http too; it requires a client's token if "
+                 "there are any");
   app.add_option("--http-cors", o->http_cors,
                  "Origin (https://example.org, or * for all) whose pages may call the HTTP server "
                  "from a browser. Empty: none")

@@ -15,7 +15,7 @@ namespace outrider {
 struct MemoryRequest {
   int64_t free = 0;   // of the device, with the weights loaded
   int64_t total = 0;  // of the device
-  // Fraction of `total` that may be in use in the end, by any process. In (0, 1].
+  // Fraction of `total` that all processes together may use, this one included. In (0, 1].
   double fraction = 0.9;
   int64_t workspace = 0;
   int64_t page = 0;  // over all layers

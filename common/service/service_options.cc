@@ -72,13 +72,15 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       ->required();
   app.add_option("--device", o->device, "Where the model runs: cpu, or cuda:N for a CUDA device")
       ->check([](const std::string& name) { return CheckDeviceName(name).message(); });
-  app.add_option("--memory-fraction", o->memory_fraction,
-                 "Of a CUDA device's memory, how much may be in use in the end: what weights and "
-                 "activations leave of it is the KV cache's")
+  app.add_option(
+         "--memory-fraction", o->memory_fraction,
+         "Share of a CUDA device's memory that may be used, by other programs too; the KV cache "
+         "gets what weights and activations leave of it")
       ->check(Between(0.05, 1));
-  app.add_option("--cuda-graphs", o->cuda_graphs,
-                 "Whether a CUDA device runs forward passes that come again as one launch each: "
-                 "true or false")
+  app.add_option(
+         "--cuda-graphs", o->cuda_graphs,
+         "Whether a CUDA device captures recurring forward passes as graphs and replays each "
+         "with one launch: true or false")
       ->default_str(o->cuda_graphs ? "true" : "false");
   app.add_option("--threads", o->threads, "Compute threads of the CPU")->check(CLI::Range(1, 256));
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
@@ -110,16 +112,16 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
          "on the CPU, the floats of --weights on a CUDA device)")
       ->default_str("auto")
       ->check(CLI::IsMember(kv_types));
-  app.add_option("--kv-tokens", o->kv_tokens,
-                 "Tokens that the KV cache holds over all sessions; 0: 64 of the longest context, "
-                 "262,144 at most; on a CUDA device all that --memory-fraction leaves")
+  app.add_option(
+         "--kv-tokens", o->kv_tokens,
+         "Tokens that the KV cache holds over all sessions; 0: 64 times the longest context, at "
+         "most 262,144, or on a CUDA device as many as --memory-fraction leaves room for")
       ->check(CLI::Range(0, 1 << 28));
 }
 
 void AddNetworkFlags(CLI::App& app, ServiceOptions* o) {
   app.option_defaults()->group("Network");
-  app.add_option("--listen", o->listen,
-                 "host:port of the gRPC server; port 0 takes a free one, a drafter needs none");
+  app.add_option("--listen", o->listen, "host:port of the gRPC server; port 0: any free port");
   app.add_option("--metrics", o->metrics,
                  "host:port of the Prometheus endpoint (/metrics); empty: none");
   app.option_defaults()->group("Security");
@@ -127,7 +129,8 @@ void AddNetworkFlags(CLI::App& app, ServiceOptions* o) {
                  "PEM file of this service's certificate, followed by intermediate ones: --listen "
                  "then speaks TLS, and peers that it dials may ask for it. All TLS files are read "
                  "again when they change");
-  app.add_option("--tls-key", o->tls.key, "PEM file of its private key, without a passphrase");
+  app.add_option("--tls-key", o->tls.key,
+                 "PEM file of the private key of --tls-cert, without a passphrase");
   app.add_flag("--allow-plaintext", o->allow_plaintext,
                "Speak plaintext beyond this machine where no TLS is configured");
 }
@@ -140,7 +143,7 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
   app.option_defaults()->group("Observability");
   app.add_option(
       "--trace-file", o->trace_file,
-      "File to which spans of requests are appended, as OTLP in JSON, a line each export; "
+      "File to which spans of requests are appended, as OTLP in JSON, one line for each export; "
       "empty: none");
   app.add_option(
          "--trace-endpoint", o->trace_endpoint,

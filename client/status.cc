@@ -44,15 +44,21 @@ std::string Table(const std::vector<Row>& rows) {
   return table;
 }
 
-// Who drafted the last rounds.
+std::string Percent(double share) {
+  constexpr double kLeastShown = 0.001;
+  if (share > 0 && share < kLeastShown) return "under 0.1 %";
+  return NumberText(100 * share, share < 0.1 ? 1 : 0) + " %";
+}
+
+// What drafted the last rounds.
 std::string Proposers(const v1::GetStatusResponse& status) {
   std::string text;
   for (const v1::ProposerShare& p : status.proposers()) {
     text += (text.empty() ? "" : ", ") +
-            (p.proposer() == "none" ? "nobody (plain decoding)" : Shown(p.proposer())) + " " +
-            NumberText(100 * p.share(), p.share() < 0.1 ? 1 : 0) + " %";
+            (p.proposer() == "none" ? "plain decoding" : Shown(p.proposer())) + " " +
+            Percent(p.share());
   }
-  return text.empty() ? "no rounds yet" : text + " of the last rounds";
+  return text.empty() ? "none yet" : text;
 }
 
 // "same", or the share of the drafter's tokens that the verifier also has.
@@ -87,7 +93,7 @@ std::string Tables(const v1::GetStatusResponse& status) {
     }
     text += Table(rows);
   }
-  text += "drafted by: " + Proposers(status) + "\n";
+  text += "last rounds: " + Proposers(status) + "\n";
   if (status.sessions().empty()) return text;
   std::vector<Row> rows = {
       {"session", "phase", "prompt", "completion", "drafted", "accepted", "drafter"}};

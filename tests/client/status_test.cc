@@ -74,23 +74,24 @@ TEST(Status, ReportsMissingDraftersAndDrain) {
   fake.status.set_draining(true);
   const auto result = RunOutrider({"status", "--verifier", fake.address()});
   EXPECT_THAT(result.out, HasSubstr("draining"));
-  EXPECT_THAT(result.out, HasSubstr("no drafter attached\ndrafted by: no rounds yet\n"));
+  EXPECT_THAT(result.out, HasSubstr("no drafter attached\nlast rounds: none yet\n"));
 }
 
 TEST(Status, SaysWhoDraftsWithoutADrafter) {
   FakeGeneration fake(NoText);
-  for (const auto& [proposer, share] : {std::pair("prompt lookup", 0.625), {"none", 0.375}}) {
+  for (const auto& [proposer, share] :
+       {std::pair("prompt lookup", 0.625), {"none", 0.3748}, {"suffix automaton", 0.0002}}) {
     v1::ProposerShare* const added = fake.status.add_proposers();
     added->set_proposer(proposer);
     added->set_share(share);
   }
   const auto table = RunOutrider({"status", "--verifier", fake.address()});
-  EXPECT_THAT(table.out, HasSubstr("no drafter attached\ndrafted by: prompt lookup 62 %, "
-                                   "nobody (plain decoding) 38 % of the last rounds\n"));
+  EXPECT_THAT(table.out, HasSubstr("no drafter attached\nlast rounds: prompt lookup 62 %, "
+                                   "plain decoding 37 %, suffix automaton under 0.1 %\n"));
   const auto json =
       nlohmann::json::parse(RunOutrider({"status", "--verifier", fake.address(), "--json"}).out);
   EXPECT_EQ(json["proposers"][0]["proposer"], "prompt lookup");
-  EXPECT_EQ(json["proposers"][1]["share"], 0.375);
+  EXPECT_EQ(json["proposers"][1]["share"], 0.3748);
 }
 
 TEST(Status, NamesCannotWriteToTheTerminal) {

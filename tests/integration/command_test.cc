@@ -151,7 +151,7 @@ TEST_F(CommandTest, StatusNamesPromptLookupWithoutDrafter) {
   const auto status = Run("status", {});
   EXPECT_EQ(status->Wait(), 0);
   EXPECT_THAT(status->Log(), HasSubstr("no drafter attached\n"));
-  EXPECT_THAT(status->Log(), ContainsRegex("drafted by: .*prompt lookup [0-9.]+ %"));
+  EXPECT_THAT(status->Log(), ContainsRegex("last rounds: .*prompt lookup [0-9.]+ %"));
 }
 
 TEST_F(CommandTest, SimulateIsSeparateProgram) {

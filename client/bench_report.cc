@@ -27,7 +27,7 @@ nlohmann::ordered_json Json(const Percentiles& p) {
 
 std::string BenchTable(const BenchReport& report) {
   std::string table;
-  if (report.interrupted) table += "interrupted: what was measured until then\n";
+  if (report.interrupted) table += "interrupted: these are the results until then\n";
   AddRow(&table, "requests ok", std::to_string(report.requests_ok));
   if (report.interrupted) {
     AddRow(&table, "requests interrupted", std::to_string(report.requests_interrupted));

@@ -85,13 +85,13 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
     return text.empty() ? "none" : text;
   };
   const Status& chats = chat_template.status();
-  Log(LogLevel::kInfo, "model's conventions",
+  Log(LogLevel::kInfo, "prompt and answer formats",
       {{"chat_template", chats.ok() ? "read" : "none, chats are refused: " + chats.message()},
        {"tool_parser", std::string(NameOf(answers.tools))},
        {"reasoning_parser", std::string(NameOf(answers.reasoning))},
-       {"before_prompts", named(tokenizer.prompt_prefix())},
-       {"after_prompts", named(tokenizer.prompt_suffix())},
-       {"ends_texts", named(config.eos_token_ids)}});
+       {"tokens_before_prompts", named(tokenizer.prompt_prefix())},
+       {"tokens_after_prompts", named(tokenizer.prompt_suffix())},
+       {"end_of_sequence_tokens", named(config.eos_token_ids)}});
 }
 
 // Who may call: certificates and tokens.
@@ -370,7 +370,7 @@ bool Services::Stop(int signal) {
     server_->Shutdown(kShutdownGrace);
     thread_.Stop();
   }
-  Log(LogLevel::kInfo, "stopped", {{"all_ended", all_ended && texts_ended}});
+  Log(LogLevel::kInfo, "stopped", {{"all_requests_finished", all_ended && texts_ended}});
   return texts_ended;
 }
 

@@ -99,7 +99,7 @@ Result<std::map<std::string, std::string>> ReadIndex(const std::filesystem::path
   OUTRIDER_ASSIGN(const JsonValue index, ReadJsonObject(path, {.bytes = kMaxIndexBytes}));
   const JsonValue weight_map = index["weight_map"];
   if (!weight_map.is_object() || weight_map.size() == 0) {
-    return weight_map.Wrong("an object of files by tensor, one at least");
+    return weight_map.Wrong("an object of files by tensor, with at least one");
   }
   std::map<std::string, std::string> shard_of;
   OUTRIDER_TRY(weight_map.ForEachMember([&](const std::string& tensor, const JsonValue& shard) {

@@ -184,7 +184,8 @@ TEST_F(Http, ServesMetricsVersionAndTokens) {
 
   const HttpResponse lost = get("/v1/embeddings");
   EXPECT_EQ(lost.code, 404);
-  EXPECT_THAT(lost.body, HasSubstr("there is nothing at /v1/embeddings; there is POST /v1/comp"));
+  EXPECT_THAT(lost.body,
+              HasSubstr("there is no endpoint /v1/embeddings; this server has POST /v1/comp"));
   const HttpResponse preflight = Fetch(port_, "OPTIONS", "/v1/completions");
   EXPECT_EQ(preflight.code, 200) << "a browser sends no token with it";
   EXPECT_EQ(preflight.headers.at("access-control-allow-methods"), "POST");

@@ -170,7 +170,7 @@ TEST_F(Startup, LogsTheModelsDefaults) {
   EXPECT_EQ(greedy[0], greedy[1]);
   EXPECT_THAT(log_, AllOf(HasSubstr("max_new_tokens=5"), HasSubstr("--weights f32 keeps them"),
                           HasSubstr("chats are refused: "), HasSubstr("line 2: '{% new %}'"),
-                          HasSubstr("ends_texts=1:</s>")));
+                          HasSubstr("end_of_sequence_tokens=1:</s>")));
   request.mutable_stop()->set_max_tokens(40);
   const auto sampled = texts({"--generation-config", "none"});
   EXPECT_EQ(sampled[0].size(), 40u);

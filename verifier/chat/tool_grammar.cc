@@ -279,7 +279,7 @@ Result<GrammarSource> ToolGrammar(std::span<const ToolDescription> tools,
                                   const ToolGrammarOptions& options) {
   if (tools.empty()) return InvalidArgument("no tool may be called");
   if (options.format == ToolFormat::kNone) {
-    return InvalidArgument("it is not known how the model writes calls");
+    return InvalidArgument("the model's format of tool calls is unknown");
   }
   Writer writer(options);
   for (const ToolDescription& tool : tools) OUTRIDER_TRY(writer.AddTool(tool));

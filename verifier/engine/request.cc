@@ -128,9 +128,9 @@ Status CheckPromptTokens(size_t tokens, const RequestLimits& limits) {
 
 Status CheckPromptBytes(size_t bytes, const RequestLimits& limits) {
   if (bytes <= limits.max_prompt_bytes) return Status();
-  return ExceedsContext(std::to_string(bytes) + " bytes of text, and the context of " +
+  return ExceedsContext(std::to_string(bytes) + " bytes of text, but the context of " +
                         std::to_string(limits.max_context) + " tokens holds at most " +
-                        std::to_string(limits.max_prompt_bytes) + "; shorten the prompt");
+                        std::to_string(limits.max_prompt_bytes) + " bytes; shorten the prompt");
 }
 
 Result<std::vector<TokenId>> EncodeText(const Tokenizer& tokenizer, std::string_view text,

@@ -98,8 +98,8 @@ HttpReply HttpApi::NothingAt(const std::string& path) const {
     served += (served.empty() ? "" : ", ") + std::string(route.method) + " " + route.path;
   }
   return {.code = 404,
-          .body = ErrorJson(404, "there is nothing at " + Printable(path, kMaxShownText) +
-                                     "; there is " + served)};
+          .body = ErrorJson(404, "there is no endpoint " + Printable(path, kMaxShownText) +
+                                     "; this server has " + served)};
 }
 
 std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {

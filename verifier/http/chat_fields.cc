@@ -69,7 +69,7 @@ Result<ChatMessage> MessageOf(const JsonValue& value, const ApiModel& model, siz
 
 Result<std::vector<ChatMessage>> MessagesOf(const JsonValue& value, const ApiModel& model) {
   if (!value.is_array() || value.size() == 0) {
-    return InvalidArgument("messages: must be an array of messages, one at least");
+    return InvalidArgument("messages: must be an array of at least one message");
   }
   std::vector<ChatMessage> messages;
   size_t values_left = kMaxArgumentValues;

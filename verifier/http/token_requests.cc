@@ -53,10 +53,10 @@ Result<std::vector<TokenId>> TokensOfPrompt(const JsonValue& body, const ApiMode
   // A text may be longer than the context, because clients ask whether it is.
   const size_t most = model.tokenizer->MostBytes(static_cast<int>(kMaxTokensShown));
   if (text.size() > most) {
-    return InvalidArgument("prompt: " + std::to_string(text.size()) + " bytes of text, and the " +
+    return InvalidArgument("prompt: " + std::to_string(text.size()) + " bytes of text, but the " +
                            std::to_string(kMaxTokensShown) +
                            " tokens that an answer lists hold at most " + std::to_string(most) +
-                           "; send the text in parts");
+                           " bytes; send the text in parts");
   }
   auto tokens = EncodeText(*model.tokenizer, text, options);
   if (!tokens.ok()) return tokens.status().Annotate("prompt");

@@ -130,7 +130,7 @@ Result<ToolFields> ToolFieldsOf(const JsonValue& body, const ApiModel& model) {
   }
   if (model.answer_format.tools == ToolFormat::kNone) {
     return InvalidArgument(
-        "tools: it is not known how this model writes calls; start the verifier with "
+        "tools: this model's format of tool calls is unknown; start the verifier with "
         "--tool-parser and one of " +
         FlagValues());
   }

@@ -44,7 +44,8 @@ Status CheckMatch(const TargetIdentity& target, const DrafterHello& hello,
                             std::to_string(100LL * match.shared / match.tokens) + " % of its " +
                             std::to_string(match.tokens) + " tokens are among the " +
                             std::to_string(target.tokens()) + " of " + target.model +
-                            ", at least 70 % are needed; choose a drafter of a nearer vocabulary");
+                            "; at least 70 % must be: choose a drafter whose vocabulary is "
+                            "closer to the target's");
 }
 
 }  // namespace outrider

@@ -70,7 +70,7 @@ TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, 404);
   const std::string message = nlohmann::json::parse(refusal->body)["error"]["message"];
-  EXPECT_THAT(message, AllOf(HasSubstr("there is nothing at /v1/embeddings?; there is "),
+  EXPECT_THAT(message, AllOf(HasSubstr("there is no endpoint /v1/embeddings?; this server has "),
                              HasSubstr("POST /v1/completions, "), HasSubstr("GET /ping"),
                              Not(HasSubstr("/metrics"))));
   EXPECT_EQ(api->Admit(Head("GET", "/metrics"))->code, 404) << "switched off";

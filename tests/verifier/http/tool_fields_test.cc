@@ -161,7 +161,7 @@ TEST_F(ToolFieldsTest, WrongToolsAreRefusedByName) {
   EXPECT_THAT(Refusal({{"parallel_tool_calls", 1}}), HasSubstr("parallel_tool_calls"));
   EXPECT_THAT(Refusal({{"functions", {1}}}), HasSubstr("functions"));
   model_.answer_format.tools = ToolFormat::kNone;
-  EXPECT_THAT(Refusal({}), HasSubstr("tools: it is not known how this model writes calls"));
+  EXPECT_THAT(Refusal({}), HasSubstr("tools: this model's format of tool calls is unknown"));
   EXPECT_THAT(Refusal({}), HasSubstr("hermes, llama3_json, pythonic, mistral, deepseek_v3"));
   EXPECT_TRUE(With({{"tool_choice", "none"}}).ok());
 }

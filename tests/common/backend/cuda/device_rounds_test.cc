@@ -171,7 +171,7 @@ TEST(DeviceRounds, ReportAcceptanceProbabilities) {
   int several = 0, drafted = 0;
   for (size_t i = 0; i < sessions.size(); ++i) {
     const TestRound& s = sessions[i];
-    const bool sampled = s.rule != Rule::kGumbel && !s.params.greedy();
+    const bool sampled = DraftKindOf(s.rule, s.params.greedy()) == DraftKind::kSampled;
     ASSERT_EQ(acceptance[i].size(), static_cast<size_t>(s.tree.size()) + 1);
     EXPECT_EQ(acceptance[i][0], 0);
     for (int node = 1; node <= s.tree.size(); ++node) {

@@ -53,6 +53,11 @@ def dashboard_expressions(path):
     ]
 
 
+def rule_expressions(rules):
+    """Of recording rules and alerts, as the file has them."""
+    return re.split(r"^ *- (?:record|alert):", (rules / "rules.yml").read_text(), flags=re.M)[1:]
+
+
 class Prometheus:
     def __init__(self, port):
         self.base = f"http://127.0.0.1:{port}/api/v1/"
@@ -71,6 +76,21 @@ class Prometheus:
 
     def rules(self):
         return [rule for group in self.get("rules")["groups"] for rule in group["rules"]]
+
+
+def check_exposed(expressions, ports):
+    """Every metric that an expression names is served: the programs may be older than the sources."""
+    exposed = set()
+    for port in ports:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIME_LIMIT) as page:
+            exposed |= set(re.findall(r"^# TYPE (\S+)", page.read().decode(), re.M))
+    for expression in expressions:
+        for name in re.findall(r"\b(?:outrider_|process_|vllm:)\w+", expression):
+            base = re.sub(r"_(bucket|sum|count)$", "", name)
+            if not {name, base} & exposed:
+                raise SystemExit(f"no /metrics serves {name}, which this expression needs: "
+                                 f"{expression}\nBuild outrider-verifier and outrider-drafter "
+                                 "again if they are older than the sources")
 
 
 def await_true(what, condition):
@@ -142,6 +162,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, Processes(folder) as processes:
         pair = Pair(processes, binaries)
         drafter = metrics_port((pathlib.Path(folder) / "drafter.log").read_text())
+        check_exposed([expression for _, expression in panels] + rule_expressions(rules),
+                      (pair.metrics, drafter))
         prometheus = start_prometheus(
             processes, rules, pathlib.Path(folder),
             {"127.0.0.1:7301": f"127.0.0.1:{pair.metrics}",

@@ -79,7 +79,7 @@ class Prometheus:
 
 
 def check_exposed(expressions, ports):
-    """Every metric that an expression names is served: the programs may be older than the sources."""
+    """Every metric that an expression names is served. Programs may be older than the sources."""
     exposed = set()
     for port in ports:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=TIME_LIMIT) as page:

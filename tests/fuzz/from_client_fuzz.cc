@@ -69,6 +69,9 @@ class Drafts final : public DraftSource {
     return h.is_early ? &h.draft : nullptr;
   }
   void Close(uint64_t session) override { Require(held.erase(session) == 1); }
+  void RecordAccepted(uint64_t session, int tokens) override {
+    Require(tokens >= 0 && tokens <= held.at(session).draft.size());
+  }
   void Flush() override {}
   DraftTimeout SetTimeout(uint64_t session, Duration) override {
     Require(held.contains(session));

@@ -19,6 +19,7 @@ class PuppetDraftSource final : public DraftSource {
   std::map<uint64_t, std::vector<SessionVerdict>> decided;
   std::map<uint64_t, DraftTree> early;  // results of EarlyDraft
   std::vector<uint64_t> closed;
+  std::map<uint64_t, int> accepted;  // draft tokens of a session
   int flushes = 0;
   DraftTiming timing;
   std::vector<uint64_t> late;  // sessions, in the order in which they were marked
@@ -36,6 +37,7 @@ class PuppetDraftSource final : public DraftSource {
     return found == early.end() ? nullptr : &found->second;
   }
   void Close(uint64_t session) override { closed.push_back(session); }
+  void RecordAccepted(uint64_t session, int tokens) override { accepted[session] += tokens; }
   void Flush() override { ++flushes; }
   DraftTimeout SetTimeout(uint64_t, Duration) override { return {.usual = timeout}; }
   void MarkLate(uint64_t session) override { late.push_back(session); }

@@ -191,6 +191,10 @@ void DraftExchange::Close(const Session& session) {
   if (session.drafting.is_attached()) parts_.drafts->Close(session.id);
 }
 
+void DraftExchange::RecordAccepted(const Session& session, int tokens) {
+  if (session.drafting.is_attached()) parts_.drafts->RecordAccepted(session.id, tokens);
+}
+
 void DraftExchange::Flush() {
   if (parts_.drafts != nullptr) parts_.drafts->Flush();
 }

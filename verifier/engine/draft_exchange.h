@@ -53,6 +53,8 @@ class DraftExchange final : public DraftConsumer {
   // The deadline of the session's draft has passed. The round goes on with what has arrived.
   // REQUIRES: session.awaits_draft().
   void MarkLate(Session& session);
+  // A round is over that scored a drafter's draft, and accepted `tokens` of it.
+  void RecordAccepted(const Session& session, int tokens);
   // The session has ended.
   void Close(const Session& session);
   // Makes no more plans.

@@ -49,6 +49,8 @@ class DraftSource {
   // Valid until the source's next call.
   virtual const DraftTree* EarlyDraft(uint64_t session) const = 0;
   virtual void Close(uint64_t session) = 0;
+  // A round of the session is over that scored its drafter's draft, and accepted `tokens` of it.
+  virtual void RecordAccepted(uint64_t session, int tokens) = 0;
   // Sends what Open, Decide and Close have gathered, as one message per drafter and step.
   virtual void Flush() = 0;
 

@@ -470,6 +470,7 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
     std::string drafter = exchange_.DrafterName(session);
     // "": the drafter is gone, but its draft was used.
     if (!drafter.empty()) session.summary.drafter = std::move(drafter);
+    exchange_.RecordAccepted(session, chunk.accepted);
   }
   const bool first = session.round == 1;
   if (first) {

@@ -493,7 +493,6 @@ void DrafterPool::Decide(SessionVerdict decision) {
   OUTRIDER_CHECK(decision.node <= assignment->asked.draft.size());
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
   const int accepted = assignment->asked.draft.depth(decision.node);
-  drafter.accepted_tokens += static_cast<uint64_t>(accepted);
   BeginTrialIfDue(drafter);
   decision.plan = Bounded(std::move(decision.plan), drafter.hello);
   drafter.crossing_parts += assignment->PartsToCome();
@@ -520,6 +519,12 @@ void DrafterPool::Close(uint64_t session) {
                 [session](const SessionVerdict& d) { return d.session == session; });
   drafter.link->SendClose(session);
   assignments_.Remove(session);
+}
+
+void DrafterPool::RecordAccepted(uint64_t session, int tokens) {
+  const Assignment* const assignment = assignments_.Find(session);
+  if (assignment == nullptr) return;  // the drafter has left since it sent the draft
+  drafters_.at(assignment->drafter).accepted_tokens += static_cast<uint64_t>(tokens);
 }
 
 void DrafterPool::Flush() {

@@ -100,6 +100,7 @@ class DrafterPool final : public DraftSource {
   void Decide(SessionVerdict decision) override;
   const DraftTree* EarlyDraft(uint64_t session) const override;
   void Close(uint64_t session) override;
+  void RecordAccepted(uint64_t session, int tokens) override;
   void Flush() override;
   DraftTimeout SetTimeout(uint64_t session, Duration worth) override;
   void MarkLate(uint64_t session) override;

@@ -108,6 +108,17 @@ TEST_F(EngineTest, AcceptsRightDraft) {
   EXPECT_EQ(sink->summary.accepted_per_position, (std::vector<int>{2, 2, 1, 1}));
 }
 
+TEST_F(EngineTest, OneRoundRequestReportsAcceptedTokens) {
+  const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 5);
+  const auto sink = Submit(1, Greedy(5));
+  engine_->Step();
+  Draft(1, {want[0], want[1], want[2], want[3]});
+  engine_->Step();
+  ASSERT_TRUE(sink->ended);
+  EXPECT_TRUE(source_.decided[1].empty()) << "no verdict follows the last round";
+  EXPECT_EQ(source_.accepted[1], 4);
+}
+
 TEST_F(EngineTest, PlansNeverReachBeyondTheEnd) {
   const std::vector<TokenId> want = GreedyPath({1, 2, 3, 4, 5, 6}, 7);
   const auto sink = Submit(1, Greedy(7));

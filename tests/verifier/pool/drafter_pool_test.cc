@@ -55,20 +55,24 @@ TEST_F(Pool, SendsOneMessagePerStep) {
   EXPECT_EQ(link->batches, 1);
 }
 
-TEST_F(Pool, CountsAcceptedTokensByDepth) {
+TEST_F(Pool, CountsAcceptedTokensOfEveryRound) {
   Join(1, Hello("a"));
   ASSERT_TRUE(OpenShape(1, Sequences(2, 2), DraftKind::kArgmax));
   // Nodes 1 and 2 continue the committed tokens, node 3 continues 1, node 4 continues 2.
   pool_.OnDrafts(
       1, {{.session = 1, .round = 1, .chunk = {.tokens = {5, 6, 7, 8}, .parents = {0, 0, 1, 2}}}},
       0);
+  pool_.RecordAccepted(1, 2);
   pool_.Decide({.session = 1,
                 .round = 1,
                 .node = 4,
                 .next = {9},
                 .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  pool_.RecordAccepted(1, 1);
+  pool_.Close(1);
+  pool_.RecordAccepted(1, 7);  // no drafter holds it any more
   EXPECT_EQ(pool_.Snapshot().at(0).drafted_tokens, 4u);
-  EXPECT_EQ(pool_.Snapshot().at(0).accepted_tokens, 2u);
+  EXPECT_EQ(pool_.Snapshot().at(0).accepted_tokens, 3u);
 }
 
 TEST_F(Pool, DeliversAGoodDraft) {

@@ -48,6 +48,10 @@ await() {
   done
 }
 
+# The load before anything of this script runs. The mean of a minute: what runs at once.
+load() { cut -d ' ' -f 1 /proc/loadavg; }
+load_before=$(load)
+
 echo "== Build (the first time takes some minutes, most of it C++ that includes gRPC's headers)"
 scripts/setup.sh
 cmake --preset cpu >"$logs/configure.log"
@@ -150,10 +154,11 @@ for ((turn = 1; turn <= repetitions; ++turn)); do
   for domain in "${domains[@]}"; do
     for way in "${ways[@]}"; do
       measure "$logs/$domain.jsonl" "$way"
-      printf '%s %s %s\n' "$domain" "$way" "$(cat "$logs/figures")" >>"$logs/measured"
+      printf '%s %s %s %s\n' "$domain" "$way" "$turn" "$(cat "$logs/figures")" >>"$logs/measured"
     done
   done
 done
+load_after=$(load)
 
 # Speeds are of decoding, after the first token; the best fixed length is chosen for each domain.
 awk -v domains="${domains[*]}" -v means="$logs/means" '
@@ -171,6 +176,9 @@ awk -v domains="${domains[*]}" -v means="$logs/means" '
     milliseconds[$1, $2] += number("completion_tokens") * number("mean")
     accepted[$1, $2] += number("accepted_tokens")
     all[$1, $2] += number("rounds")
+    turns = $3
+    turn_tokens[$1, $2, $3] = number("completion_tokens")
+    turn_ms[$1, $2, $3] = number("completion_tokens") * number("mean")
     if ($2 != "chosen") next
     rounds[$1, "drafter"] += number("draft")
     rounds[$1, "text"] += number("lookup") + number("suffix")
@@ -196,8 +204,25 @@ awk -v domains="${domains[*]}" -v means="$logs/means" '
       sum_fixed += fixed; sum_chosen += chosen; sum_alone += alone
     }
     printf "  %-20s    x %-18.2f x %-5.2f x %.2f\n", "mean", sum_fixed / count, sum_chosen / count, sum_alone / count
+    for (t = 1; t <= turns; ++t) {
+      sum = 0
+      for (i = 1; i <= count; ++i) {
+        plain = turn_tokens[list[i], "plain", t] / turn_ms[list[i], "plain", t]
+        sum += turn_tokens[list[i], "chosen", t] / turn_ms[list[i], "chosen", t] / plain
+      }
+      if (t == 1 || sum < least) least = sum
+      if (t == 1 || sum > most) most = sum
+    }
+    print "  drafter alone: as chosen, but by a verifier without prompt lookup and suffix drafts"
+    printf "  the mean as chosen over %d repetitions: x %.2f to x %.2f\n", turns, least / count, most / count
     printf "%.2f %.2f\n", sum_chosen / count, sum_alone / count >means
   }' "$logs/measured"
+# Verifier and drafter load a core each.
+echo "  load of this machine's ${#cores[@]} cores: $load_before before, $load_after at the end (about 2 are this demo's)"
+busy() { awk -v load="$1" -v most="$2" 'BEGIN { exit !(load > most) }'; }
+if busy "$load_before" ${#cores[@]} || busy "$load_after" $((${#cores[@]} + 2)); then
+  echo "  this machine is busy: figures mean little"
+fi
 
 echo
 echo "== The drafter is killed in the middle of a stream"

@@ -29,7 +29,8 @@ class Process {
 
   std::string Log() const;
   // Waits for a line of the log that contains `text` and returns it; "" if the process exits or the
-  // limit passes first.
+  // limit passes first. It is always the first such line since the start: to await another one, ask
+  // for text that only that one has.
   std::string AwaitLine(const std::string& text, std::chrono::seconds limit = kTimeLimit);
 
  private:

@@ -81,8 +81,8 @@ Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   MustSucceed(cudaDeviceSynchronize(), "copying");
   DeviceRounds rounds(&stream);
   cudaEvent_t begin = nullptr, end = nullptr;
-  MustSucceed(cudaEventCreate(&begin), "making an event");
-  MustSucceed(cudaEventCreate(&end), "making an event");
+  MustSucceed(cudaEventCreate(&begin), "creating an event");
+  MustSucceed(cudaEventCreate(&end), "creating an event");
   std::vector<double> times;
   Measured result;
   for (int i = 0; i < 23; ++i) {
@@ -102,8 +102,8 @@ Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   std::nth_element(times.begin(), times.begin() + 10, times.end());
   result.milliseconds = times[10];
   result.accepted /= kSessions;
-  MustSucceed(cudaEventDestroy(begin), "ending an event");
-  MustSucceed(cudaEventDestroy(end), "ending an event");
+  MustSucceed(cudaEventDestroy(begin), "destroying an event");
+  MustSucceed(cudaEventDestroy(end), "destroying an event");
   return result;
 }
 

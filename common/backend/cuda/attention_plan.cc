@@ -32,9 +32,9 @@ void FindPaths(const BatchLayout& batch, AttentionPlan* plan) {
       const size_t depth = static_cast<size_t>(batch.positions[row] - batch.context[s]) + 1;
       plan->path_begin[static_cast<size_t>(row)] = static_cast<int32_t>(plan->paths.size());
       plan->paths.resize(plan->paths.size() + depth);
-      size_t at = plan->paths.size();
+      size_t next = plan->paths.size();
       for (int32_t node = row - begin; node >= 0; node = batch.parents[begin + node]) {
-        plan->paths[--at] = node;
+        plan->paths[--next] = node;
       }
     }
   }
@@ -47,9 +47,9 @@ void FindPasses(const BatchLayout& batch, int sequence, int begin, int end, Atte
   for (int row = end - 1; row >= begin; --row) {
     if (held[static_cast<size_t>(row - begin)] != 0) continue;
     plan->passes.push_back(row);
-    for (int at = row; at >= begin; at = first + batch.parents[at]) {
-      held[static_cast<size_t>(at - begin)] = 1;
-      if (batch.parents[at] < 0) break;
+    for (int ancestor = row; ancestor >= begin; ancestor = first + batch.parents[ancestor]) {
+      held[static_cast<size_t>(ancestor - begin)] = 1;
+      if (batch.parents[ancestor] < 0) break;
     }
   }
 }
@@ -86,10 +86,10 @@ void FindTiles(const BatchLayout& batch, const AttentionShape& shape, int tile_q
   }
 }
 
-int Chunks(const AttentionTile& unit) { return unit.chunk_end - unit.chunk_begin; }
+int Chunks(const AttentionUnit& unit) { return unit.chunk_end - unit.chunk_begin; }
 
 // Results of each query that a tile leaves to its merge, if a unit takes `per_unit` chunks.
-int64_t Results(const AttentionTile& tile, int64_t per_unit) {
+int64_t Results(const AttentionUnit& tile, int64_t per_unit) {
   return Chunks(tile) > per_unit ? 1 + Chunks(tile) - per_unit : 0;
 }
 
@@ -105,19 +105,19 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
   FindPaths(batch, plan);
   FindTiles(batch, shape, limits.tile_queries, plan);
 
-  const std::vector<AttentionTile> tiles = plan->units;
+  const std::vector<AttentionUnit> tiles = plan->units;
   int64_t chunks = 0;
-  for (const AttentionTile& tile : tiles) chunks += Chunks(tile);
+  for (const AttentionUnit& tile : tiles) chunks += Chunks(tile);
   int64_t per_unit = std::max<int64_t>(1, chunks * shape.num_kv_heads / limits.blocks);
   const auto partials = [&] {
     int64_t sum = 0;
-    for (const AttentionTile& tile : tiles) sum += Results(tile, per_unit) * tile.queries;
+    for (const AttentionUnit& tile : tiles) sum += Results(tile, per_unit) * tile.queries;
     return sum;
   };
   while (partials() > limits.max_partials) per_unit *= 2;
 
   plan->units.clear();
-  for (const AttentionTile& tile : tiles) {
+  for (const AttentionUnit& tile : tiles) {
     if (Chunks(tile) <= per_unit) {
       plan->units.push_back(tile);
       continue;
@@ -129,7 +129,7 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
                             .results = static_cast<int32_t>(Results(tile, per_unit))});
     for (int chunk = tile.chunk_begin; chunk < tile.chunk_end;
          chunk += static_cast<int>(per_unit)) {
-      AttentionTile unit = tile;
+      AttentionUnit unit = tile;
       unit.chunk_begin = chunk;
       unit.chunk_end = std::min(tile.chunk_end, chunk + static_cast<int>(per_unit));
       unit.partial = plan->partials;

@@ -19,19 +19,21 @@ namespace outrider {
 
 constexpr int kAttentionChunk = 256;  // positions
 
-// Queries [first_query, first_query + queries) of a sequence, counted row by row, with `group`
-// (query heads per KV head) queries per row.
-struct AttentionTile {
+// A unit: chunks [chunk_begin, chunk_end) of the tile of queries [first_query, first_query +
+// queries) of a sequence, counted row by row, with `group` (query heads per KV head) queries per
+// row.
+struct AttentionUnit {
   int32_t sequence = 0;
   int32_t first_query = 0;
   int32_t queries = 0;
   int32_t chunk_begin = 0;
   int32_t chunk_end = 0;
   int32_t begin = 0, end = 0;  // positions that at least one query of the tile sees
-  int32_t partial =
-      -1;  // first result of the tile's first query; -1: the unit writes the output itself
-  int32_t is_first =
-      1;  // first unit of its tile: writes one result for all its chunks, not one per chunk
+  // First result of the tile's first query; -1: the unit writes the output itself.
+  int32_t partial = -1;
+  // 1 for the first unit of its tile, which writes one result for all its chunks, not one per
+  // chunk.
+  int32_t is_first = 1;
   int32_t pass_begin = 0, pass_end = 0;  // range in the plan's passes
 };
 
@@ -45,7 +47,7 @@ struct AttentionMerge {
 };
 
 struct AttentionPlan {
-  std::vector<AttentionTile> units;
+  std::vector<AttentionUnit> units;
   std::vector<AttentionMerge> merges;
   int partials = 0;      // results per query that are merged
   int tile_queries = 0;  // in the largest tile

@@ -67,7 +67,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   DeviceMemory Memory() const override {
     UseDevice();
     size_t free = 0, total = 0;
-    MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
+    MustSucceed(cudaMemGetInfo(&free, &total), "reading the free memory");
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
 
@@ -333,7 +333,7 @@ class CudaBackend final : public Backend, public DeviceOps {
       for (int depth = 0; depth < static_cast<int>(passes.size()); ++depth) {
         rounded_of_ = nullptr;
         if (depth > 0) ops(depth);
-        picks_.Draw(depth);
+        picks_.SampleDepth(depth);
       }
     });
     picks_.CopyBack();
@@ -515,14 +515,14 @@ class CudaBackend final : public Backend, public DeviceOps {
     constexpr int kFewRows = kFewRowsOf<T>;
     for (int first = 0; first < rows; first += kFewRows) {
       const int count = std::min(kFewRows, rows - first);
-      const T* of_rows = x + static_cast<int64_t>(first) * w.stride();
+      const T* x_rows = x + static_cast<int64_t>(first) * w.stride();
       float* to = out + static_cast<int64_t>(first) * width;
       if constexpr (kSixteenBits) {
-        MustSucceed(LaunchTensorProduct(weights, of_rows, w.stride(), width, count, bias,
-                                        accumulate, to, stream()),
+        MustSucceed(LaunchTensorProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
+                                        to, stream()),
                     "matrix product");
       } else {
-        MustSucceed(LaunchSmallProduct(weights, of_rows, w.stride(), width, count, bias, accumulate,
+        MustSucceed(LaunchSmallProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
                                        to, stream()),
                     "matrix product");
       }

@@ -17,18 +17,18 @@ bool Same(const AttentionShape& a, const AttentionShape& b) {
          a.sliding_window == b.sliding_window;
 }
 
-// Places arrays one after another, each with capacity for more than its elements: where one begins
-// depends only on the capacities before it.
+// ArrayOffsets arrays one after another, each with capacity for more than its elements: where one
+// begins depends only on the capacities before it.
 class Packing {
  public:
   // Returns the offset of the array.
   template <class T>
   size_t Add(const T* host, size_t count, size_t room) {
-    constexpr size_t kLine = 64;
-    const size_t at = bytes_;
-    arrays_.push_back({host, count * sizeof(T), at});
-    bytes_ = (at + room * sizeof(T) + kLine - 1) / kLine * kLine;
-    return at;
+    constexpr size_t kLineBytes = 64;
+    const size_t offset = bytes_;
+    arrays_.push_back({host, count * sizeof(T), offset});
+    bytes_ = (offset + room * sizeof(T) + kLineBytes - 1) / kLineBytes * kLineBytes;
+    return offset;
   }
   template <class T>
   size_t Add(const std::vector<T>& host, size_t room) {
@@ -37,21 +37,21 @@ class Packing {
   size_t bytes() const { return bytes_; }
   void Write(std::byte* to) const {
     for (const Array& array : arrays_) {
-      if (array.bytes > 0) std::memcpy(to + array.at, array.host, array.bytes);
+      if (array.bytes > 0) std::memcpy(to + array.offset, array.host, array.bytes);
     }
   }
 
  private:
   struct Array {
     const void* host = nullptr;
-    size_t bytes = 0, at = 0;
+    size_t bytes = 0, offset = 0;
   };
   std::vector<Array> arrays_;
   size_t bytes_ = 0;
 };
 
 // Offsets of a pass's arrays in the block; pages and paths of all passes are in one list.
-struct Places {
+struct ArrayOffsets {
   size_t counts, tokens, positions, slots, logit_rows, row_begin, context, page_begin, is_tree,
       path_begin, passes, units, merges, lists;
 };
@@ -66,8 +66,8 @@ struct Grid {
 // above that there are eight sizes per power of two, so that at most an eighth of the blocks is
 // idle.
 size_t RoundUpBlocks(size_t blocks) {
-  constexpr size_t kFew = 128;
-  if (blocks <= kFew) return std::bit_ceil(blocks);
+  constexpr size_t kFewBlocks = 128;
+  if (blocks <= kFewBlocks) return std::bit_ceil(blocks);
   const size_t step = std::bit_ceil(blocks) / 16;
   return (blocks + step - 1) / step * step;
 }
@@ -88,44 +88,45 @@ Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
   return grid;
 }
 
-const int32_t* Ints(const std::byte* device, size_t at) {
-  return reinterpret_cast<const int32_t*>(device + at);
+const int32_t* Ints(const std::byte* device, size_t offset) {
+  return reinterpret_cast<const int32_t*>(device + offset);
 }
 
-BatchLayout LayoutAt(const std::byte* device, const Places& at, const BatchLayout& batch) {
+BatchLayout LayoutAt(const std::byte* device, const ArrayOffsets& offsets,
+                     const BatchLayout& batch) {
   return {.rows = batch.rows,
           .sequences = batch.sequences,
-          .tokens = Ints(device, at.tokens),
-          .positions = Ints(device, at.positions),
-          .slots = Ints(device, at.slots),
-          .row_begin = Ints(device, at.row_begin),
-          .context = Ints(device, at.context),
-          .page_begin = Ints(device, at.page_begin),
-          .pages = Ints(device, at.lists),
-          .logit_rows = Ints(device, at.logit_rows),
+          .tokens = Ints(device, offsets.tokens),
+          .positions = Ints(device, offsets.positions),
+          .slots = Ints(device, offsets.slots),
+          .row_begin = Ints(device, offsets.row_begin),
+          .context = Ints(device, offsets.context),
+          .page_begin = Ints(device, offsets.page_begin),
+          .pages = Ints(device, offsets.lists),
+          .logit_rows = Ints(device, offsets.logit_rows),
           .logit_row_count = batch.logit_row_count};
 }
 
-AttentionCall CallAt(const std::byte* device, const Places& at, const BatchLayout& placed,
-                     const AttentionShape& shape) {
+AttentionCall CallAt(const std::byte* device, const ArrayOffsets& offsets,
+                     const BatchLayout& placed, const AttentionShape& shape) {
   return {.positions = placed.positions,
           .row_begin = placed.row_begin,
           .context = placed.context,
           .page_begin = placed.page_begin,
           .pages = placed.pages,
-          .is_tree = Ints(device, at.is_tree),
-          .path_begin = Ints(device, at.path_begin),
-          .paths = Ints(device, at.lists),
-          .passes = Ints(device, at.passes),
-          .units = reinterpret_cast<const AttentionTile*>(device + at.units),
-          .merges = reinterpret_cast<const AttentionMerge*>(device + at.merges),
-          .counts = Ints(device, at.counts),
+          .is_tree = Ints(device, offsets.is_tree),
+          .path_begin = Ints(device, offsets.path_begin),
+          .paths = Ints(device, offsets.lists),
+          .passes = Ints(device, offsets.passes),
+          .units = reinterpret_cast<const AttentionUnit*>(device + offsets.units),
+          .merges = reinterpret_cast<const AttentionMerge*>(device + offsets.merges),
+          .counts = Ints(device, offsets.counts),
           .shape = shape};
 }
 
 // Reserves the arrays of a part. `counts` [2]: its number of units and of merges.
-Places PackPart(const BatchLayout& batch, const AttentionPlan& plan, const Grid& grid,
-                const std::array<int32_t, 2>& counts, Packing& packing) {
+ArrayOffsets PackPart(const BatchLayout& batch, const AttentionPlan& plan, const Grid& grid,
+                      const std::array<int32_t, 2>& counts, Packing& packing) {
   const auto rows = static_cast<size_t>(batch.rows);
   const auto sequences = static_cast<size_t>(batch.sequences);
   OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
@@ -189,7 +190,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
                   grid.tile_queries};
 
   Packing packing;
-  std::vector<Places> places;
+  std::vector<ArrayOffsets> places;
   std::vector<std::array<int32_t, 2>> counts(parts.size());
   size_t listed = 0;  // number of pages and path entries
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -201,7 +202,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
     key.insert(key.end(), {batch.rows, batch.logit_row_count, batch.tokens != nullptr});
   }
   const size_t at_lists = packing.bytes();
-  for (Places& at : places) at.lists = at_lists;
+  for (ArrayOffsets& offsets : places) offsets.lists = at_lists;
   const size_t bytes = at_lists + listed * sizeof(int32_t);
 
   auto* device = static_cast<std::byte*>(block->AtLeast(std::max(kLeastBytes, bytes)));
@@ -239,11 +240,11 @@ void CudaBatch::BeginPasses(std::span<const BatchLayout> batches, const Attentio
                             const AttentionLimits& limits, bool round_up) {
   std::vector<Part> parts;
   for (const BatchLayout& batch : batches) {
-    AttentionShape of_part = shape;
-    if (batch.windows.empty()) parts.push_back({&batch, of_part});
+    AttentionShape part_shape = shape;
+    if (batch.windows.empty()) parts.push_back({&batch, part_shape});
     for (const int window : batch.windows) {
-      of_part.sliding_window = window;
-      parts.push_back({&batch, of_part});
+      part_shape.sliding_window = window;
+      parts.push_back({&batch, part_shape});
     }
   }
   key_ = Place(parts, limits, round_up, &block_, &passes_);

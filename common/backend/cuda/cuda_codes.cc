@@ -72,8 +72,8 @@ Result<std::unique_ptr<CudaCodes>> CudaCodes::Upload(const QuantizedMatrix& matr
     for (size_t i = 0; i < columns; ++i) {
       column_of_input[static_cast<size_t>(matrix.column_order[i])] = static_cast<int32_t>(i);
     }
-    OUTRIDER_ASSIGN(const void* of_input, upload(column_of_input, size_t{1}));
-    view.column_of_input = static_cast<const int32_t*>(of_input);
+    OUTRIDER_ASSIGN(const void* device_columns, upload(column_of_input, size_t{1}));
+    view.column_of_input = static_cast<const int32_t*>(device_columns);
   }
   return out;
 }

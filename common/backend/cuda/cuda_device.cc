@@ -7,7 +7,7 @@
 namespace outrider {
 namespace {
 
-thread_local int of_thread = -1;  // avoids a cudaSetDevice per op, which would be measurable
+thread_local int current_device = -1;  // avoids a cudaSetDevice per op, which would be measurable
 
 cudaDeviceProp Properties(int device) {
   cudaDeviceProp properties;
@@ -40,14 +40,14 @@ Status UseCudaDevice(int device) {
   if (const cudaError_t use = cudaSetDevice(device); use != cudaSuccess) {
     return FailedPrecondition("cuda:" + std::to_string(device) + ": " + cudaGetErrorString(use));
   }
-  of_thread = device;
+  current_device = device;
   return Status();
 }
 
 void ReturnToCudaDevice(int device) {
-  if (of_thread == device) return;
+  if (current_device == device) return;
   MustSucceed(cudaSetDevice(device), "choosing the device");
-  of_thread = device;
+  current_device = device;
 }
 
 std::string DescribeCudaDevice(int device) {

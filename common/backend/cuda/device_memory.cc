@@ -12,11 +12,13 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kAlignment = 256;
+constexpr size_t kAlignmentBytes = 256;
 
 std::atomic<int64_t> device_moves = 0;
 
-size_t Aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+size_t Aligned(size_t bytes) {
+  return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+}
 
 std::unique_ptr<CudaBuffer> MustAllocate(MemoryKind kind, size_t bytes) {
   Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(kind, bytes);
@@ -44,10 +46,11 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t
   if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, data, bytes));
   cudaGetLastError();  // clears the error, which is sticky although the device stays usable
   // For a size that no memory has, some drivers report an invalid value.
-  const bool is_out = error == cudaErrorMemoryAllocation || error == cudaErrorInvalidValue;
-  MustSucceed(is_out ? cudaSuccess : error, "taking memory");
+  const bool is_out_of_memory =
+      error == cudaErrorMemoryAllocation || error == cudaErrorInvalidValue;
+  MustSucceed(is_out_of_memory ? cudaSuccess : error, "allocating memory");
   size_t free = 0, total = 0;
-  MustSucceed(cudaMemGetInfo(&free, &total), "asking for its memory");
+  MustSucceed(cudaMemGetInfo(&free, &total), "reading the free memory");
   return ResourceExhausted(
       std::string(kind == MemoryKind::kDevice ? "device" : "pinned host") +
       " memory: " + std::to_string(bytes) + " bytes asked for" +
@@ -63,23 +66,23 @@ CudaBuffer::~CudaBuffer() {
 }
 
 Stream::Stream() {
-  MustSucceed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+  MustSucceed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
 }
-Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "ending a stream"); }
+Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "destroying a stream"); }
 
 Result<std::unique_ptr<StagedCopy>> StagedCopy::Create(const Stream* stream) {
   std::unique_ptr<StagedCopy> copy(new StagedCopy(stream));
   for (int i = 0; i < 2; ++i) {
     OUTRIDER_ASSIGN(copy->pieces_[i], CudaBuffer::Allocate(MemoryKind::kPinnedHost, kPieceBytes));
-    MustSucceed(cudaEventCreateWithFlags(&copy->travelled_[i], cudaEventDisableTiming),
-                "making an event");
+    MustSucceed(cudaEventCreateWithFlags(&copy->copied_[i], cudaEventDisableTiming),
+                "creating an event");
   }
   return copy;
 }
 
 StagedCopy::~StagedCopy() {
-  for (cudaEvent_t event : travelled_) {
-    if (event != nullptr) MustSucceed(cudaEventDestroy(event), "ending an event");
+  for (cudaEvent_t event : copied_) {
+    if (event != nullptr) MustSucceed(cudaEventDestroy(event), "destroying an event");
   }
 }
 
@@ -91,12 +94,12 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
   for (size_t first = 0; first < units; first += per_piece) {
     const size_t count = std::min(per_piece, units - first);
     auto* piece = static_cast<std::byte*>(pieces_[next_]->data());
-    MustSucceed(cudaEventSynchronize(travelled_[next_]), "waiting for a copy");
+    MustSucceed(cudaEventSynchronize(copied_[next_]), "waiting for a copy");
     fill(piece, first, count);
     MustSucceed(cudaMemcpyAsync(static_cast<std::byte*>(device) + first * unit, piece, count * unit,
                                 cudaMemcpyHostToDevice, stream_.get()),
                 "copying to the device");
-    MustSucceed(cudaEventRecord(travelled_[next_], stream_.get()), "copying to the device");
+    MustSucceed(cudaEventRecord(copied_[next_], stream_.get()), "copying to the device");
     next_ = 1 - next_;
   }
 }
@@ -104,20 +107,20 @@ void StagedCopy::Write(void* device, size_t bytes, size_t unit,
 // Here and in Take: a graph would copy again, from memory that has other contents by then.
 const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
   if (StreamCapture::Invalidate("a host array is sent to the device")) return nullptr;
-  constexpr size_t kFirstBlock = size_t{1} << 20;
+  constexpr size_t kFirstBlockBytes = size_t{1} << 20;
   room = Aligned(room);
   if (blocks_.empty() || blocks_.back().used + room > blocks_.back().device->bytes()) {
     Send();
-    const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back().device->bytes();
+    const size_t before = blocks_.empty() ? kFirstBlockBytes / 2 : blocks_.back().device->bytes();
     const size_t size = std::max(2 * before, room);
     blocks_.push_back(
         {MustAllocate(MemoryKind::kDevice, size), MustAllocate(MemoryKind::kPinnedHost, size)});
   }
   Block& block = blocks_.back();
-  const size_t at = block.used;
+  const size_t offset = block.used;
   block.used += room;
-  if (bytes > 0) std::memcpy(static_cast<std::byte*>(block.host->data()) + at, host, bytes);
-  return static_cast<std::byte*>(block.device->data()) + at;
+  if (bytes > 0) std::memcpy(static_cast<std::byte*>(block.host->data()) + offset, host, bytes);
+  return static_cast<std::byte*>(block.device->data()) + offset;
 }
 
 void UploadRing::Send() {
@@ -137,17 +140,17 @@ void UploadRing::Reset() {
 }
 
 std::byte* PinnedStaging::Take(size_t bytes) {
-  constexpr size_t kFirstBlock = size_t{256} << 10;
+  constexpr size_t kFirstBlockBytes = size_t{256} << 10;
   if (StreamCapture::Invalidate("a host array is sent to the device")) return nullptr;
   const size_t room = Aligned(bytes);
   if (blocks_.empty() || used_ + room > blocks_.back()->bytes()) {
-    const size_t before = blocks_.empty() ? kFirstBlock / 2 : blocks_.back()->bytes();
+    const size_t before = blocks_.empty() ? kFirstBlockBytes / 2 : blocks_.back()->bytes();
     blocks_.push_back(MustAllocate(MemoryKind::kPinnedHost, std::max(2 * before, room)));
     used_ = 0;
   }
-  const size_t at = used_;
+  const size_t offset = used_;
   used_ += room;
-  return static_cast<std::byte*>(blocks_.back()->data()) + at;
+  return static_cast<std::byte*>(blocks_.back()->data()) + offset;
 }
 
 void PinnedStaging::Reset() {

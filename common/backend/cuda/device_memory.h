@@ -83,12 +83,19 @@ class StagedCopy {
 
   const Stream& stream_;
   std::unique_ptr<CudaBuffer> pieces_[2];
-  cudaEvent_t travelled_[2] = {};
+  cudaEvent_t copied_[2] = {};  // when a piece may be filled again
   int next_ = 0;
 };
 
 // Copies small arrays to the device, many in one transfer: Add assigns each its slot, Send enqueues
 // the copy of everything added. Addresses and contents are valid until Reset.
+//
+//   const int32_t* tokens = ring.Add(host_tokens, rows);  // an address on the device
+//   const int32_t* slots = ring.Add(host_slots, rows);
+//   ring.Send();
+//   Launch(Kernel, ..., tokens, slots);
+//   stream.Wait();
+//   ring.Reset();
 class UploadRing {
  public:
   explicit UploadRing(const Stream* stream) : stream_(*stream) {}

@@ -18,9 +18,9 @@ DevicePicks::DevicePicks(const Stream* stream)
       ring_(stream),
       device_results_(stream),
       results_(stream, MemoryKind::kPinnedHost),
-      drawn_(stream) {}
+      sampled_(stream) {}
 
-void DevicePicks::Send(const PickBatch& batch, float* rows, int vocab) {
+void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVocabulary);
   ring_.Reset();
   arrays_ = {.logits = rows, .vocab = vocab, .count = static_cast<int>(rows_.size())};
@@ -66,7 +66,7 @@ void DevicePicks::Pick(const PickBatch& batch, float* rows, int vocab) {
   rows_ = batch.picks();
   bytes_ = 0;
   if (rows_.empty()) return;
-  Send(batch, rows, vocab);
+  Upload(batch, rows, vocab);
   MustSucceed(LaunchPickRows(arrays_, stream_.get()), "reading rows");
   CopyBack();
 }
@@ -87,19 +87,19 @@ void DevicePicks::BeginChains(const PickBatch& batch, float* rows, int vocab) {
       rows_.push_back(row);
     }
   }
-  Send(batch, rows, vocab);
+  Upload(batch, rows, vocab);
   arrays_.sampled = static_cast<TokenId*>(
-      drawn_.AtLeast(std::max(kLeastBytes, static_cast<size_t>(chains_) * sizeof(TokenId))));
+      sampled_.AtLeast(std::max(kLeastBytes, static_cast<size_t>(chains_) * sizeof(TokenId))));
 }
 
-void DevicePicks::Draw(int depth) {
+void DevicePicks::SampleDepth(int depth) {
   OUTRIDER_CHECK(0 <= depth && depth < depths_);
   PickArrays arrays = arrays_;
   arrays.rows += depth * chains_;
   arrays.headers += depth * chains_;
   arrays.count = chains_;
   MustSucceed(LaunchPickRows(arrays, stream_.get()), "reading rows");
-  MustSucceed(LaunchSampleTokens(arrays, stream_.get()), "drawing");
+  MustSucceed(LaunchSampleTokens(arrays, stream_.get()), "sampling tokens");
 }
 
 std::span<const PickedRow> DevicePicks::Picked() {

@@ -1,5 +1,18 @@
 // Picks entries for drafting from a step's logits rows where they are in memory: a few hundred
 // entries per row are copied to the host instead of the row.
+//
+//   picks.Pick(batch, logits, vocab);                  // enqueues, returns at once
+//   for (const PickedRow& row : picks.Picked()) ...    // waits
+//
+// Chains keep their tokens on the device from one pass to the next:
+//
+//   picks.BeginChains(batch, logits, vocab);           // after the pass of depth 0
+//   for (int depth = 0; depth < depths; ++depth) {
+//     if (depth > 0) RunPass(picks.sampled());         // overwrites logits [chains, vocab]
+//     picks.SampleDepth(depth);
+//   }
+//   picks.CopyBack();
+//   picks.Picked();
 #pragma once
 
 #include <cstdint>
@@ -25,14 +38,14 @@ class DevicePicks {
   // been waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every pick.
   void Pick(const PickBatch& batch, float* rows, int vocab);
 
-  // The same for chains: Draw, after the pass that computes a depth's rows [chains, vocab], picks
-  // and samples for that depth, starting with the first; CopyBack, after the last depth, copies the
-  // results. With equal keys, Draw launches the same kernels.
+  // The same for chains: SampleDepth, after the pass that computes a depth's rows [chains, vocab],
+  // picks and samples for that depth, starting with the first; CopyBack, after the last depth,
+  // copies the results. With equal keys, SampleDepth launches the same kernels.
   void BeginChains(const PickBatch& batch, float* rows, int vocab);
   const GraphKey& key() const { return key_; }
-  void Draw(int depth);
+  void SampleDepth(int depth);
   void CopyBack();
-  // Device memory: the tokens that the last Draw sampled, by chain.
+  // Device memory: the tokens that the last SampleDepth sampled, by chain.
   const TokenId* sampled() const { return arrays_.sampled; }
 
   // Waits for the device. Results are by row of the batch, for chains by depth and then by chain;
@@ -42,13 +55,13 @@ class DevicePicks {
   size_t bytes() const { return bytes_; }
 
  private:
-  // Sends rows_ and the batch's other arrays.
-  void Send(const PickBatch& batch, float* rows, int vocab);
+  // Copies rows_ and the batch's other arrays to the device.
+  void Upload(const PickBatch& batch, float* rows, int vocab);
 
   const Stream& stream_;
   UploadRing ring_;
   Scratch device_results_, results_;  // headers, then entries; results_ pinned
-  Scratch drawn_;
+  Scratch sampled_;
   PickArrays arrays_;              // for all rows_
   int chains_ = 0, depths_ = 0;    // of the last BeginChains
   std::vector<BatchedPick> rows_;  // of the last batch; for chains, depth by depth

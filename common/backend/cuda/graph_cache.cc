@@ -23,21 +23,21 @@ void GraphCache::Run(const GraphKey& key, const std::function<void()>& ops) {
     DropAll();
     moves_ = moves;
   }
-  Entry& entry = Look(key);
+  Entry& entry = FindOrAdd(key);
   if (entry.graph == nullptr && (!MayCapture(entry) || !Capture(entry, ops))) return ops();
   if (!Launch(entry)) ops();
 }
 
-GraphCache::Entry& GraphCache::Look(const GraphKey& key) {
-  auto at = entries_.find(key);
-  if (at == entries_.end()) {
-    const auto most = static_cast<size_t>(options_.max_graphs) * kSeenForEachGraph;
-    if (entries_.size() >= most) EvictOldest(/*with_graph=*/false);
-    at = entries_.try_emplace(key).first;
+GraphCache::Entry& GraphCache::FindOrAdd(const GraphKey& key) {
+  auto it = entries_.find(key);
+  if (it == entries_.end()) {
+    const auto max_entries = static_cast<size_t>(options_.max_graphs) * kSeenForEachGraph;
+    if (entries_.size() >= max_entries) EvictOldest(/*with_graph=*/false);
+    it = entries_.try_emplace(key).first;
   }
-  ++at->second.uses;
-  at->second.last_use = ++clock_;
-  return at->second;
+  ++it->second.uses;
+  it->second.last_use = ++clock_;
+  return it->second;
 }
 
 bool GraphCache::MayCapture(const Entry& entry) const {
@@ -80,9 +80,9 @@ bool GraphCache::Launch(Entry& entry) {
 // counts as new.
 void GraphCache::EvictOldest(bool with_graph) {
   auto oldest = entries_.end();
-  for (auto at = entries_.begin(); at != entries_.end(); ++at) {
-    if ((at->second.graph != nullptr) != with_graph) continue;
-    if (oldest == entries_.end() || at->second.last_use < oldest->second.last_use) oldest = at;
+  for (auto it = entries_.begin(); it != entries_.end(); ++it) {
+    if ((it->second.graph != nullptr) != with_graph) continue;
+    if (oldest == entries_.end() || it->second.last_use < oldest->second.last_use) oldest = it;
   }
   if (oldest == entries_.end()) return;
   Drop(oldest->second);

@@ -63,10 +63,11 @@ class GraphCache {
     cudaGraphExec_t graph = nullptr;
   };
 
-  Entry& Look(const GraphKey& key);
+  Entry& FindOrAdd(const GraphKey& key);
   bool MayCapture(const Entry& entry) const;
   bool Capture(Entry& entry, const std::function<void()>& ops);
   bool Launch(Entry& entry);
+  // Evicts the least recently used entry, of those with or of those without a graph.
   void EvictOldest(bool with_graph);
   void Drop(Entry& entry);
   void DropAll();

@@ -17,7 +17,7 @@ class Device final : public FakeModel::DraftDevice {
     picks_.BeginChains(batch, rows, vocab);
   }
   std::span<const TokenId> DrawChains(int depth) override {
-    picks_.Draw(depth);
+    picks_.SampleDepth(depth);
     return {picks_.sampled(), chains_};  // the emulation's memory is host memory
   }
   std::span<const PickedRow> EndChains() override {

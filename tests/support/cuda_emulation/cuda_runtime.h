@@ -203,29 +203,29 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
 
 // Each returns the previous value.
 template <class T>
-T atomicAdd(T* at, std::type_identity_t<T> value) {
-  return std::atomic_ref<T>(*at).fetch_add(value, std::memory_order_relaxed);
+T atomicAdd(T* address, std::type_identity_t<T> value) {
+  return std::atomic_ref<T>(*address).fetch_add(value, std::memory_order_relaxed);
 }
 template <class T>
-T atomicExch(T* at, std::type_identity_t<T> value) {
-  return std::atomic_ref<T>(*at).exchange(value, std::memory_order_relaxed);
+T atomicExch(T* address, std::type_identity_t<T> value) {
+  return std::atomic_ref<T>(*address).exchange(value, std::memory_order_relaxed);
 }
 template <class T>
-T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  std::atomic_ref<T>(*at).compare_exchange_strong(expected, value, std::memory_order_relaxed);
+T atomicCAS(T* address, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  std::atomic_ref<T>(*address).compare_exchange_strong(expected, value, std::memory_order_relaxed);
   return expected;
 }
 template <class T>
-T atomicMax(T* at, std::type_identity_t<T> value) {
-  T before = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
-  while (before < value && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+T atomicMax(T* address, std::type_identity_t<T> value) {
+  T before = std::atomic_ref<T>(*address).load(std::memory_order_relaxed);
+  while (before < value && !std::atomic_ref<T>(*address).compare_exchange_weak(before, value)) {
   }
   return before;
 }
 template <class T>
-T atomicMin(T* at, std::type_identity_t<T> value) {
-  T before = std::atomic_ref<T>(*at).load(std::memory_order_relaxed);
-  while (value < before && !std::atomic_ref<T>(*at).compare_exchange_weak(before, value)) {
+T atomicMin(T* address, std::type_identity_t<T> value) {
+  T before = std::atomic_ref<T>(*address).load(std::memory_order_relaxed);
+  while (value < before && !std::atomic_ref<T>(*address).compare_exchange_weak(before, value)) {
   }
   return before;
 }
@@ -233,8 +233,8 @@ inline void __threadfence() { std::atomic_thread_fence(std::memory_order_seq_cst
 inline void __threadfence_block() { std::atomic_thread_fence(std::memory_order_seq_cst); }
 
 template <class T>
-T __ldg(const T* at) {
-  return *at;
+T __ldg(const T* address) {
+  return *address;
 }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __float_as_uint(float value) { return std::bit_cast<unsigned>(value); }

@@ -5,15 +5,15 @@ namespace outrider {
 namespace {
 
 __global__ void BlockSumKernel(const float* x, int n, float* sum) {
-  __shared__ float of_warp[32];
+  __shared__ float warp_sums[32];
   float own = 0.f;
   for (unsigned i = threadIdx.x; i < static_cast<unsigned>(n); i += blockDim.x) own += x[i];
   for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kFullWarp, own, step);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = own;
+  if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = own;
   __syncthreads();
   if (threadIdx.x != 0) return;
   float all = 0.f;
-  for (unsigned w = 0; w < blockDim.x / 32; ++w) all += of_warp[w];
+  for (unsigned w = 0; w < blockDim.x / 32; ++w) all += warp_sums[w];
   *sum = all;
 }
 
@@ -27,7 +27,7 @@ __global__ void WarpIdsKernel(int* up, int* down, int* broadcast, unsigned* ball
 
 __global__ void CountKernel(int* counter) { atomicAdd(counter, 1); }
 
-__global__ void DigitKernel(int* at, int digit) { *at = *at * 10 + digit; }
+__global__ void DigitKernel(int* number, int digit) { *number = *number * 10 + digit; }
 
 __global__ void DivergentBarrierKernel() {
   if (threadIdx.x < 32) __syncthreads();
@@ -70,8 +70,8 @@ cudaError_t LaunchCount(int blocks, int threads, int* counter) {
   return Launch(CountKernel, dim3(static_cast<unsigned>(blocks), 2, 3),
                 static_cast<unsigned>(threads), 0, nullptr, counter);
 }
-cudaError_t LaunchDigit(int* at, int digit, cudaStream_t stream) {
-  return Launch(DigitKernel, 1, 1, 0, stream, at, digit);
+cudaError_t LaunchDigit(int* number, int digit, cudaStream_t stream) {
+  return Launch(DigitKernel, 1, 1, 0, stream, number, digit);
 }
 cudaError_t LaunchDivergentBarrier() { return Launch(DivergentBarrierKernel, 3, 64, 0, nullptr); }
 cudaError_t LaunchDivergentWarp() {

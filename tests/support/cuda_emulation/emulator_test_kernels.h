@@ -9,7 +9,7 @@ cudaError_t LaunchBlockSum(const float* x, int n, float* sum);
 cudaError_t LaunchWarpIds(int* up, int* down, int* broadcast, unsigned* ballot);
 cudaError_t LaunchCount(int blocks, int threads, int* counter);
 // *at = *at * 10 + digit, so that the order is visible.
-cudaError_t LaunchDigit(int* at, int digit, cudaStream_t stream);
+cudaError_t LaunchDigit(int* number, int digit, cudaStream_t stream);
 // Half of the threads call __syncthreads.
 cudaError_t LaunchDivergentBarrier();
 // Lanes of one warp are at two different operations.

@@ -32,8 +32,8 @@ void SetKernel(const void* kernel) { launched = kernel; }
 
 size_t SharedLimit() {
   const std::lock_guard<std::mutex> lock(mutex);
-  const auto at = Told().find(launched);
-  return static_cast<size_t>(at == Told().end() ? kMaxShared : at->second);
+  const auto it = Told().find(launched);
+  return static_cast<size_t>(it == Told().end() ? kMaxShared : it->second);
 }
 
 }  // namespace outrider::cuda_emulation

@@ -54,14 +54,14 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
   if (const cudaError_t error = DrainAll(); error != cudaSuccess) return error;
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  const auto at = memory.taken.find(static_cast<char*>(pointer));
-  if (at == memory.taken.end() || at->second.pinned != pinned) {
+  const auto it = memory.taken.find(static_cast<char*>(pointer));
+  if (it == memory.taken.end() || it->second.pinned != pinned) {
     return Failed(cudaErrorInvalidValue);
   }
 #if defined(__SANITIZE_ADDRESS__)
   std::free(pointer);  // has a quarantine of its own
 #else
-  const size_t bytes = at->second.bytes;
+  const size_t bytes = it->second.bytes;
   std::memset(pointer, 0xff, bytes);
   memory.freed.emplace_back(static_cast<char*>(pointer), bytes);
   memory.freed_bytes += bytes;
@@ -71,7 +71,7 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
     memory.freed.pop_front();
   }
 #endif
-  memory.taken.erase(at);
+  memory.taken.erase(it);
   return cudaSuccess;
 }
 
@@ -82,11 +82,11 @@ namespace outrider::cuda_emulation {
 bool IsTaken(const void* pointer) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
-  const char* at = static_cast<const char*>(pointer);
-  auto next = memory.taken.upper_bound(at);
+  const char* address = static_cast<const char*>(pointer);
+  auto next = memory.taken.upper_bound(address);
   if (next == memory.taken.begin()) return false;
   --next;
-  return at < next->first + next->second.bytes;
+  return address < next->first + next->second.bytes;
 }
 
 }  // namespace outrider::cuda_emulation

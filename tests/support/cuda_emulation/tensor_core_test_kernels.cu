@@ -15,36 +15,36 @@ __global__ void MatrixProductKernel(Fragments how, const uint16_t* a, const uint
                                     const float* c, float* d) {
   OUTRIDER_DYNAMIC_SHARED(uint16_t, shared);
   const int lane = static_cast<int>(threadIdx.x), g = lane / 4, t = lane % 4;
-  unsigned of_a[4], of_b[4];
+  unsigned fragment_a[4], fragment_b[4];
   float sum[4];
   for (int i = 0; i < 4; ++i) sum[i] = c[(g + i / 2 * 8) * 8 + 2 * t + i % 2];
   if (how == Fragments::kByHand) {
     for (int i = 0; i < 4; ++i) {
-      const uint16_t* at = a + (g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8;
-      of_a[i] = Two(at[0], at[1]);
+      const uint16_t* pair = a + (g + i % 2 * 8) * 16 + 2 * t + i / 2 * 8;
+      fragment_a[i] = Two(pair[0], pair[1]);
     }
     for (int i = 0; i < 2; ++i) {
-      const uint16_t* at = b + (2 * t + i * 8) * 8 + g;
-      of_b[i] = Two(at[0], at[8]);
+      const uint16_t* pair = b + (2 * t + i * 8) * 8 + g;
+      fragment_b[i] = Two(pair[0], pair[8]);
     }
   } else {
-    uint16_t* const of_n = shared + 16 * kStride;  // [8, 16], then [16, 8]
-    uint16_t* const of_k = of_n + 8 * kStride;
+    uint16_t* const b_by_column = shared + 16 * kStride;  // [8, 16], then [16, 8]
+    uint16_t* const b_by_row = b_by_column + 8 * kStride;
     for (int i = lane; i < 16 * 16; i += 32) shared[i / 16 * kStride + i % 16] = a[i];
     for (int i = lane; i < 16 * 8; i += 32) {
-      of_n[i % 8 * kStride + i / 8] = b[i];
-      of_k[i / 8 * kStride + i % 8] = b[i];
+      b_by_column[i % 8 * kStride + i / 8] = b[i];
+      b_by_row[i / 8 * kStride + i % 8] = b[i];
     }
     __syncthreads();
-    LoadMatrices(shared + lane % 16 * kStride + lane / 16 * 8, of_a);
+    LoadMatrices(shared + lane % 16 * kStride + lane / 16 * 8, fragment_a);
     // Of four matrices, the last two repeat the first two.
     if (how == Fragments::kLoaded) {
-      LoadMatrices(of_n + lane % 8 * kStride + lane / 8 % 2 * 8, of_b);
+      LoadMatrices(b_by_column + lane % 8 * kStride + lane / 8 % 2 * 8, fragment_b);
     } else {
-      LoadTransposed(of_k + lane % 16 * kStride, of_b);
+      LoadTransposed(b_by_row + lane % 16 * kStride, fragment_b);
     }
   }
-  TensorCore<Bf16>::MultiplyAdd(of_a, of_b[0], of_b[1], sum);
+  TensorCore<Bf16>::MultiplyAdd(fragment_a, fragment_b[0], fragment_b[1], sum);
   for (int i = 0; i < 4; ++i) d[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = sum[i];
 }
 

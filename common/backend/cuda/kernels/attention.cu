@@ -78,6 +78,7 @@ struct SharedLayout {
   }
 };
 
+// Block (unit, KV head); keys and values: one layer of the cache (kv.h).
 template <int kTile, class T>
 __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     AttentionKernel(AttentionCall call, const T* keys, const T* values, float key_scale,
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   float* const scores = shared + layout.scores();
   float* const lanes = shared + layout.lanes();
 
-  const AttentionTile unit = call.units[blockIdx.x];
+  const AttentionUnit unit = call.units[blockIdx.x];
   const int thread = static_cast<int>(threadIdx.x);
   const int group = shape.num_heads / shape.num_kv_heads;
   Tile tile;
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     q.begin = shape.sliding_window > 0 ? max(0, q.end - shape.sliding_window) : 0;
     q.path = call.is_tree[unit.sequence] != 0 ? call.paths + call.path_begin[q.row] : nullptr;
     query[thread] = q;
-    all_max[thread] = kNothing;
+    all_max[thread] = kNoScore;
     all_sum[thread] = 0.f;
   }
   __syncthreads();
@@ -125,15 +126,15 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     high = max(high, query[q].end);
   }
   const int row_width = (shape.num_heads + 2 * shape.num_kv_heads) * dim;
-  for (int at = thread; at < unit.queries * dim; at += kThreads) {
-    const Query& q = query[at / dim];
-    queries[at] = call.qkv[q.row * row_width + q.head * dim + at % dim];
-    sums[at] = 0.f;
+  for (int index = thread; index < unit.queries * dim; index += kThreads) {
+    const Query& q = query[index / dim];
+    queries[index] = call.qkv[q.row * row_width + q.head * dim + index % dim];
+    sums[index] = 0.f;
   }
   __syncthreads();
   const float scale = ScoreScale(shape) * key_scale;
   const float cap = shape.soft_cap * kLog2e;
-  const bool adds_up = unit.partial < 0 || unit.is_first != 0;
+  const bool writes_sum = unit.partial < 0 || unit.is_first != 0;
 
   for (int chunk = unit.chunk_begin; chunk < unit.chunk_end; ++chunk) {
     const int base = chunk * kAttentionChunk;
@@ -161,26 +162,26 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
       if (q >= unit.queries) break;
       const bool seen = position >= query[q].begin && position < query[q].end;
       const float score = cap > 0 ? SoftCap(dot[q] * scale, cap) : dot[q] * scale;
-      scores[q * kAttentionChunk + thread] = seen ? score : kNothing;
+      scores[q * kAttentionChunk + thread] = seen ? score : kNoScore;
     }
     __syncthreads();
 
     // Softmax: one warp per query.
     const int lane = thread % kWarpSize;
     for (int q = thread / kWarpSize; q < unit.queries; q += kWarps) {
-      float* of_query = scores + q * kAttentionChunk;
-      float own = kNothing;
-      for (int i = lane; i < kAttentionChunk; i += kWarpSize) own = fmaxf(own, of_query[i]);
-      const float most = WarpMax(own);
+      float* query_scores = scores + q * kAttentionChunk;
+      float own = kNoScore;
+      for (int i = lane; i < kAttentionChunk; i += kWarpSize) own = fmaxf(own, query_scores[i]);
+      const float highest = WarpMax(own);
       float sum = 0.f;
       for (int i = lane; i < kAttentionChunk; i += kWarpSize) {
-        const float weight = most == kNothing ? 0.f : exp2f(of_query[i] - most);
-        of_query[i] = weight;
+        const float weight = highest == kNoScore ? 0.f : exp2f(query_scores[i] - highest);
+        query_scores[i] = weight;
         sum += weight;
       }
       sum = WarpSum(sum);
       if (lane == 0) {
-        chunk_max[q] = most;
+        chunk_max[q] = highest;
         chunk_sum[q] = sum;
       }
     }
@@ -194,16 +195,16 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
     float sum[kTile][8] = {};
     if (run < runs) {
       for (int i = run; i < kAttentionChunk; i += runs) {
-        const int at = base + i;
-        if (at < low || at >= high) continue;
+        const int key = base + i;
+        if (key < low || key >= high) continue;
         float v[8];
-        if (at < tile.shared_end) LoadEight(values + offset[i] + element, v);
+        if (key < tile.shared_end) LoadEight(values + offset[i] + element, v);
 #pragma unroll
         for (int q = 0; q < kTile; ++q) {
           if (q >= unit.queries) break;
-          if (at >= tile.shared_end) {
-            if (at < query[q].begin || at >= query[q].end) continue;
-            LoadEight(values + tile.OffsetOf(shape, query[q], at) + element, v);
+          if (key >= tile.shared_end) {
+            if (key < query[q].begin || key >= query[q].end) continue;
+            LoadEight(values + tile.OffsetOf(shape, query[q], key) + element, v);
           }
           const float weight = scores[q * kAttentionChunk + i];
 #pragma unroll
@@ -225,43 +226,43 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
       if (thread < dim) {
         float total = 0.f;
         for (int r = 0; r < runs; ++r) total += half[r * dim + thread];
-        if (!adds_up) {
+        if (!writes_sum) {
           const int64_t result = static_cast<int64_t>(chunk - unit.chunk_begin) * unit.queries + q;
-          float* to = Partial(call, unit.partial + result, tile.kv_head);
-          to[thread] = total;
+          float* partial = Partial(call, unit.partial + result, tile.kv_head);
+          partial[thread] = total;
           if (thread == 0) {
-            to[dim] = chunk_max[q];
-            to[dim + 1] = chunk_sum[q];
+            partial[dim] = chunk_max[q];
+            partial[dim + 1] = chunk_sum[q];
           }
         } else {
-          const Meeting m = Meet(all_max[q], all_sum[q], chunk_max[q], chunk_sum[q]);
-          sums[q * dim + thread] = m.Join(sums[q * dim + thread], total);
+          const SoftmaxMerge m = MergeSoftmax(all_max[q], all_sum[q], chunk_max[q], chunk_sum[q]);
+          sums[q * dim + thread] = m.Add(sums[q * dim + thread], total);
         }
       }
     }
     __syncthreads();
     if (thread < unit.queries) {
-      const Meeting m =
-          Meet(all_max[thread], all_sum[thread], chunk_max[thread], chunk_sum[thread]);
+      const SoftmaxMerge m =
+          MergeSoftmax(all_max[thread], all_sum[thread], chunk_max[thread], chunk_sum[thread]);
       all_max[thread] = m.max;
       all_sum[thread] = m.sum;
     }
     __syncthreads();
   }
-  if (!adds_up) return;
-  for (int at = thread; at < unit.queries * dim; at += kThreads) {
-    const int q = at / dim, i = at % dim;
+  if (!writes_sum) return;
+  for (int index = thread; index < unit.queries * dim; index += kThreads) {
+    const int q = index / dim, i = index % dim;
     if (unit.partial < 0) {
       WriteOutput(
           call, query[q].row, query[q].head, i,
-          value_scale * sums[at] / SumWithSink(shape, query[q].head, all_max[q], all_sum[q]));
+          value_scale * sums[index] / SumWithSink(shape, query[q].head, all_max[q], all_sum[q]));
       continue;
     }
-    float* to = Partial(call, unit.partial + q, tile.kv_head);
-    to[i] = sums[at];
+    float* partial = Partial(call, unit.partial + q, tile.kv_head);
+    partial[i] = sums[index];
     if (i == 0) {
-      to[dim] = all_max[q];
-      to[dim + 1] = all_sum[q];
+      partial[dim] = all_max[q];
+      partial[dim + 1] = all_sum[q];
     }
   }
 }

@@ -13,21 +13,23 @@ namespace outrider {
 
 // All pointers are device memory.
 struct AttentionCall {
-  const int32_t* positions = nullptr;
-  const int32_t* row_begin = nullptr;
-  const int32_t* context = nullptr;
-  const int32_t* page_begin = nullptr;
+  // Those of BatchLayout.
+  const int32_t* positions = nullptr;   // [rows]
+  const int32_t* row_begin = nullptr;   // [sequences + 1]
+  const int32_t* context = nullptr;     // [sequences]
+  const int32_t* page_begin = nullptr;  // [sequences + 1] into pages
   const int32_t* pages = nullptr;
+  // Those of AttentionPlan.
   const int32_t* is_tree = nullptr;     // [sequences]
-  const int32_t* path_begin = nullptr;  // [rows]; not read when no sequence is a tree
+  const int32_t* path_begin = nullptr;  // [rows] into paths; not read when no sequence is a tree
   const int32_t* paths = nullptr;
   const int32_t* passes = nullptr;
-  const AttentionTile* units = nullptr;
-  const AttentionMerge* merges = nullptr;
+  const AttentionUnit* units = nullptr;    // [units]
+  const AttentionMerge* merges = nullptr;  // [merges]
   // The number of units and of merges if the grids have more blocks than that; null if they have
   // exactly as many.
   const int32_t* counts = nullptr;
-  const float* qkv = nullptr;  // rotated
+  const float* qkv = nullptr;  // [rows, (num_heads + 2 * num_kv_heads) * head_dim], rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's partials
   float* out = nullptr;        // [rows, num_heads * head_dim]; null: only `rounded` is written
   RoundedRows rounded;

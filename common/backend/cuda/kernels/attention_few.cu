@@ -29,10 +29,11 @@ struct FewLayout {
   static_assert(kAttentionChunk % kStep == 0);
 };
 
+// The work of one block. Run must be called by all of its threads.
 template <int kDim, class T>
 class FewQueries {
  public:
-  __device__ FewQueries(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+  __device__ FewQueries(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
                         const T* keys, const T* values, unsigned char* shared)
       : call_(call),
         shape_(call.shape),
@@ -47,25 +48,25 @@ class FewQueries {
         value_column_(values + own_column_),
         steps_(reinterpret_cast<T*>(shared)),
         scores_(reinterpret_cast<float*>(shared + Parts::kBytesOfSteps)),
-        walk_(call, unit),
+        order_(call, unit),
         tile_(call, unit, kv_head, 0),
         scales_(call.shape) {
-    tile_.template Load<T>(call, q_);
+    tile_.template LoadQueries<T>(call, q_);
     // Columns beyond the head stay zero.
-    for (int at = static_cast<int>(threadIdx.x); at < kStages * 2 * kStep; at += kThreads) {
-      for (int e = shape_.head_dim; e < kDim; ++e) steps_[at * kStride + e] = T{};
+    for (int row = static_cast<int>(threadIdx.x); row < kStages * 2 * kStep; row += kThreads) {
+      for (int e = shape_.head_dim; e < kDim; ++e) steps_[row * kStride + e] = T{};
     }
   }
 
   __device__ void Run() {
-    StepIndex at = walk_.First(), ahead = at;
+    StepIndex current = order_.First(), ahead = current;
     bool more_ahead = true;
     int slot[kSlots];  // of `ahead`, looked up one step before they are needed
     FindSlots(ahead, slot);
     const auto copy_next = [&](int stage) {
       if (more_ahead) {
         CopyStep(slot, stage);
-        more_ahead = walk_.Advance(&ahead);
+        more_ahead = order_.Advance(&ahead);
         if (more_ahead) FindSlots(ahead, slot);
       }
       CloseCopies();
@@ -76,12 +77,12 @@ class FewQueries {
       WaitForCopies<kStages - 2>();
       __syncthreads();
       copy_next((stage + kStages - 1) % kStages);
-      ProcessStep(at, stage);
-      StepIndex next = at;
-      const bool more = walk_.Advance(&next);
-      if (!more || next.chunk != at.chunk) EndChunk(at.chunk);
+      ProcessStep(current, stage);
+      StepIndex next = current;
+      const bool more = order_.Advance(&next);
+      if (!more || next.chunk != current.chunk) EndChunk(current.chunk);
       if (!more) break;
-      at = next;
+      current = next;
     }
     if (WritesSum()) Finish();
   }
@@ -109,14 +110,14 @@ class FewQueries {
   }
 
   // Looks up where the cache has the keys of a step: each warp looks up all, each lane one or two.
-  __device__ void FindSlots(const StepIndex& at, int (&slot)[kSlots]) const {
-    const int end = walk_.End(at);
+  __device__ void FindSlots(const StepIndex& index, int (&slot)[kSlots]) const {
+    const int end = order_.End(index);
     const int32_t* const path =
-        walk_.IsShared(at) ? nullptr : call_.paths + call_.path_begin[walk_.PassRow(at)];
+        order_.IsShared(index) ? nullptr : call_.paths + call_.path_begin[order_.PassRow(index)];
 #pragma unroll
     for (int i = 0; i < kSlots; ++i) {
       const int key = i * kWarpSize + lane_;
-      const int position = at.step * kStep + key;
+      const int position = index.step * kStep + key;
       slot[i] = -1;
       if (key < kStep && position >= unit_.begin && position < end) {
         slot[i] = SlotOf(shape_, call_.pages + call_.page_begin[unit_.sequence], kv_head_,
@@ -127,33 +128,33 @@ class FewQueries {
 
   // Starts copying the step's keys and values.
   __device__ void CopyStep(const int (&slot)[kSlots], int stage) const {
-    T* const to = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
-    const auto at = [&](const T* column, int row) {
+    T* const out_rows = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
+    const auto cache_row = [&](const T* column, int row) {
       return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(column) +
                                         uint64_t{static_cast<unsigned>(row)} * row_bytes_);
     };
 #pragma unroll
     for (int i = 0; i < kStep / kKeysAtOnce; ++i) {
-      const int from = __shfl_sync(kFullWarp, slot[i * kKeysAtOnce / kWarpSize],
-                                   (i * kKeysAtOnce + own_key_) % kWarpSize);
+      const int source = __shfl_sync(kFullWarp, slot[i * kKeysAtOnce / kWarpSize],
+                                     (i * kKeysAtOnce + own_key_) % kWarpSize);
       if (own_column_ >= shape_.head_dim) continue;
-      T* const row = to + i * kKeysAtOnce * kStride;
-      BeginCopy(row, at(key_column_, max(from, 0)), from >= 0);
-      BeginCopy(row + Parts::kMatrix, at(value_column_, max(from, 0)), from >= 0);
+      T* const row = out_rows + i * kKeysAtOnce * kStride;
+      BeginCopy(row, cache_row(key_column_, max(source, 0)), source >= 0);
+      BeginCopy(row + Parts::kMatrix, cache_row(value_column_, max(source, 0)), source >= 0);
     }
   }
 
   // All warps have the same queries, so they skip a step together.
-  __device__ void ProcessStep(const StepIndex& at, int stage) {
-    const int base = at.step * kStep;
-    const bool is_shared = walk_.IsShared(at);
-    if (!tile_.template SeesAny<kStep>(base, is_shared, at.pass)) return;
+  __device__ void ProcessStep(const StepIndex& index, int stage) {
+    const int base = index.step * kStep;
+    const bool is_shared = order_.IsShared(index);
+    if (!tile_.template SeesAny<kStep>(base, is_shared, index.pass)) return;
     const T* const keys = steps_ + stage * (2 * Parts::kMatrix);
     WriteScores(keys);
     __syncthreads();
     float score[kKeyTiles][4];
     ReadScores(score);
-    tile_.Mask(base, is_shared, at.pass, score);
+    tile_.MaskScores(base, is_shared, index.pass, score);
     float factor[2];
     softmax_.ToWeights(scales_.scale, score, factor);
     AddValues(keys + Parts::kMatrix, score, factor);
@@ -176,22 +177,22 @@ class FewQueries {
         Core::MultiplyAdd(q_[2 * k + 1], b[2], b[3], score[n]);
       }
     }
-    scales_.Cap(score);
-    float* const to = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2 + first * 8;
+    scales_.CapScores(score);
+    float* const out = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2 + first * 8;
 #pragma unroll
     for (int n = 0; n < kOwnKeyTiles; ++n) {
-      *reinterpret_cast<float2*>(to + n * 8) = make_float2(score[n][0], score[n][1]);
-      *reinterpret_cast<float2*>(to + 8 * Parts::kScoreStride + n * 8) =
+      *reinterpret_cast<float2*>(out + n * 8) = make_float2(score[n][0], score[n][1]);
+      *reinterpret_cast<float2*>(out + 8 * Parts::kScoreStride + n * 8) =
           make_float2(score[n][2], score[n][3]);
     }
   }
 
   __device__ void ReadScores(float (&score)[kKeyTiles][4]) const {
-    const float* const from = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2;
+    const float* const in = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kKeyTiles; ++n) {
-      const float2 low = *reinterpret_cast<const float2*>(from + n * 8);
-      const float2 high = *reinterpret_cast<const float2*>(from + 8 * Parts::kScoreStride + n * 8);
+      const float2 low = *reinterpret_cast<const float2*>(in + n * 8);
+      const float2 high = *reinterpret_cast<const float2*>(in + 8 * Parts::kScoreStride + n * 8);
       score[n][0] = low.x, score[n][1] = low.y;
       score[n][2] = high.x, score[n][3] = high.y;
     }
@@ -226,12 +227,12 @@ class FewQueries {
   }
 
   __device__ void EndChunk(int chunk) {
-    softmax_.AddUp();
+    softmax_.ReduceSums();
     if (WritesSum()) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const Meeting m = Meet(most_[r], sum_[r], softmax_.most[r], softmax_.sum[r]);
-        most_[r] = m.max;
+        const SoftmaxMerge m = MergeSoftmax(max_[r], sum_[r], softmax_.max[r], softmax_.sum[r]);
+        max_[r] = m.max;
         sum_[r] = m.sum;
 #pragma unroll
         for (int p = 0; p < kOwnPairs; ++p) {
@@ -239,13 +240,13 @@ class FewQueries {
           for (int half = 0; half < 2; ++half) {
 #pragma unroll
             for (int i = 2 * r; i < 2 * r + 2; ++i) {
-              all_[p][half][i] = m.Join(all_[p][half][i], out_[p][half][i]);
+              all_[p][half][i] = m.Add(all_[p][half][i], out_[p][half][i]);
             }
           }
         }
       }
     } else {
-      WritePartials((chunk - unit_.chunk_begin) * unit_.queries, out_, softmax_.most, softmax_.sum);
+      WritePartials((chunk - unit_.chunk_begin) * unit_.queries, out_, softmax_.max, softmax_.sum);
     }
 #pragma unroll
     for (auto& pair : out_) {
@@ -260,44 +261,44 @@ class FewQueries {
 
   // Writes the unit's results of all queries, starting with result `first` of the unit.
   __device__ void WritePartials(int first, const float (&out)[kOwnPairs][2][4],
-                                const float (&most)[2], const float (&sum)[2]) const {
+                                const float (&max)[2], const float (&sum)[2]) const {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if (!tile_.of[r].is_there) continue;
+      if (!tile_.query[r].is_valid) continue;
       const int64_t result = unit_.partial + first + lane_ / 4 + 8 * r;
-      float* const to = Partial(call_, result, kv_head_);
+      float* const partial = Partial(call_, result, kv_head_);
 #pragma unroll
       for (int p = 0; p < kOwnPairs; ++p) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int column = ColumnOf(p, half);
           if (!HasPair(p) || column >= shape_.head_dim) continue;
-          *reinterpret_cast<float2*>(to + column) =
+          *reinterpret_cast<float2*>(partial + column) =
               make_float2(out[p][half][2 * r], out[p][half][2 * r + 1]);
         }
       }
       if (threadIdx.x < kWarpSize && lane_ % 4 == 0) {
-        *reinterpret_cast<float2*>(to + shape_.head_dim) = make_float2(most[r], sum[r]);
+        *reinterpret_cast<float2*>(partial + shape_.head_dim) = make_float2(max[r], sum[r]);
       }
     }
   }
 
   // Writes the sum over all chunks.
   __device__ void Finish() const {
-    if (unit_.partial >= 0) return WritePartials(0, all_, most_, sum_);
+    if (unit_.partial >= 0) return WritePartials(0, all_, max_, sum_);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const Query& query = tile_.of[r];
-      if (!query.is_there) continue;
-      const float divisor = SumWithSink(shape_, query.head, most_[r], sum_[r]);
+      const Query& query = tile_.query[r];
+      if (!query.is_valid) continue;
+      const float divisor = SumWithSink(shape_, query.head, max_[r], sum_[r]);
 #pragma unroll
       for (int p = 0; p < kOwnPairs; ++p) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int column = ColumnOf(p, half);
           if (!HasPair(p) || column >= shape_.head_dim) continue;
-          WriteTwo(call_, query.row, query.head, column, all_[p][half][2 * r] / divisor,
-                   all_[p][half][2 * r + 1] / divisor);
+          WriteOutputPair(call_, query.row, query.head, column, all_[p][half][2 * r] / divisor,
+                          all_[p][half][2 * r + 1] / divisor);
         }
       }
     }
@@ -305,7 +306,7 @@ class FewQueries {
 
   const AttentionCall& call_;
   const AttentionShape& shape_;
-  const AttentionTile& unit_;
+  const AttentionUnit& unit_;
   const int kv_head_, warp_, lane_;
   // What this thread copies in a step: one piece of every kKeysAtOnce-th key and value.
   const int own_key_, own_column_;
@@ -314,14 +315,14 @@ class FewQueries {
   const T* const value_column_;
   T* const steps_;
   float* const scores_;  // [16, kScoreStride]
-  const Walk<kStep> walk_;
+  const StepOrder<kStep> order_;
   const TileQueries tile_;
   const ScoreScales scales_;
   unsigned q_[kDim / 16][4];
   // Sums of this chunk, then of all chunks before it.
   ChunkSoftmax softmax_;
   float out_[kOwnPairs][2][4] = {};
-  float most_[2] = {kNothing, kNothing}, sum_[2] = {};
+  float max_[2] = {kNoScore, kNoScore}, sum_[2] = {};
   float all_[kOwnPairs][2][4] = {};
 };
 
@@ -331,7 +332,7 @@ __global__ void __launch_bounds__(kThreads)
   AwaitEarlierKernels();
   if (IsIdle(call, kUnits)) return;
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  const AttentionTile unit = call.units[blockIdx.x];
+  const AttentionUnit unit = call.units[blockIdx.x];
   FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
 }
 

@@ -1,7 +1,7 @@
 // The results of a query are added up one after another, as by a block that has all of its chunks
-// (Meet in attention_parts.h). Only the multiply-adds are sequential. The maximum over all results
-// so far is a prefix maximum, so the factors of 32 results are computed in parallel, one per lane,
-// and the values of the next results are loaded while these are added up.
+// (MergeSoftmax in attention_parts.h). Only the multiply-adds are sequential. The maximum over all
+// results so far is a prefix maximum, so the factors of 32 results are computed in parallel, one
+// per lane, and the values of the next results are loaded while these are added up.
 #include "common/backend/cuda/kernels/attention_merge.h"
 #include "common/backend/cuda/kernels/attention_parts.h"
 #include "common/backend/cuda/kernels/device.h"
@@ -20,8 +20,8 @@ struct Factors {
 
 // The factors of result `lane` of these. `max` is the maximum over all earlier results, and is
 // updated with these.
-__device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
-  float highest = of_result;
+__device__ inline Factors FactorsOf(float result_max, float sum, float* max) {
+  float highest = result_max;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
 #pragma unroll
   for (int step = 1; step < kWarpSize; step *= 2) {
@@ -31,7 +31,7 @@ __device__ inline Factors FactorsOf(float of_result, float sum, float* max) {
   highest = fmaxf(*max, highest);
   float before = __shfl_up_sync(kFullWarp, highest, 1);
   if (lane == 0) before = *max;
-  const Meeting m = Meet(before, 0.f, of_result, sum);
+  const SoftmaxMerge m = MergeSoftmax(before, 0.f, result_max, sum);
   *max = __shfl_sync(kFullWarp, highest, kWarpSize - 1);
   return {sum, m.before, m.chunk};
 }
@@ -50,18 +50,18 @@ __global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float val
   const int lane = column % kWarpSize;
   const float* const first = Partial(call, merge.partial + q, kv_head);
   const int64_t stride = Partial(call, merge.partial + q + merge.queries, kv_head) - first;
-  const auto load = [&](int result, int at, float otherwise) {
-    return result < merge.results ? first[result * stride + at] : otherwise;
+  const auto load = [&](int result, int index, float otherwise) {
+    return result < merge.results ? first[result * stride + index] : otherwise;
   };
   const int own = min(column, dim - 1);  // a warp's last lanes may have no column
 
   float next[kAhead];
 #pragma unroll
   for (int i = 0; i < kAhead; ++i) next[i] = load(i, own, 0.f);
-  float max = kNothing, sum = 0.f, value = 0.f;
+  float max = kNoScore, sum = 0.f, value = 0.f;
   for (int begin = 0; begin < merge.results; begin += kWarpSize) {
     const Factors factors =
-        FactorsOf(load(begin + lane, dim, kNothing), load(begin + lane, dim + 1, 0.f), &max);
+        FactorsOf(load(begin + lane, dim, kNoScore), load(begin + lane, dim + 1, 0.f), &max);
 #pragma unroll
     for (int half = 0; half < kWarpSize; half += kAhead) {
       float values[kAhead];
@@ -73,12 +73,12 @@ __global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float val
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
         if (begin + half + i >= merge.results) break;
-        const Meeting m = {.max = 0.f,
-                           .sum = 0.f,
-                           .before = __shfl_sync(kFullWarp, factors.before, half + i),
-                           .chunk = __shfl_sync(kFullWarp, factors.chunk, half + i)};
-        sum = m.Join(sum, __shfl_sync(kFullWarp, factors.sum, half + i));
-        value = m.Join(value, values[i]);
+        const SoftmaxMerge m = {.max = 0.f,
+                                .sum = 0.f,
+                                .before = __shfl_sync(kFullWarp, factors.before, half + i),
+                                .chunk = __shfl_sync(kFullWarp, factors.chunk, half + i)};
+        sum = m.Add(sum, __shfl_sync(kFullWarp, factors.sum, half + i));
+        value = m.Add(value, values[i]);
       }
     }
   }

@@ -31,6 +31,7 @@ struct Layout {
   static_assert(kAttentionChunk % kStep == 0);
 };
 
+// Block (unit, KV head); keys and values: one layer of the cache (kv.h).
 template <int kDim, class T>
 __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
@@ -47,60 +48,61 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
 
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
-  const AttentionTile unit = call.units[blockIdx.x];
+  const AttentionUnit unit = call.units[blockIdx.x];
   const int kv_head = static_cast<int>(blockIdx.y);
   const int warps = static_cast<int>(blockDim.x) / kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int g = lane / 4, t = lane % 4;
+  const int g = lane / 4, t = lane % 4;  // as in tensor_core.h
   float4* const sums =
       reinterpret_cast<float4*>(shared + Parts::kBytesOfSteps + warp * Parts::kBytesOfSums) + lane;
 
   const TileQueries tile(call, unit, kv_head, warp * kMmaQueries);
-  const Query* const query = tile.of;
+  const Query* const query = tile.query;
   unsigned q[kDim / 16][4];
-  tile.Load<T>(call, q);
+  tile.LoadQueries<T>(call, q);
 
   // Columns beyond the head stay zero.
-  for (int at = static_cast<int>(threadIdx.x); at < 4 * kStep; at += static_cast<int>(blockDim.x)) {
-    for (int e = dim; e < kDim; ++e) steps[at * kStride + e] = T{};
+  for (int row = static_cast<int>(threadIdx.x); row < 4 * kStep;
+       row += static_cast<int>(blockDim.x)) {
+    for (int e = dim; e < kDim; ++e) steps[row * kStride + e] = T{};
   }
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) sums[n * kWarpSize] = make_float4(0.f, 0.f, 0.f, 0.f);
 
-  const Walk<kStep> walk(call, unit);
+  const StepOrder<kStep> order(call, unit);
   const int context = call.context[unit.sequence];
   const int32_t* const pages = call.pages + call.page_begin[unit.sequence];
 
   // Starts copying a step's keys and values; each warp copies those of some positions.
-  const auto copy_step = [&](const StepIndex& at, int stage) {
+  const auto copy_step = [&](const StepIndex& index, int stage) {
     constexpr int kPerLane = (kStep + kWarpSize - 1) / kWarpSize;
     const int part = kStep / warps, first = warp * part;
-    const int end = walk.End(at);
+    const int end = order.End(index);
     const int32_t* const path =
-        walk.IsShared(at) ? nullptr : call.paths + call.path_begin[walk.PassRow(at)];
+        order.IsShared(index) ? nullptr : call.paths + call.path_begin[order.PassRow(index)];
     int slot[kPerLane];  // row of the cache, within the head; -1: no query sees it
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
       const int key = i * kWarpSize + lane;
-      const int position = at.step * kStep + first + key;
+      const int position = index.step * kStep + first + key;
       slot[i] = -1;
       if (key < part && position >= unit.begin && position < end) {
         slot[i] = SlotOf(shape, pages, kv_head, context, path, position);
       }
     }
-    T* const to = steps + stage * (2 * Parts::kMatrix) + first * kStride;
+    T* const out_rows = steps + stage * (2 * Parts::kMatrix) + first * kStride;
     for (int piece = lane; piece < part * kColumns; piece += kWarpSize) {
       const int key = piece / kColumns, column = piece % kColumns * 8;
-      int from = __shfl_sync(kFullWarp, slot[0], key % kWarpSize);
+      int source = __shfl_sync(kFullWarp, slot[0], key % kWarpSize);
       if constexpr (kPerLane > 1) {
         const int second = __shfl_sync(kFullWarp, slot[1], key % kWarpSize);
-        if (key >= kWarpSize) from = second;
+        if (key >= kWarpSize) source = second;
       }
       if (column >= dim) continue;
-      const int64_t offset = static_cast<int64_t>(max(from, 0)) * dim + column;
-      BeginCopy(to + key * kStride + column, keys + offset, from >= 0);
-      BeginCopy(to + Parts::kMatrix + key * kStride + column, values + offset, from >= 0);
+      const int64_t offset = static_cast<int64_t>(max(source, 0)) * dim + column;
+      BeginCopy(out_rows + key * kStride + column, keys + offset, source >= 0);
+      BeginCopy(out_rows + Parts::kMatrix + key * kStride + column, values + offset, source >= 0);
     }
     CloseCopies();
   };
@@ -109,21 +111,21 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
   const bool writes_sum = unit.partial < 0 || unit.is_first != 0;
   float out[kColumns][4] = {};  // of this chunk
   ChunkSoftmax softmax;
-  float most_of_all[2] = {kNothing, kNothing}, sum_of_all[2] = {};
+  float all_max[2] = {kNoScore, kNoScore}, all_sum[2] = {};
 
-  StepIndex at = walk.First();
-  copy_step(at, 0);
+  StepIndex current = order.First();
+  copy_step(current, 0);
   for (int stage = 0;; stage ^= 1) {
     // The step has arrived, and no warp reads the previous one any more.
     WaitForCopies<0>();
     __syncthreads();
-    StepIndex next = at;
-    const bool more = walk.Advance(&next);
+    StepIndex next = current;
+    const bool more = order.Advance(&next);
     if (more) copy_step(next, stage ^ 1);
 
-    const int base = at.step * kStep;
-    const bool is_shared = walk.IsShared(at);
-    if (tile.SeesAny<kStep>(base, is_shared, at.pass)) {
+    const int base = current.step * kStep;
+    const bool is_shared = order.IsShared(current);
+    if (tile.SeesAny<kStep>(base, is_shared, current.pass)) {
       const T* const key_rows = steps + stage * (2 * Parts::kMatrix);
       const T* const value_rows = key_rows + Parts::kMatrix;
 
@@ -140,8 +142,8 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
           Core::MultiplyAdd(q[k], b[2], b[3], score[2 * n + 1]);
         }
       }
-      scales.Cap(score);
-      tile.Mask(base, is_shared, at.pass, score);
+      scales.CapScores(score);
+      tile.MaskScores(base, is_shared, current.pass, score);
       float factor[2];
       softmax.ToWeights(scales.scale, score, factor);
 #pragma unroll
@@ -166,37 +168,40 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
       }
     }
 
-    if (!more || next.chunk != at.chunk) {
-      softmax.AddUp();
+    if (!more || next.chunk != current.chunk) {
+      softmax.ReduceSums();
       if (writes_sum) {
-        const Meeting low = Meet(most_of_all[0], sum_of_all[0], softmax.most[0], softmax.sum[0]);
-        const Meeting high = Meet(most_of_all[1], sum_of_all[1], softmax.most[1], softmax.sum[1]);
-        most_of_all[0] = low.max, sum_of_all[0] = low.sum;
-        most_of_all[1] = high.max, sum_of_all[1] = high.sum;
+        const SoftmaxMerge low =
+            MergeSoftmax(all_max[0], all_sum[0], softmax.max[0], softmax.sum[0]);
+        const SoftmaxMerge high =
+            MergeSoftmax(all_max[1], all_sum[1], softmax.max[1], softmax.sum[1]);
+        all_max[0] = low.max, all_sum[0] = low.sum;
+        all_max[1] = high.max, all_sum[1] = high.sum;
 #pragma unroll
         for (int n = 0; n < kColumns; ++n) {
           float4 so_far = sums[n * kWarpSize];
-          so_far.x = low.Join(so_far.x, out[n][0]);
-          so_far.y = low.Join(so_far.y, out[n][1]);
-          so_far.z = high.Join(so_far.z, out[n][2]);
-          so_far.w = high.Join(so_far.w, out[n][3]);
+          so_far.x = low.Add(so_far.x, out[n][0]);
+          so_far.y = low.Add(so_far.y, out[n][1]);
+          so_far.z = high.Add(so_far.z, out[n][2]);
+          so_far.w = high.Add(so_far.w, out[n][3]);
           sums[n * kWarpSize] = so_far;
         }
       } else {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-          if (!query[r].is_there) continue;
-          const int64_t result = static_cast<int64_t>(at.chunk - unit.chunk_begin) * unit.queries +
-                                 warp * kMmaQueries + g + 8 * r;
-          float* const to = Partial(call, unit.partial + result, kv_head);
+          if (!query[r].is_valid) continue;
+          const int64_t result =
+              static_cast<int64_t>(current.chunk - unit.chunk_begin) * unit.queries +
+              warp * kMmaQueries + g + 8 * r;
+          float* const partial = Partial(call, unit.partial + result, kv_head);
 #pragma unroll
           for (int n = 0; n < kColumns; ++n) {
             if (n * 8 >= dim) break;
-            *reinterpret_cast<float2*>(to + n * 8 + 2 * t) =
+            *reinterpret_cast<float2*>(partial + n * 8 + 2 * t) =
                 make_float2(out[n][2 * r], out[n][2 * r + 1]);
           }
           if (t == 0) {
-            *reinterpret_cast<float2*>(to + dim) = make_float2(softmax.most[r], softmax.sum[r]);
+            *reinterpret_cast<float2*>(partial + dim) = make_float2(softmax.max[r], softmax.sum[r]);
           }
         }
       }
@@ -208,34 +213,34 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
       softmax = ChunkSoftmax();
     }
     if (!more) break;
-    at = next;
+    current = next;
   }
 
   if (!writes_sum) return;
   float divisor[2] = {};
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
-    if (!query[r].is_there) continue;
-    divisor[r] = SumWithSink(shape, query[r].head, most_of_all[r], sum_of_all[r]);
+    if (!query[r].is_valid) continue;
+    divisor[r] = SumWithSink(shape, query[r].head, all_max[r], all_sum[r]);
   }
   for (int n = 0; n < kColumns; ++n) {
     if (n * 8 >= dim) break;
     const float4 all = sums[n * kWarpSize];
-    const float2 of_query[2] = {make_float2(all.x, all.y), make_float2(all.z, all.w)};
+    const float2 query_sums[2] = {make_float2(all.x, all.y), make_float2(all.z, all.w)};
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if (!query[r].is_there) continue;
+      if (!query[r].is_valid) continue;
       const int column = n * 8 + 2 * t;
       if (unit.partial < 0) {
-        WriteTwo(call, query[r].row, query[r].head, column, of_query[r].x / divisor[r],
-                 of_query[r].y / divisor[r]);
+        WriteOutputPair(call, query[r].row, query[r].head, column, query_sums[r].x / divisor[r],
+                        query_sums[r].y / divisor[r]);
         continue;
       }
       const int64_t result = unit.partial + warp * kMmaQueries + g + 8 * r;
-      float* const to = Partial(call, result, kv_head);
-      *reinterpret_cast<float2*>(to + column) = of_query[r];
+      float* const partial = Partial(call, result, kv_head);
+      *reinterpret_cast<float2*>(partial + column) = query_sums[r];
       if (column == 0) {
-        *reinterpret_cast<float2*>(to + dim) = make_float2(most_of_all[r], sum_of_all[r]);
+        *reinterpret_cast<float2*>(partial + dim) = make_float2(all_max[r], all_sum[r]);
       }
     }
   }

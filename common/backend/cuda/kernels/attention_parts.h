@@ -7,7 +7,7 @@
 
 namespace outrider {
 
-constexpr float kNothing = -INFINITY;  // the maximum of no scores
+constexpr float kNoScore = -INFINITY;  // the maximum of no scores
 
 // Indexes into AttentionCall::counts.
 constexpr int kUnits = 0, kMerges = 1;
@@ -26,21 +26,22 @@ __device__ inline float ScoreScale(const AttentionShape& shape) {
 __device__ inline float SoftCap(float score, float cap) { return cap * tanhf(score / cap); }
 
 // Combines the sums so far with a chunk's sums. A chunk without a visible position changes no bit.
-struct Meeting {
-  float max, sum;
+struct SoftmaxMerge {
+  float max, sum;       // of both
   float before, chunk;  // factors of the sums so far and of the chunk's
 
-  __device__ float Join(float sum_before, float sum_of_chunk) const {
-    return fmaf(sum_before, before, __fmul_rn(sum_of_chunk, chunk));
+  __device__ float Add(float sum_before, float chunk_sum) const {
+    return fmaf(sum_before, before, __fmul_rn(chunk_sum, chunk));
   }
 };
 
-__device__ inline Meeting Meet(float max, float sum, float chunk_max, float chunk_sum) {
-  Meeting m;
+__device__ inline SoftmaxMerge MergeSoftmax(float max, float sum, float chunk_max,
+                                            float chunk_sum) {
+  SoftmaxMerge m;
   m.max = fmaxf(max, chunk_max);
-  m.before = max == kNothing ? 0.f : exp2f(max - m.max);
-  m.chunk = chunk_max == kNothing ? 0.f : exp2f(chunk_max - m.max);
-  m.sum = m.Join(sum, chunk_sum);
+  m.before = max == kNoScore ? 0.f : exp2f(max - m.max);
+  m.chunk = chunk_max == kNoScore ? 0.f : exp2f(chunk_max - m.max);
+  m.sum = m.Add(sum, chunk_sum);
   return m;
 }
 
@@ -74,8 +75,8 @@ __device__ inline void WriteOutput(const AttentionCall& call, int64_t row, int h
 }
 
 // Writes columns `i` and `i` + 1, `i` even.
-__device__ inline void WriteTwo(const AttentionCall& call, int64_t row, int head, int i, float low,
-                                float high) {
+__device__ inline void WriteOutputPair(const AttentionCall& call, int64_t row, int head, int i,
+                                       float low, float high) {
   const int64_t column = OutputColumn(call.shape, head, i);
   if (call.out != nullptr) {
     *reinterpret_cast<float2*>(call.out + row * OutputWidth(call.shape) + column) =

@@ -43,60 +43,60 @@ struct StepIndex {
 // The order in which a block processes its steps: chunk after chunk; in each chunk the steps of
 // shared positions, then those of every pass. All threads take the same steps.
 template <int kStep>
-class Walk {
+class StepOrder {
  public:
-  __device__ Walk(const AttentionCall& call, const AttentionTile& unit)
+  __device__ StepOrder(const AttentionCall& call, const AttentionUnit& unit)
       : positions_(call.positions),
         passes_(call.passes),
         unit_(unit),
         tail_(call.is_tree[unit.sequence] != 0 ? call.context[unit.sequence] / kStep : INT32_MAX) {}
 
   __device__ StepIndex First() const {
-    StepIndex at = {unit_.chunk_begin, unit_.pass_begin - 1,
-                    max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
-    Settle(&at);
-    return at;
+    StepIndex index = {unit_.chunk_begin, unit_.pass_begin - 1,
+                       max(unit_.chunk_begin * kSteps, unit_.begin / kStep)};
+    SkipToStep(&index);
+    return index;
   }
   // Returns false after the last step.
-  __device__ bool Advance(StepIndex* at) const {
-    ++at->step;
-    return Settle(at);
+  __device__ bool Advance(StepIndex* index) const {
+    ++index->step;
+    return SkipToStep(index);
   }
-  __device__ bool IsShared(const StepIndex& at) const { return at.pass < unit_.pass_begin; }
-  __device__ int PassRow(const StepIndex& at) const { return passes_[at.pass]; }
+  __device__ bool IsShared(const StepIndex& index) const { return index.pass < unit_.pass_begin; }
+  __device__ int PassRow(const StepIndex& index) const { return passes_[index.pass]; }
   // No query sees a position from here on.
-  __device__ int End(const StepIndex& at) const {
-    return IsShared(at) ? unit_.end : positions_[PassRow(at)] + 1;
+  __device__ int End(const StepIndex& index) const {
+    return IsShared(index) ? unit_.end : positions_[PassRow(index)] + 1;
   }
 
  private:
   static constexpr int kSteps = kAttentionChunk / kStep;
 
-  // Moves on to the next step that exists, from `at` on.
-  __device__ bool Settle(StepIndex* at) const {
-    while (at->chunk < unit_.chunk_end) {
-      const int chunk_end = (at->chunk + 1) * kSteps;
-      const int end = min(chunk_end, (End(*at) - 1) / kStep + 1);
-      if (at->step < (IsShared(*at) ? min(end, tail_) : end)) return true;
-      if (tail_ < chunk_end && ++at->pass < unit_.pass_end) {
-        at->step = max(max(tail_, at->chunk * kSteps), unit_.begin / kStep);
+  // Moves on to the next step that exists, `index` or a later one. Returns false if there is none.
+  __device__ bool SkipToStep(StepIndex* index) const {
+    while (index->chunk < unit_.chunk_end) {
+      const int chunk_end = (index->chunk + 1) * kSteps;
+      const int end = min(chunk_end, (End(*index) - 1) / kStep + 1);
+      if (index->step < (IsShared(*index) ? min(end, tail_) : end)) return true;
+      if (tail_ < chunk_end && ++index->pass < unit_.pass_end) {
+        index->step = max(max(tail_, index->chunk * kSteps), unit_.begin / kStep);
         continue;
       }
-      at->pass = unit_.pass_begin - 1;
-      at->step = ++at->chunk * kSteps;
+      index->pass = unit_.pass_begin - 1;
+      index->step = ++index->chunk * kSteps;
     }
     return false;
   }
 
   const int32_t* const positions_;
   const int32_t* const passes_;
-  const AttentionTile& unit_;
+  const AttentionUnit& unit_;
   const int tail_;  // the first step that is not the same for all rows
 };
 
 // One of the two queries of a thread: rows g and g + 8 of its warp's tile.
 struct Query {
-  bool is_there = false;
+  bool is_valid = false;
   int64_t row = 0;  // of the batch
   int head = 0;
   int begin = INT32_MAX, end = 0;  // positions that it sees
@@ -105,14 +105,14 @@ struct Query {
   __device__ bool Sees(int position) const { return position >= begin && position < end; }
 };
 
-__device__ inline Query FindQuery(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+__device__ inline Query FindQuery(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
                                   int index) {
   Query q;
   if (index >= unit.queries) return q;
   const AttentionShape& shape = call.shape;
   const int group = shape.num_heads / shape.num_kv_heads;
   const int local = (unit.first_query + index) / group;
-  q.is_there = true;
+  q.is_valid = true;
   q.row = call.row_begin[unit.sequence] + local;
   q.head = kv_head * group + (unit.first_query + index) % group;
   q.end = call.positions[q.row] + 1;
@@ -148,49 +148,51 @@ __device__ inline float SumOfQuery(float value) {
 
 // The queries of a warp's tile, as seen by each of its threads.
 struct TileQueries {
-  Query of[2];
+  Query query[2];
   int any_begin, any_end;  // positions that at least one query of the tile sees
   int all_begin, all_end;  // those that all of them see
 
-  __device__ TileQueries(const AttentionCall& call, const AttentionTile& unit, int kv_head,
+  __device__ TileQueries(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
                          int first) {
     const int g = static_cast<int>(threadIdx.x) % kWarpSize / 4;
 #pragma unroll
-    for (int r = 0; r < 2; ++r) of[r] = FindQuery(call, unit, kv_head, first + g + 8 * r);
-    any_begin = MinOfTile(min(of[0].begin, of[1].begin));
-    any_end = MaxOfTile(max(of[0].end, of[1].end));
-    all_begin = MaxOfTile(max(of[0].is_there ? of[0].begin : 0, of[1].is_there ? of[1].begin : 0));
-    all_end = MinOfTile(
-        min(of[0].is_there ? of[0].end : INT32_MAX, of[1].is_there ? of[1].end : INT32_MAX));
+    for (int r = 0; r < 2; ++r) query[r] = FindQuery(call, unit, kv_head, first + g + 8 * r);
+    any_begin = MinOfTile(min(query[0].begin, query[1].begin));
+    any_end = MaxOfTile(max(query[0].end, query[1].end));
+    all_begin = MaxOfTile(
+        max(query[0].is_valid ? query[0].begin : 0, query[1].is_valid ? query[1].begin : 0));
+    all_end = MinOfTile(min(query[0].is_valid ? query[0].end : INT32_MAX,
+                            query[1].is_valid ? query[1].end : INT32_MAX));
   }
 
   // Whether any of them sees one of the kStep positions from `base` on.
   template <int kStep>
   __device__ bool SeesAny(int base, bool is_shared, int pass) const {
     if (base >= any_end || base + kStep <= any_begin) return false;
-    return is_shared || __any_sync(kFullWarp, of[0].pass == pass || of[1].pass == pass) != 0;
+    return is_shared || __any_sync(kFullWarp, query[0].pass == pass || query[1].pass == pass) != 0;
   }
 
   // Masks the scores, in tiles of eight keys from `base` on, at positions that a query does not
   // see.
   template <int kTiles>
-  __device__ void Mask(int base, bool is_shared, int pass, float (&score)[kTiles][4]) const {
+  __device__ void MaskScores(int base, bool is_shared, int pass, float (&score)[kTiles][4]) const {
     if (is_shared && base >= all_begin && base + kTiles * 8 <= all_end) return;
     const int t = static_cast<int>(threadIdx.x) % 4;
-    const bool in_pass[2] = {is_shared || of[0].pass == pass, is_shared || of[1].pass == pass};
+    const bool in_pass[2] = {is_shared || query[0].pass == pass,
+                             is_shared || query[1].pass == pass};
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int position = base + n * 8 + 2 * t + i % 2;
-        if (!in_pass[i / 2] || !of[i / 2].Sees(position)) score[n][i] = kNothing;
+        if (!in_pass[i / 2] || !query[i / 2].Sees(position)) score[n][i] = kNoScore;
       }
     }
   }
 
   // Loads the fragments of A, zero-padded beyond the head.
   template <class T, int kSteps>
-  __device__ void Load(const AttentionCall& call, unsigned (&q)[kSteps][4]) const {
+  __device__ void LoadQueries(const AttentionCall& call, unsigned (&q)[kSteps][4]) const {
     const AttentionShape& shape = call.shape;
     const int dim = shape.head_dim, t = static_cast<int>(threadIdx.x) % 4;
     const int row_width = (shape.num_heads + 2 * shape.num_kv_heads) * dim;
@@ -198,12 +200,12 @@ struct TileQueries {
     for (int k = 0; k < kSteps; ++k) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const Query& query = of[i % 2];
+        const Query& own = query[i % 2];
         const int column = k * 16 + i / 2 * 8 + 2 * t;
         float2 pair = make_float2(0.f, 0.f);
-        if (query.is_there && column < dim) {
-          pair = *reinterpret_cast<const float2*>(call.qkv + query.row * row_width +
-                                                  query.head * dim + column);
+        if (own.is_valid && column < dim) {
+          pair = *reinterpret_cast<const float2*>(call.qkv + own.row * row_width + own.head * dim +
+                                                  column);
         }
         q[k][i] = TensorCore<T>::Pack(pair.x, pair.y);
       }
@@ -221,7 +223,7 @@ struct ScoreScales {
         scale(cap > 0 ? 1.f : product_scale) {}  // capped scores are scaled before the cap
 
   template <int kTiles>
-  __device__ void Cap(float (&score)[kTiles][4]) const {
+  __device__ void CapScores(float (&score)[kTiles][4]) const {
     if (cap <= 0) return;
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
@@ -233,7 +235,7 @@ struct ScoreScales {
 
 // The softmax of a thread's two queries over the steps of a chunk.
 struct ChunkSoftmax {
-  float most[2] = {kNothing, kNothing};
+  float max[2] = {kNoScore, kNoScore};
   float sum[2] = {};  // over this thread's keys
 
   // Turns scores into weights. `factor`: scales the sums of the steps before.
@@ -241,14 +243,14 @@ struct ChunkSoftmax {
   __device__ void ToWeights(float scale, float (&score)[kTiles][4], float (&factor)[2]) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      float highest = kNothing;
+      float highest = kNoScore;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
         highest = fmaxf(highest, fmaxf(score[n][2 * r], score[n][2 * r + 1]));
       }
-      const float before = most[r];
-      most[r] = fmaxf(before, __fmul_rn(MaxOfQuery(highest), scale));
-      const float zero = most[r] == kNothing ? 0.f : most[r];
+      const float before = max[r];
+      max[r] = fmaxf(before, __fmul_rn(MaxOfQuery(highest), scale));
+      const float zero = max[r] == kNoScore ? 0.f : max[r];
       factor[r] = Exp2(before - zero);
       float own = 0.f;
 #pragma unroll
@@ -263,7 +265,7 @@ struct ChunkSoftmax {
     }
   }
   // Makes `sum` the sum over all keys, in every thread of a query.
-  __device__ void AddUp() {
+  __device__ void ReduceSums() {
     sum[0] = SumOfQuery(sum[0]);
     sum[1] = SumOfQuery(sum[1]);
   }
@@ -280,8 +282,8 @@ __device__ inline void PackWeights(const float (&low)[4], const float (&high)[4]
   a[3] = Core::Pack(high[2], high[3]);
 }
 
-// The row of the cache, within a head, of the token that `walk` has at `position` of a step; -1: no
-// query sees it. `path` is the pass's, null if positions are shared.
+// The row of the cache, within a head, of the token that a block reads at `position` of a step; -1:
+// no query sees it. `path` is the pass's, null if positions are shared.
 __device__ inline int SlotOf(const AttentionShape& shape, const int32_t* pages, int kv_head,
                              int context, const int32_t* path, int position) {
   const int token =

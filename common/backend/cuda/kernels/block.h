@@ -55,10 +55,10 @@ __device__ void ReduceWarps(T value, T* out, Combine combine) {
 
 // Every thread gets the same result.
 template <class T, class Combine>
-__device__ T BlockReduce(T value, T* of_warp, Combine combine) {
-  ReduceWarps(value, of_warp, combine);
-  T all = of_warp[0];
-  for (int w = 1; w < Warps(); ++w) all = combine(all, of_warp[w]);
+__device__ T BlockReduce(T value, T* warp_results, Combine combine) {
+  ReduceWarps(value, warp_results, combine);
+  T all = warp_results[0];
+  for (int w = 1; w < Warps(); ++w) all = combine(all, warp_results[w]);
   return all;
 }
 

@@ -10,11 +10,11 @@ template <class T>
 __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int stride, T* out) {
   AwaitEarlierKernels();
   const int64_t row = rows != nullptr ? rows[blockIdx.x] : static_cast<int64_t>(blockIdx.x);
-  T* const to = out + static_cast<int64_t>(blockIdx.x) * stride;
+  T* const out_row = out + static_cast<int64_t>(blockIdx.x) * stride;
   for (int i = static_cast<int>(threadIdx.x); i < stride; i += static_cast<int>(blockDim.x)) {
     float value = 0.f;
     if (i < codes.columns) value = WidenInput(codes, row, i);
-    to[i] = Narrow<T>(value);
+    out_row[i] = Narrow<T>(value);
   }
 }
 

@@ -54,15 +54,15 @@ __device__ inline uint16_t Round(float value, Dtype dtype) {
   }
   return 0;
 }
-// Writes element `at` of rows for a product.
-__device__ inline void StoreRounded(const RoundedRows& rows, int64_t at, float value) {
-  rows.data[at] = Round(value, rows.dtype);
+// Writes element `index` of rows for a product.
+__device__ inline void StoreRounded(const RoundedRows& rows, int64_t index, float value) {
+  rows.data[index] = Round(value, rows.dtype);
 }
 
-// Loads eight neighbouring values and widens them. `at` is aligned to eight of them, at most 16
+// Loads eight neighbouring values and widens them. `in` is aligned to eight of them, at most 16
 // bytes.
-__device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
-  const uint4 words = *reinterpret_cast<const uint4*>(at);
+__device__ inline void LoadEight(const Bf16* in, float (&out)[8]) {
+  const uint4 words = *reinterpret_cast<const uint4*>(in);
   const unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -70,8 +70,8 @@ __device__ inline void LoadEight(const Bf16* at, float (&out)[8]) {
     out[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
   }
 }
-__device__ inline void LoadEight(const F16* at, float (&out)[8]) {
-  const uint4 words = *reinterpret_cast<const uint4*>(at);
+__device__ inline void LoadEight(const F16* in, float (&out)[8]) {
+  const uint4 words = *reinterpret_cast<const uint4*>(in);
   const unsigned word[4] = {words.x, words.y, words.z, words.w};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
@@ -79,17 +79,17 @@ __device__ inline void LoadEight(const F16* at, float (&out)[8]) {
     out[2 * i + 1] = Widen(F16{static_cast<uint16_t>(word[i] >> 16)});
   }
 }
-__device__ inline void LoadEight(const Fp8* at, float (&out)[8]) {
-  const uint2 words = *reinterpret_cast<const uint2*>(at);
+__device__ inline void LoadEight(const Fp8* in, float (&out)[8]) {
+  const uint2 words = *reinterpret_cast<const uint2*>(in);
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     out[i] = Fp8ToFloat(static_cast<uint8_t>(words.x >> 8 * i & 0xff));
     out[4 + i] = Fp8ToFloat(static_cast<uint8_t>(words.y >> 8 * i & 0xff));
   }
 }
-__device__ inline void LoadEight(const float* at, float (&out)[8]) {
-  const float4 low = *reinterpret_cast<const float4*>(at);
-  const float4 high = *reinterpret_cast<const float4*>(at + 4);
+__device__ inline void LoadEight(const float* in, float (&out)[8]) {
+  const float4 low = *reinterpret_cast<const float4*>(in);
+  const float4 high = *reinterpret_cast<const float4*>(in + 4);
   out[0] = low.x, out[1] = low.y, out[2] = low.z, out[3] = low.w;
   out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
 }
@@ -131,14 +131,14 @@ __device__ inline float WarpMax(float value) {
   return value;
 }
 
-// Every thread gets the same sum, in an order that depends only on the block size. `of_warp` is
+// Every thread gets the same sum, in an order that depends only on the block size. `warp_sums` is
 // shared memory for 32 floats, which may be reused after the block's next barrier.
-__device__ inline float BlockSum(float value, float* of_warp) {
+__device__ inline float BlockSum(float value, float* warp_sums) {
   value = WarpSum(value);
-  if (threadIdx.x % kWarpSize == 0) of_warp[threadIdx.x / kWarpSize] = value;
+  if (threadIdx.x % kWarpSize == 0) warp_sums[threadIdx.x / kWarpSize] = value;
   __syncthreads();
   float sum = 0.f;
-  for (unsigned w = 0; w < blockDim.x / kWarpSize; ++w) sum += of_warp[w];
+  for (unsigned w = 0; w < blockDim.x / kWarpSize; ++w) sum += warp_sums[w];
   return sum;
 }
 

@@ -36,7 +36,7 @@ __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int3
                                     float* weights) {
   AwaitEarlierKernels();
   const int lane = static_cast<int>(threadIdx.x);
-  const float* const of_row = logits + static_cast<int64_t>(blockIdx.x) * shape.experts;
+  const float* const row_logits = logits + static_cast<int64_t>(blockIdx.x) * shape.experts;
   int32_t* const experts = chosen + static_cast<int64_t>(blockIdx.x) * shape.top_k;
   float* const shares = weights + static_cast<int64_t>(blockIdx.x) * shape.top_k;
   unsigned taken = 0;
@@ -44,7 +44,7 @@ __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int3
   for (int i = 0; i < shape.top_k; ++i) {
     Candidate best;
     for (int e = lane; e < shape.experts; e += kWarpSize) {
-      const Candidate candidate = {of_row[e], e};
+      const Candidate candidate = {row_logits[e], e};
       if ((taken >> e / kWarpSize & 1) == 0 && ComesBefore(candidate, best)) best = candidate;
     }
     for (int step = kWarpSize / 2; step > 0; step /= 2) {
@@ -62,7 +62,7 @@ __global__ void ChooseExpertsKernel(const float* logits, RouterShape shape, int3
     }
   }
   if (!shape.normalizes) {
-    for (int e = lane; e < shape.experts; e += kWarpSize) sum += expf(of_row[e] - largest);
+    for (int e = lane; e < shape.experts; e += kWarpSize) sum += expf(row_logits[e] - largest);
     sum = WarpSum(sum);
   }
   if (lane != 0) return;
@@ -103,14 +103,14 @@ __global__ void __launch_bounds__(kOrderThreads)
     for (int first = 0; first < shape.experts; first += kWarpSize) {
       const int e = first + Lane();
       const int count = e < shape.experts ? begin[e] : 0;
-      const int of_expert = e < shape.experts ? first_tile[e] : 0;
-      const int pairs_to = WarpPrefix(count), tiles_to = WarpPrefix(of_expert);
+      const int expert_tiles = e < shape.experts ? first_tile[e] : 0;
+      const int pairs_through = WarpPrefix(count), tiles_through = WarpPrefix(expert_tiles);
       if (e < shape.experts) {
-        begin[e] = sorted + pairs_to - count;
-        first_tile[e] = tiles + tiles_to - of_expert;
+        begin[e] = sorted + pairs_through - count;
+        first_tile[e] = tiles + tiles_through - expert_tiles;
       }
-      sorted += __shfl_sync(kFullWarp, pairs_to, kWarpSize - 1);
-      tiles += __shfl_sync(kFullWarp, tiles_to, kWarpSize - 1);
+      sorted += __shfl_sync(kFullWarp, pairs_through, kWarpSize - 1);
+      tiles += __shfl_sync(kFullWarp, tiles_through, kWarpSize - 1);
     }
     if (Lane() == 0) {
       begin[shape.experts] = sorted;

@@ -41,10 +41,10 @@ struct ExpertProductCall {
   int in_features = 0;
   int out_features = 0;
   int stride = 0;
-  const float* x = nullptr;
+  const float* x = nullptr;  // [rows, in_features] if x_by_row, otherwise [pairs, in_features]
   bool x_by_row = false;
-  const float* bias = nullptr;
-  float* y = nullptr;
+  const float* bias = nullptr;  // [experts, out_features] or null
+  float* y = nullptr;           // [pairs, out_features]
 };
 cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape& shape,
                                 const ExpertRouting& routing, int rows, cudaStream_t stream);

@@ -10,11 +10,12 @@ constexpr int kThreads = 256;
 
 // The cached form of a value; in FP8, a code that is multiplied by `scale` when read.
 template <class T>
-__device__ inline T Stored(float value, float scale) {
+__device__ inline T ToCached(float value, float scale) {
   if constexpr (std::is_same_v<T, Fp8>) value /= scale;
   return Narrow<T>(value);
 }
 
+// qkv [rows, (num_heads + 2 * kv_heads) * head_dim]; cos_sin [positions, 2 * half], cosines first.
 // One block per row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
 // values are rotated.
 template <class T>
@@ -25,12 +26,12 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
   AwaitEarlierKernels();
   const int row = static_cast<int>(blockIdx.x);
   const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
-  float* of_row = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
+  float* row_qkv = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
   const int32_t slot = slots[row];
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
-  for (int at = first; at < (num_heads + kv_heads) * half; at += step) {
-    const int head = at / half, i = at % half;
-    float* low = of_row + head * head_dim + i;
+  for (int index = first; index < (num_heads + kv_heads) * half; index += step) {
+    const int head = index / half, i = index % half;
+    float* low = row_qkv + head * head_dim + i;
     const float cos = angles[i], sin = angles[half + i];
     const float a = low[0], b = low[half];
     const float rotated_low = fmaf(-b, sin, __fmul_rn(a, cos));
@@ -39,22 +40,22 @@ __global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* sl
     low[half] = rotated_high;
     if (head >= num_heads) {
       T* key = keys + KvOffset(slot, head - num_heads, kv_heads, page_tokens, head_dim);
-      key[i] = Stored<T>(rotated_low, key_scale);
-      key[half + i] = Stored<T>(rotated_high, key_scale);
+      key[i] = ToCached<T>(rotated_low, key_scale);
+      key[half + i] = ToCached<T>(rotated_high, key_scale);
     }
   }
-  const float* k = of_row + num_heads * head_dim;
+  const float* k = row_qkv + num_heads * head_dim;
   const int unrotated = head_dim - 2 * half;
-  for (int at = first; at < kv_heads * unrotated; at += step) {
-    const int head = at / unrotated, i = 2 * half + at % unrotated;
+  for (int index = first; index < kv_heads * unrotated; index += step) {
+    const int head = index / unrotated, i = 2 * half + index % unrotated;
     keys[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
-        Stored<T>(k[head * head_dim + i], key_scale);
+        ToCached<T>(k[head * head_dim + i], key_scale);
   }
   const float* v = k + kv_heads * head_dim;
-  for (int at = first; at < kv_heads * head_dim; at += step) {
-    const int head = at / head_dim, i = at % head_dim;
+  for (int index = first; index < kv_heads * head_dim; index += step) {
+    const int head = index / head_dim, i = index % head_dim;
     values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
-        Stored<T>(v[at], value_scale);
+        ToCached<T>(v[index], value_scale);
   }
 }
 
@@ -67,37 +68,39 @@ __global__ void __launch_bounds__(kThreads)
     CopyKvSlotsKernel(const KvLayer* layers, const SlotCopy* copies, int copy_count, int kv_heads,
                       int head_dim, int page_tokens) {
   constexpr int kTogether = 8;
-  const int at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (at >= kv_heads * head_dim) return;
-  const int head = at / head_dim, i = at % head_dim;
+  const int index = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (index >= kv_heads * head_dim) return;
+  const int head = index / head_dim, i = index % head_dim;
   T* keys = static_cast<T*>(layers[blockIdx.y].keys);
   T* values = static_cast<T*>(layers[blockIdx.y].values);
   const auto offset = [&](int32_t slot) {
     return KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i;
   };
   for (int first = 0; first < copy_count;) {
-    SlotCopy some[kTogether];
+    SlotCopy group[kTogether];
     int count = 0;  // copies that may be loaded together
 #pragma unroll
     for (int c = 0; c < kTogether; ++c) {
-      some[c] = copies[min(first + c, copy_count - 1)];
-      bool apart = first + c < copy_count && count == c;
+      group[c] = copies[min(first + c, copy_count - 1)];
+      bool independent = first + c < copy_count && count == c;
 #pragma unroll
-      for (int before = 0; before < c; ++before) apart = apart && some[before].to != some[c].from;
-      if (apart) count = c + 1;
+      for (int before = 0; before < c; ++before) {
+        independent = independent && group[before].to != group[c].from;
+      }
+      if (independent) count = c + 1;
     }
     T key[kTogether], value[kTogether];
 #pragma unroll
     for (int c = 0; c < kTogether; ++c) {
       if (c >= count) break;
-      key[c] = keys[offset(some[c].from)];
-      value[c] = values[offset(some[c].from)];
+      key[c] = keys[offset(group[c].from)];
+      value[c] = values[offset(group[c].from)];
     }
 #pragma unroll
     for (int c = 0; c < kTogether; ++c) {
       if (c >= count) break;
-      keys[offset(some[c].to)] = key[c];
-      values[offset(some[c].to)] = value[c];
+      keys[offset(group[c].to)] = key[c];
+      values[offset(group[c].to)] = value[c];
     }
     first += count;
   }

@@ -19,7 +19,7 @@ struct PickShared {
 // Must be called by the whole block.
 template <class Distribution>
 __device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure measure,
-                           double* of_warp) {
+                           double* warp_results) {
   if (measure == RowMeasure::kNone) return 0.f;
   double part = 0;
   ForProbabilities(distribution, n, [&](float probability, int) {
@@ -30,29 +30,30 @@ __device__ float MeasureOf(const Distribution& distribution, int n, RowMeasure m
       part -= p * log(p);
     }
   });
-  return static_cast<float>(measure == RowMeasure::kLargest ? BlockReduce(part, of_warp, Largest())
-                                                            : BlockReduce(part, of_warp, Plus()));
+  return static_cast<float>(measure == RowMeasure::kLargest
+                                ? BlockReduce(part, warp_results, Largest())
+                                : BlockReduce(part, warp_results, Plus()));
 }
 
 // The largest entry after `last` in the order of RankKey; 0 if there is none.
-__device__ Bits NextBest(const float* row, int n, Bits last, Bits* of_warp) {
+__device__ Bits NextBest(const float* row, int n, Bits last, Bits* warp_results) {
   Bits best = 0;
   ForEntries(row, n, [&](float x, int i) {
     if (!(x > -INFINITY)) return;
     const Bits key = RankKey(x, i);
     if (key < last) best = Largest()(best, key);
   });
-  return BlockReduce(best, of_warp, Largest());
+  return BlockReduce(best, warp_results, Largest());
 }
 
 // Repeats the argmax without earlier results, until only excluded tokens are left. If all are
 // excluded from the start it yields token 0. Returns the number of entries.
-__device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* of_warp,
+__device__ int PickTop(const float* logits, int n, int count, Bits best, Bits* warp_results,
                        RowEntry* out) {
   int found = 0;
   for (; found < count && best != 0; ++found) {
     if (threadIdx.x == 0) out[found] = {IdOf(best), 0.f};
-    if (found + 1 < count) best = NextBest(logits, n, best, of_warp);
+    if (found + 1 < count) best = NextBest(logits, n, best, warp_results);
   }
   if (found > 0) return found;
   if (threadIdx.x == 0) out[0] = {0, 0.f};
@@ -79,7 +80,7 @@ struct StoredRow {
   const float* row;
   __device__ float operator()(int i) const { return row[i]; }
   __device__ const float* entries() const { return row; }
-  __device__ float Of(float p, int) const { return p; }
+  __device__ float ProbabilityOf(float p, int) const { return p; }
 };
 
 // The `count` largest of the row's positive entries. Returns their number.
@@ -128,12 +129,12 @@ __device__ int PickRace(const BatchedPick& row, const float* logits, const RowSu
   const int n = spec.allowed;
   const float max = summary.max;
   // As in RaceOrder: in a row of probabilities, those too small for a float are missing.
-  const bool of_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
-  if (!of_logits || spec.measure != RowMeasure::kNone) {
+  const bool races_logits = !sampling.truncates(n) && max > -INFINITY && max < INFINITY;
+  if (!races_logits || spec.measure != RowMeasure::kNone) {
     const SoftmaxRow softmax(logits, sampling.temperature, summary);
     const SampledRow probability(softmax, sampling, n, shared.sampling);
     *measure = MeasureOf(probability, n, spec.measure, shared.sampling.sum);
-    if (!of_logits) {
+    if (!races_logits) {
       return PickWinners(
           probability, [](float p) { return static_cast<double>(p); }, row, bounds, shared.race,
           out);

@@ -156,12 +156,12 @@ __device__ RowCut ShortestPrefix(const Distribution& distribution, const RowCut&
 // The probability that `cut` keeps. Must be called by the whole block.
 template <class Distribution>
 __device__ double KeptMass(const Distribution& distribution, const RowCut& cut, int n,
-                           double* of_warp) {
+                           double* warp_sums) {
   double sum = 0;
   ForProbabilities(distribution, n, [&](float p, int i) {
     if (cut.Keeps(p, i)) sum += static_cast<double>(p);
   });
-  return BlockReduce(sum, of_warp, Plus());
+  return BlockReduce(sum, warp_sums, Plus());
 }
 
 }  // namespace outrider

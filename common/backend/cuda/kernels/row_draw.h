@@ -20,10 +20,10 @@ struct DrawShared {
 // Must be called by the whole block: each warp sums one part, and the part that contains the coin
 // is split again.
 __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, DrawShared& shared) {
-  constexpr int kShort = 256;
+  constexpr int kShortEntries = 256;
   Range range = {0, n};
   double goal = -1;  // within the range's own sum; not known yet
-  while (goal < 0 || (range.end - range.begin > kShort && Warps() > 1)) {
+  while (goal < 0 || (range.end - range.begin > kShortEntries && Warps() > 1)) {
     const Range mine = PartOf(range, Warp());
     double sum = 0;
     ForEntries(row, mine.begin + Lane(), mine.end, kWarpSize,

@@ -65,8 +65,8 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
       const double w = weight(entry(IdOf(best)));
       if (w > 0) bound = least / w;
       limit = Least()(limit, arrival(noise, least, IdOf(best)));
-      const int at = static_cast<int>(noise.least_at());
-      if (at < n) limit = Least()(limit, arrival(noise, least, at));
+      const int index = static_cast<int>(noise.least_at());
+      if (index < n) limit = Least()(limit, arrival(noise, least, index));
     }
     if (Lane() == 0) bounds[tile] = bound;
   }
@@ -79,8 +79,8 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
     const double least = noise.least();
     const int end = min((tile + 1) * kTile, n);
     for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
-      const double at = arrival(noise, least, i);
-      if (at < time) time = at, id = i;  // ids ascend, so ties go to the first
+      const double own = arrival(noise, least, i);
+      if (own < time) time = own, id = i;  // ids ascend, so ties go to the first
     }
   }
   const double first = BlockReduce(time, shared.time, Least());

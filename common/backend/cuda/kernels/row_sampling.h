@@ -68,12 +68,12 @@ __device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) 
   if (a.bad_word_count == 0) return;
   const auto before = [&](int i) {
     if (i >= a.depth) {
-      const int at = a.recent_count - 1 - (i - a.depth);
-      return at >= 0 ? a.recent[at] : TokenId{-1};
+      const int index = a.recent_count - 1 - (i - a.depth);
+      return index >= 0 ? a.recent[index] : TokenId{-1};
     }
-    int at = a.node;
-    for (; i > 0; --i) at = a.parents[at];
-    return a.tokens[at];
+    int node = a.node;
+    for (; i > 0; --i) node = a.parents[node];
+    return a.tokens[node];
   };
   for (int i = thread; i < a.bad_word_count; i += threads) {
     const BadWord word = a.bad_words[i];
@@ -105,11 +105,11 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
     }
     // The path's tokens that were not seen before, each by the thread of its first occurrence.
     for (int up = thread; up < a.depth; up += threads) {
-      int at = a.node;
-      for (int i = 0; i < up; ++i) at = a.parents[at];
-      const TokenId token = a.tokens[at];
+      int node = a.node;
+      for (int i = 0; i < up; ++i) node = a.parents[node];
+      const TokenId token = a.tokens[node];
       if (token < 0 || token >= n || Contains(a.seen, a.seen_count, token)) continue;
-      if (CountOnPath(a.parents, a.tokens, a.parents[at], token) > 0) continue;
+      if (CountOnPath(a.parents, a.tokens, a.parents[node], token) > 0) continue;
       penalize(token, CountOnPath(a.parents, a.tokens, a.node, token));
     }
     __syncthreads();
@@ -182,10 +182,10 @@ class SampledRow {
     cut_ = FindCut(distribution, sampling, n, shared);
     scale_ = static_cast<float>(1.0 / KeptMass(distribution, cut_, n, shared.sum));
   }
-  __device__ float operator()(int i) const { return Of(entries()[i], i); }
+  __device__ float operator()(int i) const { return ProbabilityOf(entries()[i], i); }
   __device__ const float* entries() const { return distribution_.entries(); }
-  __device__ float Of(float logit, int i) const {
-    const float p = distribution_.Of(logit, i);
+  __device__ float ProbabilityOf(float logit, int i) const {
+    const float p = distribution_.ProbabilityOf(logit, i);
     return cut_.Keeps(p, i) ? __fmul_rn(p, scale_) : 0.f;
   }
 

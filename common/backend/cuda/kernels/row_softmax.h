@@ -42,11 +42,13 @@ __device__ void ForEntries(const float* row, int n, const F& f) {
   ForEntries(row, static_cast<int>(threadIdx.x), n, static_cast<int>(blockDim.x), f);
 }
 // Calls f(distribution(i), i) for this thread's share of a distribution, which may name the entries
-// from which it is computed: distribution(i) is distribution.Of(distribution.entries()[i], i).
+// from which it is computed: distribution(i) is
+// distribution.ProbabilityOf(distribution.entries()[i], i).
 template <class Distribution, class F>
 __device__ void ForProbabilities(const Distribution& distribution, int n, const F& f) {
   if constexpr (requires { distribution.entries(); }) {
-    ForEntries(distribution.entries(), n, [&](float x, int i) { f(distribution.Of(x, i), i); });
+    ForEntries(distribution.entries(), n,
+               [&](float x, int i) { f(distribution.ProbabilityOf(x, i), i); });
   } else {
     for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
       f(distribution(i), i);
@@ -76,28 +78,28 @@ struct RowSummary {
 // it meets a larger one (Milakov and Gimelshein 2018). Without `sums` the sum over finite entries
 // is omitted. Must be called by the whole block.
 __device__ inline RowSummary Summarize(const float* row, int n, float inverse_temperature,
-                                       bool sums, Bits* of_warp, double* sum_of_warp) {
+                                       bool sums, Bits* warp_results, double* warp_sums) {
   Bits best = 0, broken = 0;
-  float most = -INFINITY;  // over the finite ones
+  float finite_max = -INFINITY;
   double sum = 0, infinite = 0;
   ForEntries(row, n, [&](float x, int i) {
     if (!(fabsf(x) < INFINITY)) broken = 1;
     if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
     if (x == INFINITY) infinite += 1;
     if (x == INFINITY || !sums) return;
-    if (x > most) {
-      sum = sum * static_cast<double>(Exponent(most - x, inverse_temperature)) + 1;
-      most = x;
+    if (x > finite_max) {
+      sum = sum * static_cast<double>(Exponent(finite_max - x, inverse_temperature)) + 1;
+      finite_max = x;
     } else {
-      sum += static_cast<double>(Exponent(x - most, inverse_temperature));
+      sum += static_cast<double>(Exponent(x - finite_max, inverse_temperature));
     }
   });
-  best = BlockReduce(best, of_warp, Largest());
-  broken = BlockReduce(broken, of_warp, Largest());
+  best = BlockReduce(best, warp_results, Largest());
+  broken = BlockReduce(broken, warp_results, Largest());
   const float max = best == 0 ? -INFINITY : row[IdOf(best)];
-  sum = max < INFINITY ? sum * static_cast<double>(Exponent(most - max, inverse_temperature))
+  sum = max < INFINITY ? sum * static_cast<double>(Exponent(finite_max - max, inverse_temperature))
                        : infinite;
-  return {best, max, broken != 0, BlockReduce(sum, sum_of_warp, Plus())};
+  return {best, max, broken != 0, BlockReduce(sum, warp_sums, Plus())};
 }
 
 // Softmax of common/math/softmax.h.
@@ -114,9 +116,9 @@ class SoftmaxRow {
   __device__ float max() const { return max_; }
   // The largest probability.
   __device__ float top() const { return max_ > -INFINITY ? scale_ : 1.f; }
-  __device__ float operator()(int i) const { return Of(logits_[i], i); }
+  __device__ float operator()(int i) const { return ProbabilityOf(logits_[i], i); }
   __device__ const float* entries() const { return logits_; }
-  __device__ float Of(float logit, int i) const {
+  __device__ float ProbabilityOf(float logit, int i) const {
     if (finite()) return __fmul_rn(Exponent(logit - max_, inverse_), scale_);
     if (max_ > 0.f) return logit == max_ ? scale_ : 0.f;
     return i == 0 ? 1.f : 0.f;

@@ -6,25 +6,27 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// One block per row.
+// table [vocab, stride], out [rows, n]; one block per row.
 template <class T>
 __global__ void EmbedKernel(const T* table, int stride, const int32_t* tokens, int n, float* out) {
   AwaitEarlierKernels();
-  const T* from = table + static_cast<int64_t>(tokens[blockIdx.x]) * stride;
-  float* to = out + static_cast<int64_t>(blockIdx.x) * n;
+  const T* table_row = table + static_cast<int64_t>(tokens[blockIdx.x]) * stride;
+  float* out_row = out + static_cast<int64_t>(blockIdx.x) * n;
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
-    to[i] = Widen(from[i]);
+    out_row[i] = Widen(table_row[i]);
   }
 }
 
-__device__ inline float4 LoadFour(const float* at) { return *reinterpret_cast<const float4*>(at); }
+__device__ inline float4 LoadFour(const float* values) {
+  return *reinterpret_cast<const float4*>(values);
+}
 
-// Writes elements `at` to `at` + 3 of rows for a product, `at` a multiple of 4.
-__device__ inline void StoreFourRounded(const RoundedRows& rows, int64_t at, float4 value) {
+// Writes elements `index` to `index` + 3 of rows for a product, `index` a multiple of 4.
+__device__ inline void StoreFourRounded(const RoundedRows& rows, int64_t index, float4 value) {
   uint2 bits;
   bits.x = Round(value.x, rows.dtype) | static_cast<unsigned>(Round(value.y, rows.dtype)) << 16;
   bits.y = Round(value.z, rows.dtype) | static_cast<unsigned>(Round(value.w, rows.dtype)) << 16;
-  *reinterpret_cast<uint2*>(rows.data + at) = bits;
+  *reinterpret_cast<uint2*>(rows.data + index) = bits;
 }
 
 // Zeroes the padding after the n values of this block's row.
@@ -44,18 +46,18 @@ __global__ void __launch_bounds__(512)
     RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
                   float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
-  __shared__ float of_warp[kWarpSize];
-  const int64_t at =
+  __shared__ float warp_sums[kWarpSize];
+  const int64_t offset =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
   const int first = static_cast<int>(threadIdx.x) * 4, step = static_cast<int>(blockDim.x) * 4;
   float4 value[kVectors], weight[kVectors], before[kVectors];
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
     const int i = first + v * step;
-    const bool is_there = i < n;
-    value[v] = is_there ? LoadFour(x + at + i) : float4{};
-    weight[v] = is_there ? LoadFour(gain + i) : float4{};
-    before[v] = is_there && accumulate ? LoadFour(out + at + i) : float4{};
+    const bool in_row = i < n;
+    value[v] = in_row ? LoadFour(x + offset + i) : float4{};
+    weight[v] = in_row ? LoadFour(gain + i) : float4{};
+    before[v] = in_row && accumulate ? LoadFour(out + offset + i) : float4{};
   }
   float sum = 0.f;
 #pragma unroll
@@ -65,7 +67,7 @@ __global__ void __launch_bounds__(512)
     sum = fmaf(value[v].z, value[v].z, sum);
     sum = fmaf(value[v].w, value[v].w, sum);
   }
-  const float mean = BlockSum(sum, of_warp) / static_cast<float>(n);
+  const float mean = BlockSum(sum, warp_sums) / static_cast<float>(n);
   const float scale = 1.f / sqrtf(mean + eps);
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
@@ -77,7 +79,7 @@ __global__ void __launch_bounds__(512)
       normed = {before[v].x + normed.x, before[v].y + normed.y, before[v].z + normed.z,
                 before[v].w + normed.w};
     }
-    if (out != nullptr) *reinterpret_cast<float4*>(out + at + i) = normed;
+    if (out != nullptr) *reinterpret_cast<float4*>(out + offset + i) = normed;
     if (rounded.data != nullptr) {
       StoreFourRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, normed);
     }
@@ -90,18 +92,18 @@ __global__ void __launch_bounds__(512)
     AnyRmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
                      bool accumulate, float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
-  __shared__ float of_warp[kWarpSize];
-  const int64_t at =
+  __shared__ float warp_sums[kWarpSize];
+  const int64_t offset =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
   float sum = 0.f;
-  for (int i = first; i < n; i += step) sum = fmaf(x[at + i], x[at + i], sum);
-  const float mean = BlockSum(sum, of_warp) / static_cast<float>(n);
+  for (int i = first; i < n; i += step) sum = fmaf(x[offset + i], x[offset + i], sum);
+  const float mean = BlockSum(sum, warp_sums) / static_cast<float>(n);
   const float scale = 1.f / sqrtf(mean + eps);
   for (int i = first; i < n; i += step) {
-    const float normed = x[at + i] * scale * gain[i];
-    const float value = accumulate ? out[at + i] + normed : normed;
-    if (out != nullptr) out[at + i] = value;
+    const float normed = x[offset + i] * scale * gain[i];
+    const float value = accumulate ? out[offset + i] + normed : normed;
+    if (out != nullptr) out[offset + i] = value;
     if (rounded.data != nullptr) {
       StoreRounded(rounded, static_cast<int64_t>(blockIdx.x) * rounded.stride + i, value);
     }
@@ -122,7 +124,8 @@ __device__ inline float SigmoidArgument(float x) {
   }
 }
 
-// Blocks along x are rows, along y columns, up to the stride of the rounded rows.
+// gate_up [rows, 2 * n], out [rows, n]. Blocks along x are rows, along y columns, up to the stride
+// of the rounded rows.
 template <Activation kActivation>
 __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
@@ -146,6 +149,7 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
   }
 }
 
+// out [count, n]. Blocks as in GluKernel, and in the kernels below.
 __global__ void GatherRowsKernel(const float* x, const int32_t* rows, int n, float* out,
                                  RoundedRows rounded) {
   AwaitEarlierKernels();
@@ -170,20 +174,20 @@ __global__ void SoftCapKernel(float* x, int n, float cap) {
   AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
-  float* at = x + static_cast<int64_t>(blockIdx.x) * n + i;
-  *at = cap * tanhf(*at / cap);
+  float& value = x[static_cast<int64_t>(blockIdx.x) * n + i];
+  value = cap * tanhf(value / cap);
 }
 
 __global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out) {
   AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
-  float* at = out + static_cast<int64_t>(blockIdx.x) * n + i;
-  *at = accumulate ? *at + bias[i] : bias[i];
+  float& value = out[static_cast<int64_t>(blockIdx.x) * n + i];
+  value = accumulate ? value + bias[i] : bias[i];
 }
 
-bool IsAlignedForVectors(const float* at) {
-  return reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
+bool IsAlignedForVectors(const float* values) {
+  return reinterpret_cast<uintptr_t>(values) % sizeof(float4) == 0;
 }
 
 // A grid's y dimension is limited to 65,535 blocks; the rows, which may be more, go along x.

@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(512) RulesKernel(DeviceRoundArrays a) {
     DecidedRound decided;
     decided.verdict = {node, depth, next};
     decided.first_token = first_token;
-    decided.broken_depth = BrokenDepth(round, node, [&](int at) { return round.is_broken(at); });
+    decided.broken_depth =
+        BrokenDepth(round, node, [&](int ancestor) { return round.is_broken(ancestor); });
     decided.known_nodes = samples ? round.nodes() - 1 : 0;
     a.decided[blockIdx.x] = decided;
   }

@@ -7,6 +7,8 @@ namespace {
 constexpr int kWarps = 4;    // per block
 constexpr int kOutputs = 2;  // rows of W per warp: x is read once for both
 
+// w [out_features, stride], x [kRows, stride], y [kRows, out_features].
+//
 // The sum over k is computed lane by lane (lane l has the groups of eight l, l + 32, ...), then
 // over the lanes: the order is the same for every number of rows.
 template <int kRows>
@@ -19,16 +21,16 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   const int first = (static_cast<int>(blockIdx.x) * kWarps + warp) * kOutputs;
   if (first >= out_features) return;
   // The last warp may have one row fewer: it then computes the last one twice.
-  const float* of_output[kOutputs];
+  const float* weight_row[kOutputs];
 #pragma unroll
   for (int o = 0; o < kOutputs; ++o) {
-    of_output[o] = w + static_cast<int64_t>(min(first + o, out_features - 1)) * stride;
+    weight_row[o] = w + static_cast<int64_t>(min(first + o, out_features - 1)) * stride;
   }
   float sum[kOutputs][kRows] = {};
   for (int k = lane * 8; k < stride; k += kWarpSize * 8) {
     float weight[kOutputs][8];
 #pragma unroll
-    for (int o = 0; o < kOutputs; ++o) LoadEight(of_output[o] + k, weight[o]);
+    for (int o = 0; o < kOutputs; ++o) LoadEight(weight_row[o] + k, weight[o]);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       float value[8];
@@ -52,9 +54,9 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
   WarpSums(total);
   const int output = first + lane / kLanesOfSum / kPadded, row = lane / kLanesOfSum % kPadded;
   if (lane % kLanesOfSum != 0 || row >= kRows || output >= out_features) return;
-  float* at = y + static_cast<int64_t>(row) * out_features + output;
+  float& result = y[static_cast<int64_t>(row) * out_features + output];
   const float with_bias = bias == nullptr ? total[0] : total[0] + bias[output];
-  *at = accumulate ? *at + with_bias : with_bias;
+  result = accumulate ? result + with_bias : with_bias;
 }
 
 }  // namespace

@@ -86,12 +86,12 @@ __device__ inline void LoadTransposed(const void* row, unsigned (&out)[4]) {
 }
 
 // Starts copying 16 bytes, with both addresses aligned to 16, or writing zeros if there is nothing
-// to read: `from` is then any address of device memory.
-__device__ inline void BeginCopy(void* shared, const void* from, bool is_there) {
+// to read: `source` is then any address of device memory.
+__device__ inline void BeginCopy(void* shared, const void* source, bool is_valid) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
-               : "r"(SharedAddress(shared)), "l"(__cvta_generic_to_global(from)),
-                 "r"(is_there ? 16 : 0)
+               : "r"(SharedAddress(shared)), "l"(__cvta_generic_to_global(source)),
+                 "r"(is_valid ? 16 : 0)
                : "memory");
 }
 
@@ -142,10 +142,10 @@ inline void LoadMatrices(const void* row, unsigned (&out)[4]) {
 inline void LoadTransposed(const void* row, unsigned (&out)[4]) {
   cuda_emulation::LoadMatrices(row, /*transposed=*/true, out);
 }
-inline void BeginCopy(void* shared, const void* from, bool is_there) {
+inline void BeginCopy(void* shared, const void* source, bool is_valid) {
   cuda_emulation::CheckAligned(shared, "cp.async");
-  cuda_emulation::CheckAligned(from, "cp.async");
-  cuda_emulation::BeginCopy({shared, is_there ? from : nullptr});
+  cuda_emulation::CheckAligned(source, "cp.async");
+  cuda_emulation::BeginCopy({shared, is_valid ? source : nullptr});
 }
 inline void CloseCopies() { cuda_emulation::CloseCopies(); }
 template <int kPending>

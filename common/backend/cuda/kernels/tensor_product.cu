@@ -12,25 +12,27 @@ constexpr int kAhead = 2;  // steps whose loads are in flight at once
 // Loads eight neighbouring values of W, which only one block reads, and once: the L1 cache is left
 // to x.
 template <class T>
-__device__ inline uint4 LoadStreamed(const T* at) {
+__device__ inline uint4 LoadStreamed(const T* values) {
 #if defined(__CUDACC__)
   uint4 words;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
-               : "l"(at));
+               : "l"(values));
   return words;
 #else
-  return *reinterpret_cast<const uint4*>(at);
+  return *reinterpret_cast<const uint4*>(values);
 #endif
 }
 
 // Starts fetching a 128-byte line into the L2 cache.
-__device__ inline void Prefetch([[maybe_unused]] const void* at) {
+__device__ inline void Prefetch([[maybe_unused]] const void* address) {
 #if defined(__CUDACC__)
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(at));
+  asm volatile("prefetch.global.L2 [%0];" : : "l"(address));
 #endif
 }
 
+// w [out_features, stride], x [rows, stride], y [rows, out_features].
+//
 // A block computes kTilesM * 16 outputs of kTilesN * 8 rows. In the products, 32 inputs are
 // permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which it can load at once, where the
 // instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of two products.
@@ -42,26 +44,26 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     TensorProductKernel(const T* w, const T* x, int stride, int out_features, int rows,
                         const float* bias, bool accumulate, float* y) {
   constexpr int kOutputs = kTilesM * 16, kRows = kTilesN * 8;
-  __shared__ float of_warp[kWarps][kRows][kOutputs + 1];
+  __shared__ float warp_sums[kWarps][kRows][kOutputs + 1];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = lane / 4, column = lane % 4 * 8;
   const int first = static_cast<int>(blockIdx.x) * kOutputs;
 
   // The last block may have fewer outputs: it computes the last one several times.
-  const T* of_output[kTilesM][2];
+  const T* weight_row[kTilesM][2];
 #pragma unroll
   for (int m = 0; m < kTilesM; ++m) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int output = min(first + m * 16 + half * 8 + group, out_features - 1);
-      of_output[m][half] = w + static_cast<int64_t>(output) * stride;
+      weight_row[m][half] = w + static_cast<int64_t>(output) * stride;
       // Prefetching weights need not wait for the previous kernel. (Weights that it widens from
       // codes are written through the same cache.)
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) {
         const int k = (warp + a * kWarps) * kStep;
-        if (column == 0 && k < stride) Prefetch(of_output[m][half] + k);
+        if (column == 0 && k < stride) Prefetch(weight_row[m][half] + k);
       }
     }
   }
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             weight[a][part][m][half] =
-                k < stride ? LoadStreamed(of_output[m][half] + k) : make_uint4(0, 0, 0, 0);
+                k < stride ? LoadStreamed(weight_row[m][half] + k) : make_uint4(0, 0, 0, 0);
           }
         }
 #pragma unroll
@@ -117,20 +119,21 @@ __global__ void __launch_bounds__(kWarps* kWarpSize)
     for (int n = 0; n < kTilesN; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        of_warp[warp][n * 8 + lane % 4 * 2 + i % 2][m * 16 + i / 2 * 8 + group] = sum[m][n][i];
+        warp_sums[warp][n * 8 + lane % 4 * 2 + i % 2][m * 16 + i / 2 * 8 + group] = sum[m][n][i];
       }
     }
   }
   __syncthreads();
-  for (int at = static_cast<int>(threadIdx.x); at < kRows * kOutputs; at += kWarps * kWarpSize) {
-    const int row = at / kOutputs, output = first + at % kOutputs;
+  for (int index = static_cast<int>(threadIdx.x); index < kRows * kOutputs;
+       index += kWarps * kWarpSize) {
+    const int row = index / kOutputs, output = first + index % kOutputs;
     if (row >= rows || output >= out_features) continue;
     float total = 0.f;
 #pragma unroll
-    for (int i = 0; i < kWarps; ++i) total += of_warp[i][row][at % kOutputs];
+    for (int i = 0; i < kWarps; ++i) total += warp_sums[i][row][index % kOutputs];
     if (bias != nullptr) total += bias[output];
-    float* to = y + static_cast<int64_t>(row) * out_features + output;
-    *to = accumulate ? *to + total : total;
+    float& result = y[static_cast<int64_t>(row) * out_features + output];
+    result = accumulate ? result + total : total;
   }
 }
 

@@ -37,7 +37,7 @@ int Parent(const Sequence& s, int row) { return s.parents.empty() ? row - 1 : s.
 // The tokens that a row sees, itself last.
 std::vector<int> Path(const Sequence& s, int row) {
   std::vector<int> path;
-  for (int at = row; at >= 0; at = Parent(s, at)) path.push_back(s.rows[at]);
+  for (int node = row; node >= 0; node = Parent(s, node)) path.push_back(s.rows[node]);
   path.insert(path.end(), s.held.rbegin(), s.held.rend());
   std::reverse(path.begin(), path.end());
   return path;
@@ -89,13 +89,13 @@ class Attention {
         const int token = i < held ? s.held[i] : s.rows[i - held];
         const int64_t page = own[i / shape_.page_tokens];
         for (int h = 0; h < kv_heads; ++h) {
-          const int64_t at =
+          const int64_t index =
               ((page * kv_heads + h) * shape_.page_tokens + i % shape_.page_tokens) * dim;
           const std::vector<float> key = Head(token, heads + h);
           const std::vector<float> value = Head(token, heads + kv_heads + h);
           for (int e = 0; e < dim; ++e) {
-            keys[at + e] = FloatToBf16(key[e]);
-            values[at + e] = FloatToBf16(value[e]);
+            keys[index + e] = FloatToBf16(key[e]);
+            values[index + e] = FloatToBf16(value[e]);
           }
         }
       }

@@ -128,10 +128,10 @@ TEST(CudaBackend, MultipliesWhereLibraryHasNoKernel) {
     backend->CopyIn(buffer->data(), host.data(), host.size() * sizeof(float));
     return buffer;
   };
-  const auto x = upload(ones), of_bias = upload(bias);
+  const auto x = upload(ones), device_bias = upload(bias);
   for (const bool accumulate : {false, true}) {
     const auto y = upload(std::vector<float>(rows * out, 100.f));
-    backend->MatMul(*packed, x->floats(), rows, of_bias->floats(), accumulate, y->floats());
+    backend->MatMul(*packed, x->floats(), rows, device_bias->floats(), accumulate, y->floats());
     std::vector<float> got(rows * out);
     backend->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
     backend->Wait();
@@ -174,8 +174,8 @@ TEST(CudaBackend, ProductReadsCurrentInput) {
   const auto gain = backend->Allocate(n * sizeof(float)).value();
   const auto out = backend->Allocate(n * sizeof(float)).value();
   backend->CopyIn(gain->data(), ones.data(), n * sizeof(float));
-  const auto product = [&](float* of) {
-    backend->MatMul(*w, of, 1, nullptr, false, out->floats());
+  const auto product = [&](float* input) {
+    backend->MatMul(*w, input, 1, nullptr, false, out->floats());
     backend->CopyOut(y.data(), out->data(), n * sizeof(float));
     backend->Wait();
     return y[3];
@@ -310,12 +310,12 @@ TEST(CudaBackend, PlansAPassForEachWindow) {
   CudaBatch batch(&stream);
   const AttentionLimits limits = {.blocks = 1, .max_partials = 100, .tile_queries = 8};
   batch.BeginPasses({&layout, 1}, all, limits, /*round_up=*/true);
-  const AttentionTile* of_all = batch.Attention(layout, all, limits).call.units;
-  const AttentionTile* of_some = batch.Attention(layout, some, limits).call.units;
+  const AttentionUnit* all_units = batch.Attention(layout, all, limits).call.units;
+  const AttentionUnit* some_units = batch.Attention(layout, some, limits).call.units;
   stream.Wait();
-  EXPECT_EQ(of_all->begin, 0);
-  EXPECT_EQ(of_some->begin, 401);
-  EXPECT_EQ(of_some->chunk_begin, 1);
+  EXPECT_EQ(all_units->begin, 0);
+  EXPECT_EQ(some_units->begin, 401);
+  EXPECT_EQ(some_units->chunk_begin, 1);
 }
 
 TEST(CreateBackend, KnowsItsDevicesByName) {

@@ -80,10 +80,10 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
   picks.Pick(batch, device, vocab);
   EXPECT_EQ(picks.bytes(), bytes);
   std::vector<Read> all;
-  const float* at = device;
+  const float* next = device;
   for (const PickedRow& row : picks.Picked()) {
-    all.push_back({{row.entries.begin(), row.entries.end()}, row.measure, {at, at + vocab}});
-    at += vocab;
+    all.push_back({{row.entries.begin(), row.entries.end()}, row.measure, {next, next + vocab}});
+    next += vocab;
   }
   EXPECT_EQ(all.size(), rows.size());
   return all;
@@ -263,7 +263,14 @@ TEST_P(DevicePicksOf, ColdRows) {
   ExpectHosts(rows, 300, 290);
 }
 
-INSTANTIATE_TEST_SUITE_P(Picks, DevicePicksOf, ::testing::ValuesIn(kPicks));
+INSTANTIATE_TEST_SUITE_P(Picks, DevicePicksOf, ::testing::ValuesIn(kPicks), [](const auto& test) {
+  switch (test.param) {
+    case RowPick::kDistribution: return "Distribution";
+    case RowPick::kTop: return "Top";
+    case RowPick::kRace: return "Race";
+  }
+  return "";
+});
 
 TEST(DevicePicks, PenaltiesCountThePath) {
   std::vector<TestRow> rows;
@@ -355,7 +362,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
     for (size_t i = 0; i < chains.size(); ++i) {
       std::copy_n(chains[i].rows[depth].begin(), width, device + i * width);
     }
-    picks.Draw(static_cast<int>(depth));
+    picks.SampleDepth(static_cast<int>(depth));
     drawn.insert(drawn.end(), picks.sampled(), picks.sampled() + chains.size());
     for (size_t i = 0; i < chains.size(); ++i) {
       left.emplace_back(device + i * width, device + (i + 1) * width);
@@ -370,9 +377,10 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
     for (size_t depth = 0; depth < static_cast<size_t>(depths); ++depth) {
       SCOPED_TRACE("chain " + std::to_string(i) + " depth " + std::to_string(depth) + " pick " +
                    std::to_string(static_cast<int>(row.pick)));
-      const size_t at = depth * chains.size() + i;
-      const Read read = {
-          {picked[at].entries.begin(), picked[at].entries.end()}, picked[at].measure, left[at]};
+      const size_t index = depth * chains.size() + i;
+      const Read read = {{picked[index].entries.begin(), picked[index].entries.end()},
+                         picked[index].measure,
+                         left[index]};
       row.logits = chain.rows[depth];
       row.position = chain.first.position + static_cast<uint32_t>(depth);
       ExpectHosts(row, read, vocab, allowed);
@@ -384,8 +392,8 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
             Coin(row.seed, chain.round, chain.first_depth + static_cast<uint32_t>(depth),
                  Purpose::kDraftToken));
       }
-      ASSERT_EQ(drawn[at], token);
-      ASSERT_EQ(picked[at].sampled, token);
+      ASSERT_EQ(drawn[index], token);
+      ASSERT_EQ(picked[index].sampled, token);
       row.path.push_back(token);
     }
   }
@@ -514,7 +522,9 @@ TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
   }
   ExpectHostsDraws(chains, 6, 6, picks);
   std::vector<TokenId> most_likely;
-  for (size_t at = 1; at < 15; at += 3) most_likely.push_back(picks.Picked()[at].sampled);
+  for (size_t index = 1; index < 15; index += 3) {
+    most_likely.push_back(picks.Picked()[index].sampled);
+  }
   EXPECT_EQ(most_likely, (std::vector<TokenId>{0, 1, 4, 4, 4}));
 }
 

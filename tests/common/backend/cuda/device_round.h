@@ -41,12 +41,12 @@ inline std::vector<DecidedRound> DecideOnDevice(
   rounds.Decide(batch, {rows, vocab, allowed});
   const Decisions decisions = rounds.Decided();
   EXPECT_EQ(rounds.bytes(), decisions.rounds.size_bytes() + decisions.acceptance.size_bytes());
-  const float* at = rows;
+  const float* next = rows;
   const uint8_t* byte = decisions.acceptance.data();
   for (TestRound& s : sessions) {
     for (std::vector<float>& row : s.rows) {
-      std::copy(at, at + vocab, row.begin());
-      at += vocab;
+      std::copy(next, next + vocab, row.begin());
+      next += vocab;
     }
     if (acceptance != nullptr) acceptance->emplace_back(byte, byte + s.rows.size());
     byte += s.rows.size();

@@ -301,8 +301,8 @@ TEST(CudaBatch, EqualKeysMeanEqualLaunches) {
                   call.context, call.page_begin, call.pages, call.is_tree, call.path_begin,
                   call.paths, call.units, call.merges, call.counts, call.positions});
     }
-    const auto [at, is_new] = places.try_emplace(batch.key(), now);
-    EXPECT_EQ(at->second, now) << i;
+    const auto [it, is_new] = places.try_emplace(batch.key(), now);
+    EXPECT_EQ(it->second, now) << i;
     again += !is_new;
     stream.Wait();
     batch.Clear();

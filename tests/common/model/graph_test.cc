@@ -121,7 +121,8 @@ TEST_P(ModelGraphFailure, LosesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Calls, ModelGraphFailure,
                          ::testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
-                                           GraphCall::kInstantiate, GraphCall::kLaunch));
+                                           GraphCall::kInstantiate, GraphCall::kLaunch),
+                         [](const auto& test) { return GraphCallName(test.param); });
 
 }  // namespace
 }  // namespace outrider

@@ -51,6 +51,7 @@ void SetLate(bool late);
 // Calls that this thread can make fail, once each, with the error.
 enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
 void FailNext(GraphCall call, cudaError_t error);
+std::string GraphCallName(GraphCall call);  // for the names of tests
 
 // Graphs that exist, over all threads.
 int LiveGraphs();

@@ -51,10 +51,10 @@ cudaError_t Drain(CudaStream* stream) {
 }
 
 bool TakeFailure(GraphCall call, cudaError_t* error) {
-  const auto at = to_fail.find(call);
-  if (at == to_fail.end()) return false;
-  *error = at->second;
-  to_fail.erase(at);
+  const auto it = to_fail.find(call);
+  if (it == to_fail.end()) return false;
+  *error = it->second;
+  to_fail.erase(it);
   return true;
 }
 
@@ -98,6 +98,16 @@ cudaError_t DrainAll() {
 void SetLate(bool late) { is_late = late; }
 
 void FailNext(GraphCall call, cudaError_t error) { to_fail[call] = error; }
+
+std::string GraphCallName(GraphCall call) {
+  switch (call) {
+    case GraphCall::kBeginCapture: return "BeginCapture";
+    case GraphCall::kEndCapture: return "EndCapture";
+    case GraphCall::kInstantiate: return "Instantiate";
+    case GraphCall::kLaunch: return "Launch";
+  }
+  return "";
+}
 
 int LiveGraphs() { return live_graphs; }
 

@@ -44,7 +44,8 @@ TEST(Request, RefusesRequestThatCannotFit) {
 }
 
 struct BadCase {
-  const char* field;
+  const char* name;
+  const char* words;  // of the error
   void (*change)(GenerationRequest&);
   Code code = Code::kInvalidArgument;
 };
@@ -56,67 +57,75 @@ TEST_P(BadRequest, IsRefusedByName) {
   GetParam().change(request);
   const Status status = Validate(request, kLimits);
   EXPECT_EQ(status.code(), GetParam().code);
-  EXPECT_THAT(status.message(), HasSubstr(GetParam().field));
+  EXPECT_THAT(status.message(), HasSubstr(GetParam().words));
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Request, BadRequest,
     ::testing::Values(
-        BadCase{"prompt", [](GenerationRequest& r) { r.prompt.clear(); }},
-        BadCase{"logprobs", [](GenerationRequest& r) { r.logprobs = 21; }},
-        BadCase{"logprobs", [](GenerationRequest& r) { r.logprobs = -1; }},
-        BadCase{"prompt", [](GenerationRequest& r) { r.prompt.push_back(32); }},
-        BadCase{"prompt", [](GenerationRequest& r) { r.prompt.push_back(-1); }},
-        BadCase{"prompt", [](GenerationRequest& r) { r.prompt.assign(64, 1); },
-                Code::kOutOfRange},
-        BadCase{"max_tokens", [](GenerationRequest& r) { r.max_tokens = 0; }},
-        BadCase{"max_tokens", [](GenerationRequest& r) { r.max_tokens = 62; },
-                Code::kOutOfRange},
-        BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = 11; }},
-        BadCase{"min_tokens", [](GenerationRequest& r) { r.min_tokens = -1; }},
-        BadCase{"temperature", [](GenerationRequest& r) { r.sampling.temperature = -1; }},
-        BadCase{"stop_token_ids", [](GenerationRequest& r) { r.stop_tokens = {99}; }},
-        BadCase{"stop.stop_token_ids: 257 entries, at most 256",
+        BadCase{"EmptyPrompt", "prompt", [](GenerationRequest& r) { r.prompt.clear(); }},
+        BadCase{"ManyLogprobs", "logprobs", [](GenerationRequest& r) { r.logprobs = 21; }},
+        BadCase{"NegativeLogprobs", "logprobs", [](GenerationRequest& r) { r.logprobs = -1; }},
+        BadCase{"TokenBeyondVocabulary", "prompt",
+                [](GenerationRequest& r) { r.prompt.push_back(32); }},
+        BadCase{"NegativeToken", "prompt", [](GenerationRequest& r) { r.prompt.push_back(-1); }},
+        BadCase{"PromptOfWholeContext", "prompt",
+                [](GenerationRequest& r) { r.prompt.assign(64, 1); }, Code::kOutOfRange},
+        BadCase{"NoTokens", "max_tokens", [](GenerationRequest& r) { r.max_tokens = 0; }},
+        BadCase{"MoreTokensThanContext", "max_tokens",
+                [](GenerationRequest& r) { r.max_tokens = 62; }, Code::kOutOfRange},
+        BadCase{"MinTokensAboveMax", "min_tokens", [](GenerationRequest& r) { r.min_tokens = 11; }},
+        BadCase{"NegativeMinTokens", "min_tokens", [](GenerationRequest& r) { r.min_tokens = -1; }},
+        BadCase{"NegativeTemperature", "temperature",
+                [](GenerationRequest& r) { r.sampling.temperature = -1; }},
+        BadCase{"UnknownStopToken", "stop_token_ids",
+                [](GenerationRequest& r) { r.stop_tokens = {99}; }},
+        BadCase{"ManyStopTokens", "stop.stop_token_ids: 257 entries, at most 256",
                 [](GenerationRequest& r) { r.stop_tokens.assign(257, 1); }},
-        BadCase{"logit_bias: 1025 entries, at most 1024",
+        BadCase{"ManyBiases", "logit_bias: 1025 entries, at most 1024",
                 [](GenerationRequest& r) {
                   r.sampling.logit_bias.assign(1025, {1, 1.f});
                 }},
-        BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings = {""}; }},
-        BadCase{"stop_strings", [](GenerationRequest& r) { r.stop_strings.assign(17, "x"); }},
-        BadCase{"stop_strings",
+        BadCase{"EmptyStopString", "stop_strings",
+                [](GenerationRequest& r) { r.stop_strings = {""}; }},
+        BadCase{"ManyStopStrings", "stop_strings",
+                [](GenerationRequest& r) { r.stop_strings.assign(17, "x"); }},
+        BadCase{"LongStopString", "stop_strings",
                 [](GenerationRequest& r) { r.stop_strings = {std::string(2000, 'x')}; }},
-        BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = 9; }},
-        BadCase{"draft_length", [](GenerationRequest& r) { r.speculation.draft_length = -1; }},
-        BadCase{"paths", [](GenerationRequest& r) { r.speculation.paths = 5; }},
-        BadCase{"threshold",
+        BadCase{"LongDraft", "draft_length",
+                [](GenerationRequest& r) { r.speculation.draft_length = 9; }},
+        BadCase{"NegativeDraftLength", "draft_length",
+                [](GenerationRequest& r) { r.speculation.draft_length = -1; }},
+        BadCase{"ManyPaths", "paths", [](GenerationRequest& r) { r.speculation.paths = 5; }},
+        BadCase{"ThresholdAboveOne", "threshold",
                 [](GenerationRequest& r) {
                   r.speculation.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.5f};
                 }},
-        BadCase{"tree",
+        BadCase{"TreeLevelWithoutDraws", "tree",
                 [](GenerationRequest& r) {
                   r.speculation.tree = {2, 0};
                 }},
-        BadCase{"tree",
+        BadCase{"WideTree", "tree",
                 [](GenerationRequest& r) {
                   r.speculation.tree = {4, 4, 4};
                 }},
-        BadCase{"tree", [](GenerationRequest& r) { r.speculation.tree.assign(9, 1); }},
-        BadCase{"tree",
+        BadCase{"DeepTree", "tree", [](GenerationRequest& r) { r.speculation.tree.assign(9, 1); }},
+        BadCase{"TreeAndPaths", "tree",
                 [](GenerationRequest& r) {
                   r.speculation.tree = {2, 2};
                   r.speculation.paths = 2;
                 }},
-        BadCase{"one sequence",
+        BadCase{"PathsForBlockRule", "one sequence",
                 [](GenerationRequest& r) {
                   r.speculation.rule = Rule::kBlock;
                   r.speculation.paths = 2;
                 }},
-        BadCase{"one sequence",
+        BadCase{"TreeForTokenRule", "one sequence",
                 [](GenerationRequest& r) {
                   r.speculation.rule = Rule::kToken;
                   r.speculation.tree = {1, 2};
-                }}));
+                }}),
+    [](const ::testing::TestParamInfo<BadCase>& test) { return test.param.name; });
 
 TEST(Speculation, DefaultRuleDependsOnPaths) {
   GenerationRequest request = Good();

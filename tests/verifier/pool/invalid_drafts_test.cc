@@ -82,7 +82,8 @@ TEST_F(Pool, WholeDraftLeavesNothingToCross) {
 }
 
 struct BadDraft {
-  const char* words;
+  const char* name;
+  const char* words;  // of the error
   DraftChunk chunk;
 };
 
@@ -105,32 +106,45 @@ TEST_P(HostileDrafter, IsClosedAndHarmsNoOther) {
 INSTANTIATE_TEST_SUITE_P(
     Pool, HostileDrafter,
     ::testing::Values(
-        BadDraft{"vocabulary",
+        BadDraft{"TokenBeyondVocabulary",
+                 "vocabulary",
                  {.tokens = {100}, .distributions = {OutputDistribution({100}, {65536})}}},
-        BadDraft{"vocabulary",
+        BadDraft{"NegativeToken",
+                 "vocabulary",
                  {.tokens = {-1}, .distributions = {OutputDistribution({-1}, {65536})}}},
-        BadDraft{"sum", {.tokens = {5}, .distributions = {OutputDistribution({5, 6}, {65536, 1})}}},
-        BadDraft{"not among", {.tokens = {5}, .distributions = {OutputDistribution({6}, {65536})}}},
-        BadDraft{"twice",
+        BadDraft{"WeightsAboveTheSum",
+                 "sum",
+                 {.tokens = {5}, .distributions = {OutputDistribution({5, 6}, {65536, 1})}}},
+        BadDraft{"TokenOutsideItsDistribution",
+                 "not among",
+                 {.tokens = {5}, .distributions = {OutputDistribution({6}, {65536})}}},
+        BadDraft{"TokenTwiceInDistribution",
+                 "twice",
                  {.tokens = {5}, .distributions = {OutputDistribution({5, 5}, {65535, 1})}}},
-        BadDraft{"no row", {.tokens = {5}, .distributions = {}}},
+        BadDraft{"NoDistribution", "no row", {.tokens = {5}, .distributions = {}}},
         BadDraft{
+            "ManyDistributions",
             "rows for",
             {.tokens = {5}, .distributions = std::vector(2, OutputDistribution({5}, {65536}))}},
-        BadDraft{"asked for length 4",
+        BadDraft{"LongDraft",
+                 "asked for length 4",
                  {.tokens = {5, 5, 5, 5, 5},
                   .distributions = std::vector(5, OutputDistribution({5}, {65536}))}},
-        BadDraft{"2 draws, asked for 1",
+        BadDraft{"ManySequences",
+                 "2 draws, asked for 1",
                  {.tokens = {5, 5},
                   .parents = {0, 0},
                   .distributions = {OutputDistribution({5}, {65536})}}},
         BadDraft{
+            "UnknownParent",
             "after node 9",
             {.tokens = {5}, .parents = {9}, .distributions = {OutputDistribution({5}, {65536})}}},
-        BadDraft{"1 parents for 2",
+        BadDraft{"FewParents",
+                 "1 parents for 2",
                  {.tokens = {5, 5},
                   .parents = {0},
-                  .distributions = {OutputDistribution({5}, {65536})}}}));
+                  .distributions = {OutputDistribution({5}, {65536})}}}),
+    [](const ::testing::TestParamInfo<BadDraft>& test) { return test.param.name; });
 
 // One token more or less would bias a rule that depends on the number at a prefix.
 TEST_F(Pool, AcceptsExactlyThePlannedDraws) {

@@ -32,7 +32,7 @@ class GraphCacheTest : public ::testing::Test {
     cache_ = std::make_unique<GraphCache>(&stream_, std::move(options));
   }
   // One use of `key`: a kernel appends the key's last digit to the number 7.
-  void Use(int key) {
+  void RunKey(int key) {
     *number_ = 7;
     cache_->Run({key}, [&] {
       ++calls_;
@@ -55,18 +55,18 @@ class GraphCacheTest : public ::testing::Test {
 TEST_F(GraphCacheTest, CapturesThirdUseThenReplays) {
   Make();
   for (int use = 1; use <= 2; ++use) {
-    Use(1);
+    RunKey(1);
     EXPECT_EQ(calls_, use);
     EXPECT_EQ(cache_->size(), 0);
   }
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(calls_, 3);  // captured, not run
   EXPECT_EQ(cache_->size(), 1);
-  for (int i = 0; i < 5; ++i) Use(1);
+  for (int i = 0; i < 5; ++i) RunKey(1);
   EXPECT_EQ(calls_, 3);
   EXPECT_EQ(captures(), 1);
   EXPECT_EQ(launches(), 6);
-  Use(2);  // another key
+  RunKey(2);  // another key
   EXPECT_EQ(calls_, 4);
   EXPECT_EQ(launches(), 6);
   EXPECT_TRUE(warnings_.empty());
@@ -74,46 +74,46 @@ TEST_F(GraphCacheTest, CapturesThirdUseThenReplays) {
 
 TEST_F(GraphCacheTest, IsOffWhenToldSo) {
   Make({.enabled = false});
-  for (int i = 0; i < 5; ++i) Use(1);
+  for (int i = 0; i < 5; ++i) RunKey(1);
   EXPECT_EQ(calls_, 5);
   EXPECT_EQ(captures() + launches(), 0);
 }
 
 TEST_F(GraphCacheTest, AllocationInvalidatesGraphs) {
   Make();
-  for (int i = 0; i < 4; ++i) Use(1);
+  for (int i = 0; i < 4; ++i) RunKey(1);
   EXPECT_EQ(calls_, 3);
   auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
-  Use(1);  // captured again at once, since it has been run directly before
+  RunKey(1);  // captured again at once, since it has been run directly before
   EXPECT_EQ(calls_, 4);
   EXPECT_EQ(captures(), 2);
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(calls_, 4);
   other.reset();
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(calls_, 5);
   EXPECT_EQ(cache_->size(), 1);
   // Graphs contain no addresses of pinned memory.
   const auto pinned = CudaBuffer::Allocate(MemoryKind::kPinnedHost, 8).value();
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(calls_, 5);
 }
 
 TEST_F(GraphCacheTest, EvictsLeastRecentlyUsed) {
   Make({.max_graphs = 3, .launches_per_capture = 1});
   for (const int key : {1, 2, 3}) {
-    for (int i = 0; i < 4; ++i) Use(key);
+    for (int i = 0; i < 4; ++i) RunKey(key);
   }
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(cache_->size(), 3);
   calls_ = 0;
-  for (int i = 0; i < 4; ++i) Use(4);  // replaces 2
+  for (int i = 0; i < 4; ++i) RunKey(4);  // replaces 2
   EXPECT_EQ(calls_, 3);
   EXPECT_EQ(cache_->size(), 3);
   EXPECT_EQ(cuda_emulation::LiveGraphs(), 3);
-  Use(1), Use(3);
+  RunKey(1), RunKey(3);
   EXPECT_EQ(calls_, 3);
-  Use(2);
+  RunKey(2);
   EXPECT_EQ(calls_, 4);
 }
 
@@ -121,7 +121,7 @@ TEST_F(GraphCacheTest, CapturesHaveToBeEarned) {
   Make({.max_graphs = 4, .launches_per_capture = 8});
   // Ten keys in turn, more than fit: nearly none would be replayed before its eviction.
   for (int round = 0; round < 200; ++round) {
-    for (int key = 0; key < 10; ++key) Use(key);
+    for (int key = 0; key < 10; ++key) RunKey(key);
   }
   EXPECT_LE(captures(), 4 + launches() / 8);
   EXPECT_GT(launches(), 200);  // the remaining ones are used
@@ -129,17 +129,17 @@ TEST_F(GraphCacheTest, CapturesHaveToBeEarned) {
 
 TEST_F(GraphCacheTest, ForgetsKeysThatDoNotReturn) {
   Make({.max_graphs = 4});
-  for (int i = 0; i < 3; ++i) Use(5);
-  for (int key = 100; key < 1100; ++key) Use(key);
+  for (int i = 0; i < 3; ++i) RunKey(5);
+  for (int key = 100; key < 1100; ++key) RunKey(key);
   EXPECT_EQ(captures(), 1);
   // A thousand keys later the graph is still there, but the first use of key 100 is forgotten, so
   // it is captured only at its third use from now on.
   calls_ = 0;
-  Use(5);
+  RunKey(5);
   EXPECT_EQ(calls_, 0);
-  Use(100), Use(100);
+  RunKey(100), RunKey(100);
   EXPECT_EQ(captures(), 1);
-  Use(100);
+  RunKey(100);
   EXPECT_EQ(captures(), 2);
 }
 
@@ -147,11 +147,11 @@ class GraphFailure : public GraphCacheTest, public ::testing::WithParamInterface
 
 TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
   Make();
-  for (int i = 0; i < 4; ++i) Use(1);
-  for (int i = 0; i < 2; ++i) Use(2);
+  for (int i = 0; i < 4; ++i) RunKey(1);
+  for (int i = 0; i < 2; ++i) RunKey(2);
   FailNext(GetParam(), cudaErrorMemoryAllocation);
-  if (GetParam() == GraphCall::kLaunch) Use(1);
-  for (int i = 0; i < 3; ++i) Use(2);
+  if (GetParam() == GraphCall::kLaunch) RunKey(1);
+  for (int i = 0; i < 3; ++i) RunKey(2);
   EXPECT_FALSE(cache_->enabled());
   EXPECT_EQ(cache_->size(), 0);
   ASSERT_EQ(warnings_.size(), 1u);
@@ -159,13 +159,14 @@ TEST_P(GraphFailure, TurnsGraphsOffAndLosesNothing) {
   EXPECT_THAT(warnings_[0], HasSubstr("out of memory"));
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);  // the next launch does not report it
   const int before = calls_;
-  Use(1);
+  RunKey(1);
   EXPECT_EQ(calls_, before + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, GraphFailure,
                          ::testing::Values(GraphCall::kBeginCapture, GraphCall::kEndCapture,
-                                           GraphCall::kInstantiate, GraphCall::kLaunch));
+                                           GraphCall::kInstantiate, GraphCall::kLaunch),
+                         [](const auto& test) { return GraphCallName(test.param); });
 
 // Calls that a capture does not allow: the sequence runs directly, and the process survives.
 TEST_F(GraphCacheTest, RunsUncapturableWorkDirectly) {

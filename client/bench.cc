@@ -159,10 +159,11 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
         SleepUntil(started + std::chrono::duration_cast<Duration>(after), stop);
       }
       if (stop.stop_requested()) break;
-      const auto at = static_cast<size_t>(i);
-      starts[at] = Seconds(SteadyClock().Now() - started);
-      made[at] = RunOne(*verifiers, options, prompts[at % prompts.size()], i, stop, &progress);
-      progress.RequestDone(made[at]->status.ok());
+      const auto index = static_cast<size_t>(i);
+      starts[index] = Seconds(SteadyClock().Now() - started);
+      made[index] =
+          RunOne(*verifiers, options, prompts[index % prompts.size()], i, stop, &progress);
+      progress.RequestDone(made[index]->status.ok());
     }
     progress.WorkerDone();
   };

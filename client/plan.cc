@@ -79,9 +79,9 @@ class Layout {
       }
       const double away = verify + o_.rtt_ms;
       round = hits * std::max(away, draft) + (1 - hits) * (away + draft);
-      constexpr double kStep = 0.3;
-      batch += kStep * (std::clamp(sessions * Verify(batch) / round, 1.0, sessions) - batch);
-      mates += kStep * (std::clamp(sessions / drafters * draft / round, 1.0, sessions) - mates);
+      constexpr double kDamping = 0.3;  // of the fixed-point iteration
+      batch += kDamping * (std::clamp(sessions * Verify(batch) / round, 1.0, sessions) - batch);
+      mates += kDamping * (std::clamp(sessions / drafters * draft / round, 1.0, sessions) - mates);
     }
     return round;
   }
@@ -123,12 +123,13 @@ class Layout {
                           .drafters = DraftersNeeded(o_.sessions)};
     const double rounds = planned.full_batch / planned.tokens_per_round;  // a second
     if (HasDrafters(kind_)) {
-      constexpr double kMbit = 8e-6;
+      constexpr double kMbitPerByte = 8e-6;
       const double draws = length_ * o_.sequences;
       planned.mbit_to_verifier =
-          kMbit * rounds * (kMessageBytes + draws * (kDrawBytes + o_.law_entries * kEntryBytes));
+          kMbitPerByte * rounds *
+          (kMessageBytes + draws * (kDrawBytes + o_.law_entries * kEntryBytes));
       planned.mbit_to_drafters =
-          kMbit * rounds * (kMessageBytes + planned.tokens_per_round * kDrawBytes);
+          kMbitPerByte * rounds * (kMessageBytes + planned.tokens_per_round * kDrawBytes);
     }
     const double price = o_.verifier_price + planned.drafters * o_.drafter_price;
     planned.per_million = price / 3600 / planned.full_batch * 1e6;
@@ -157,15 +158,15 @@ Layout BestOf(const PlanOptions& o, Kind kind) {
 // The longest round trip at which `speed` reaches `other`; speed decreases with the round trip.
 double BreakEvenMs(const PlanOptions& o, double other,
                    const std::function<double(const PlanOptions&)>& speed) {
-  PlanOptions at = o;
-  at.rtt_ms = 0;
-  if (speed(at) < other) return -1;
-  at.rtt_ms = kLongestRttMs;
-  if (speed(at) >= other) return kInfinite;
+  PlanOptions tried = o;
+  tried.rtt_ms = 0;
+  if (speed(tried) < other) return -1;
+  tried.rtt_ms = kLongestRttMs;
+  if (speed(tried) >= other) return kInfinite;
   double low = 0, high = kLongestRttMs;
   while (high - low > 1e-3) {
-    at.rtt_ms = (low + high) / 2;
-    (speed(at) >= other ? low : high) = at.rtt_ms;
+    tried.rtt_ms = (low + high) / 2;
+    (speed(tried) >= other ? low : high) = tried.rtt_ms;
   }
   return low;
 }
@@ -240,12 +241,13 @@ Result<PlanReport> MakePlan(const PlanOptions& o) {
       report.break_even.push_back(
           {.layout = Name(kind),
            .against = report.layouts[against].name,
-           .one_request_ms = BreakEvenMs(
-               o, report.layouts[against].one_request,
-               [&](const PlanOptions& at) { return Layout(at, kind, length).Speed(1, 1); }),
+           .one_request_ms = BreakEvenMs(o, report.layouts[against].one_request,
+                                         [&](const PlanOptions& options) {
+                                           return Layout(options, kind, length).Speed(1, 1);
+                                         }),
            .full_batch_ms =
-               BreakEvenMs(o, report.layouts[against].full_batch, [&](const PlanOptions& at) {
-                 return Layout(at, kind, length).Speed(at.sessions, at.sessions);
+               BreakEvenMs(o, report.layouts[against].full_batch, [&](const PlanOptions& options) {
+                 return Layout(options, kind, length).Speed(options.sessions, options.sessions);
                })});
     }
   }

@@ -23,8 +23,8 @@ using Row = std::vector<std::string>;
 
 // A name that somebody else chose, as a terminal may show it.
 std::string Shown(const std::string& name) {
-  constexpr size_t kLongest = 100;
-  return EscapeText(name, kLongest);
+  constexpr size_t kMaxShownCharacters = 100;
+  return EscapeText(name, kMaxShownCharacters);
 }
 
 // Columns are as wide as their widest cell; the first row is the heading.

@@ -52,17 +52,17 @@ class Rounds {
 
   // The round with this start number; 0: the generation's first.
   const RoundDistribution& Of(int start) {
-    const auto at = static_cast<size_t>(start);
-    if (distributions_.size() <= at) distributions_.resize(at + 1);
-    if (distributions_[at].accepted.empty()) distributions_[at] = Enumerate(start);
-    return distributions_[at];
+    const auto index = static_cast<size_t>(start);
+    if (distributions_.size() <= index) distributions_.resize(index + 1);
+    if (distributions_[index].accepted.empty()) distributions_[index] = Enumerate(start);
+    return distributions_[index];
   }
 
   // The distribution of the next n tokens after a start; n <= g + 1 at the generation's start, else
   // n <= g.
   const Cells& Sequence(int start, size_t n) {
-    const auto at = std::pair(start, n);
-    if (const auto known = sequences_.find(at); known != sequences_.end()) return known->second;
+    const auto key = std::pair(start, n);
+    if (const auto known = sequences_.find(key); known != sequences_.end()) return known->second;
     Cells out(Power(vocab_, n));
     const auto add_prefixes = [&](const Cells& cells) {
       const size_t surplus = cells.size() / out.size();
@@ -83,7 +83,7 @@ class Rounds {
       }
     }
     add_prefixes(round.cut);
-    return sequences_[at] = std::move(out);
+    return sequences_[key] = std::move(out);
   }
 
  private:
@@ -94,10 +94,10 @@ class Rounds {
     for (const GreedyCarry::Level& level : start.carry.levels) {
       levels.emplace_back(level.ratio, level.left);
     }
-    const auto [at, is_new] =
+    const auto [it, is_new] =
         numbers_.try_emplace({start.last, std::move(levels)}, static_cast<int>(starts_.size()));
     if (is_new) starts_.push_back(start);
-    return at->second;
+    return it->second;
   }
 
   RoundDistribution Enumerate(int start) {

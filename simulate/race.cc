@@ -33,12 +33,12 @@ class SetSum {
     }
   }
 
-  // Sum over the tokens from `at` on; `chosen` of those before are in R, and all of those add up to
-  // `length`. Uses sums without differences, because R's tokens would cancel for large b.
-  double From(size_t at, size_t chosen, double length) const {
-    if (at == target_.size()) return weights_[chosen] / length;
-    double sum = From(at + 1, chosen, length + draft_[at]);
-    if (chosen + 1 < weights_.size()) sum += From(at + 1, chosen + 1, length + target_[at]);
+  // Sum over the tokens from `first` on; `chosen` of those before are in R, and all of those add up
+  // to `length`. Uses sums without differences, because R's tokens would cancel for large b.
+  double From(size_t first, size_t chosen, double length) const {
+    if (first == target_.size()) return weights_[chosen] / length;
+    double sum = From(first + 1, chosen, length + draft_[first]);
+    if (chosen + 1 < weights_.size()) sum += From(first + 1, chosen + 1, length + target_[first]);
     return sum;
   }
 

@@ -43,8 +43,8 @@ class RunCount {
     if (depth >= shape_.length) return 1;
     const double draws = std::pow(tokens_, k);
     if (draws > kMaxExactCost) return draws;
-    const auto [at, is_new] = known_.try_emplace({depth, k}, 0.0);
-    if (!is_new) return at->second;
+    const auto [it, is_new] = known_.try_emplace({depth, k}, 0.0);
+    if (!is_new) return it->second;
     // Rules that walk down may end here; others choose one of k children in up to k + 2 ways.
     double runs = WalksDown(rule_) ? draws : 0;
     const double choices = WalksDown(rule_) || k == 1 ? k : k + 2;
@@ -125,10 +125,12 @@ void EnumerateRace(const Simulation& simulation, TokenId start, const EmitFn& em
     }
     tokens.push_back(-1);
     for (const TokenId x : pair.ids) {
-      const auto at = static_cast<size_t>(x);
+      const auto index = static_cast<size_t>(x);
       tokens.back() = x;
-      if (target[at] > match[at]) emit(tokens, depth, mass * (target[at] - match[at]), {});
-      if (match[at] > 0) extend(x, mass * match[at]);
+      if (target[index] > match[index]) {
+        emit(tokens, depth, mass * (target[index] - match[index]), {});
+      }
+      if (match[index] > 0) extend(x, mass * match[index]);
     }
     tokens.pop_back();
   };

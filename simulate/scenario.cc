@@ -64,9 +64,9 @@ Result<ScenarioArm> ParseArm(const JsonValue& json) {
 }  // namespace
 
 double Steps::At(int round) const {
-  const auto after =
-      std::upper_bound(steps_.begin(), steps_.end(), round,
-                       [](int at, const std::pair<int, double>& step) { return at < step.first; });
+  const auto after = std::upper_bound(
+      steps_.begin(), steps_.end(), round,
+      [](int value, const std::pair<int, double>& step) { return value < step.first; });
   return std::prev(after)->second;
 }
 

@@ -137,7 +137,7 @@ Result<std::unique_ptr<grammar::GrammarCache>> OpenGrammars(const Loaded& loaded
 }
 
 std::shared_ptr<const VocabularyEntries> TargetVocabularyOf(const Loaded& loaded) {
-  Result<VocabularyEntries> entries = VocabularyEntries::Of(
+  Result<VocabularyEntries> entries = VocabularyEntries::FromTokenizer(
       *loaded.tokenizer, loaded.config().vocab_size, loaded.config().eos_token_ids);
   if (entries.ok()) return std::make_shared<const VocabularyEntries>(std::move(entries).value());
   Log(LogLevel::kWarning, "drafters of another vocabulary will be refused",

@@ -19,11 +19,11 @@ using Type = GgufValue::Type;
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kMagic = 0x46554747;  // "GGUF"
-constexpr int64_t kDefaultAlignment = 32;
+constexpr int64_t kDefaultAlignmentBytes = 32;
 constexpr uint64_t kMaxKeyBytes = 65535;
 constexpr uint64_t kMaxNameBytes = 64;
 constexpr uint32_t kMaxDimensions = 4;
-constexpr char kAlignment[] = "general.alignment";
+constexpr char kAlignmentKey[] = "general.alignment";
 
 struct TypeInfo {
   uint32_t id;  // in the file
@@ -134,7 +134,7 @@ class GgufFile::Reader {
   Result<std::span<const std::byte>> Take(uint64_t bytes, const char* what);
   template <class T>
   Result<T> Number(const char* what);
-  Result<std::string_view> String(uint64_t most, const char* what);
+  Result<std::string_view> String(uint64_t max_bytes, const char* what);
   Status ReadVersion();
   Status ReadPair(GgufFile* out);
   Status ReadValue(GgufValue* value);
@@ -147,7 +147,7 @@ class GgufFile::Reader {
 
   std::span<const std::byte> file_;
   size_t at_ = 0;
-  int64_t alignment_ = kDefaultAlignment;
+  int64_t alignment_ = kDefaultAlignmentBytes;
 };
 
 Result<std::span<const std::byte>> GgufFile::Reader::Take(uint64_t bytes, const char* what) {
@@ -167,11 +167,11 @@ Result<T> GgufFile::Reader::Number(const char* what) {
   return Load<T>(bytes.data());
 }
 
-Result<std::string_view> GgufFile::Reader::String(uint64_t most, const char* what) {
+Result<std::string_view> GgufFile::Reader::String(uint64_t max_bytes, const char* what) {
   OUTRIDER_ASSIGN(const uint64_t length, Number<uint64_t>(what));
-  if (length > most) {
+  if (length > max_bytes) {
     return InvalidArgument(std::string(what) + " of " + std::to_string(length) +
-                           " bytes, at most " + std::to_string(most));
+                           " bytes, at most " + std::to_string(max_bytes));
   }
   OUTRIDER_ASSIGN(const std::span<const std::byte> bytes, Take(length, what));
   return Characters(bytes);
@@ -241,13 +241,13 @@ Status GgufFile::Reader::ReadPair(GgufFile* out) {
 }
 
 Status GgufFile::Reader::ReadAlignment(const GgufFile& out) {
-  if (!out.Has(kAlignment)) return Status();
+  if (!out.Has(kAlignmentKey)) return Status();
   constexpr int64_t kMin = 8, kMax = 1 << 16;  // the format requires a multiple of 8
-  OUTRIDER_ASSIGN(alignment_, out.Int(kAlignment, 0, INT64_MAX));
+  OUTRIDER_ASSIGN(alignment_, out.Int(kAlignmentKey, 0, INT64_MAX));
   if (alignment_ >= kMin && alignment_ <= kMax && (alignment_ & (alignment_ - 1)) == 0) {
     return Status();
   }
-  return InvalidArgument(std::string(kAlignment) + " is " + std::to_string(alignment_) +
+  return InvalidArgument(std::string(kAlignmentKey) + " is " + std::to_string(alignment_) +
                          ", must be a power of two from " + std::to_string(kMin) + " to " +
                          std::to_string(kMax));
 }
@@ -441,12 +441,12 @@ Result<std::vector<std::string_view>> GgufFile::Texts(std::string_view key) cons
   OUTRIDER_ASSIGN(const GgufValue* value, FindArray(key));
   if (value->element != Type::kString) return Wrong(key, "must be an array of strings");
   std::vector<std::string_view> texts;
-  size_t at = 0;
+  size_t offset = 0;
   for (uint64_t i = 0; i < value->count; ++i) {
-    const auto length = static_cast<size_t>(Load<uint64_t>(value->bytes.data() + at));
-    at += sizeof(uint64_t);
-    texts.push_back(Characters(value->bytes.subspan(at, length)));
-    at += length;
+    const auto length = static_cast<size_t>(Load<uint64_t>(value->bytes.data() + offset));
+    offset += sizeof(uint64_t);
+    texts.push_back(Characters(value->bytes.subspan(offset, length)));
+    offset += length;
   }
   return texts;
 }

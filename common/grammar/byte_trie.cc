@@ -20,10 +20,10 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, TokenId>> texts) {
     const size_t shared = static_cast<size_t>(
         std::mismatch(text.begin(), text.end(), last.begin(), last.end()).first - text.begin());
     leave(shared);
-    for (size_t at = shared; at < text.size(); ++at) {
+    for (size_t pos = shared; pos < text.size(); ++pos) {
       path.push_back(static_cast<uint32_t>(nodes_.size()));
-      nodes_.push_back({0, static_cast<uint32_t>(ids_.size()), static_cast<uint16_t>(at + 1),
-                        static_cast<uint8_t>(text[at])});
+      nodes_.push_back({0, static_cast<uint32_t>(ids_.size()), static_cast<uint16_t>(pos + 1),
+                        static_cast<uint8_t>(text[pos])});
     }
     ids_.push_back(id);
     last = text;

@@ -50,7 +50,7 @@ void SplitInto(CodePointRange range, std::vector<std::vector<ByteRange>>& out) {
 
 }  // namespace
 
-CodePointSet CodePointSet::Of(char32_t low, char32_t high) {
+CodePointSet CodePointSet::Range(char32_t low, char32_t high) {
   CodePointSet out;
   out.Add(low, high);
   return out;

@@ -19,7 +19,7 @@ struct CodePointRange {
 class CodePointSet {
  public:
   CodePointSet() = default;
-  static CodePointSet Of(char32_t low, char32_t high);
+  static CodePointSet Range(char32_t low, char32_t high);
 
   void Add(char32_t low, char32_t high) { ranges_.push_back({low, high}); }
   void Add(const CodePointSet& other);

@@ -70,8 +70,8 @@ Result<std::shared_ptr<const Grammar>> Grammar::Compile(const GrammarSource& sou
                            " bytes, at most " + std::to_string(limits.source_bytes) +
                            " are supported");
   }
-  if (const auto at = FindInvalidUtf8(source.text)) {
-    return InvalidArgument("the grammar is not UTF-8 at byte " + std::to_string(*at));
+  if (const auto pos = FindInvalidUtf8(source.text)) {
+    return InvalidArgument("the grammar is not UTF-8 at byte " + std::to_string(*pos));
   }
   RuleSet rules(limits);
   OUTRIDER_ASSIGN(const RuleId root, ReadSource(source, rules));

@@ -46,14 +46,14 @@ void GrammarCache::Erase(Entries::iterator entry) {
 }
 
 void GrammarCache::Trim() {
-  for (auto at = entries_.end();
-       at != entries_.begin() && *total_bytes_ + source_bytes_ > limits_.bytes;) {
-    const auto entry = std::prev(at);
+  for (auto it = entries_.end();
+       it != entries_.begin() && *total_bytes_ + source_bytes_ > limits_.bytes;) {
+    const auto entry = std::prev(it);
     // Only Find makes new holders, and the lock excludes it.
     if (entry->masks.use_count() == 1) {
       Erase(entry);
     } else {
-      at = entry;
+      it = entry;
     }
   }
 }

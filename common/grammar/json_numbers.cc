@@ -12,7 +12,7 @@ namespace {
 
 ExprId DigitsFrom(RuleSet& rules, char low, char high) {
   return rules.Characters(
-      CodePointSet::Of(static_cast<char32_t>(low), static_cast<char32_t>(high)));
+      CodePointSet::Range(static_cast<char32_t>(low), static_cast<char32_t>(high)));
 }
 
 ExprId AnyDigits(RuleSet& rules, size_t count) {
@@ -80,13 +80,13 @@ ExprId PositiveDigits(RuleSet& rules) {
   return rules.Sequence({Digits(rules), DigitsFrom(rules, '1', '9'), Digits(rules)});
 }
 
-// The rest of a fraction from digit `at` on: at least that of `bound`, or above it.
-ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t at, bool above) {
-  if (at == bound.size()) return above ? PositiveDigits(rules) : Digits(rules);
+// The rest of a fraction from bound[digit] on: at least that of `bound`, or above it.
+ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t digit, bool above) {
+  if (digit == bound.size()) return above ? PositiveDigits(rules) : Digits(rules);
   std::vector<ExprId> ways = {rules.Sequence(
-      {rules.Bytes(bound.substr(at, 1)), FractionFrom(rules, bound, at + 1, above)})};
-  if (bound[at] < '9') {
-    const ExprId more = DigitsFrom(rules, static_cast<char>(bound[at] + 1), '9');
+      {rules.Bytes(bound.substr(digit, 1)), FractionFrom(rules, bound, digit + 1, above)})};
+  if (bound[digit] < '9') {
+    const ExprId more = DigitsFrom(rules, static_cast<char>(bound[digit] + 1), '9');
     ways.push_back(rules.Sequence({more, Digits(rules)}));
   }
   return rules.Choice(std::move(ways));
@@ -94,16 +94,16 @@ ExprId FractionFrom(RuleSet& rules, const std::string& bound, size_t at, bool ab
 
 // The same: at most that of `bound`, or below it. `bound` does not end with a zero, so a fraction
 // that ends earlier is below it.
-ExprId FractionTo(RuleSet& rules, const std::string& bound, size_t at, bool below) {
-  if (at == bound.size()) {
+ExprId FractionTo(RuleSet& rules, const std::string& bound, size_t digit, bool below) {
+  if (digit == bound.size()) {
     return below ? rules.Choice({}) : rules.Repeat(rules.Bytes("0"), 0, kUnbounded);
   }
-  const bool is_last = at + 1 == bound.size();
-  const ExprId rest = FractionTo(rules, bound, at + 1, below);
+  const bool is_last = digit + 1 == bound.size();
+  const ExprId rest = FractionTo(rules, bound, digit + 1, below);
   std::vector<ExprId> ways = {
-      rules.Sequence({rules.Bytes(bound.substr(at, 1)), is_last ? rest : rules.Optional(rest)})};
-  if (bound[at] > '0') {
-    const ExprId less = DigitsFrom(rules, '0', static_cast<char>(bound[at] - 1));
+      rules.Sequence({rules.Bytes(bound.substr(digit, 1)), is_last ? rest : rules.Optional(rest)})};
+  if (bound[digit] > '0') {
+    const ExprId less = DigitsFrom(rules, '0', static_cast<char>(bound[digit] - 1));
     ways.push_back(rules.Sequence({less, Digits(rules)}));
   }
   return rules.Choice(std::move(ways));

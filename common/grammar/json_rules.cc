@@ -29,14 +29,14 @@ std::string EscapeOf(char32_t c) {
 
 // Characters that a string contains unescaped.
 CodePointSet PlainCharacters() {
-  CodePointSet special = CodePointSet::Of(0, 0x1F);
+  CodePointSet special = CodePointSet::Range(0, 0x1F);
   special.Add('"', '"');
   special.Add('\\', '\\');
   return special.Complement();
 }
 
 ExprId HexDigits(RuleSet& rules, std::string_view first, int more) {
-  CodePointSet any = CodePointSet::Of('0', '9');
+  CodePointSet any = CodePointSet::Range('0', '9');
   any.Add('a', 'f');
   any.Add('A', 'F');
   CodePointSet begin;
@@ -53,34 +53,34 @@ struct KeyRest {
   ExprId wide = kNoExpr;
 };
 
-// The sorted names from `begin` to `end` agree in what precedes `at`.
+// The sorted names from `begin` to `end` agree in what precedes `pos`.
 ExprId OtherThan(RuleSet& rules, const std::vector<std::string_view>& names, size_t begin,
-                 size_t end, size_t at, const KeyRest& rest) {
+                 size_t end, size_t pos, const KeyRest& rest) {
   std::vector<ExprId> ways;
   CodePointSet begun;  // characters with which a name continues here
   bool has_wide = false;
-  if (names[begin].size() != at) {
+  if (names[begin].size() != pos) {
     ways.push_back(rules.Empty());
   } else {
-    while (begin < end && names[begin].size() == at) ++begin;
+    while (begin < end && names[begin].size() == pos) ++begin;
   }
   while (begin < end && rules.status().ok()) {
-    const Utf8Character next = FirstCharacter(names[begin].substr(at));
-    const std::string_view bytes = names[begin].substr(at, next.size);
+    const Utf8Character next = FirstCharacter(names[begin].substr(pos));
+    const std::string_view bytes = names[begin].substr(pos, next.size);
     size_t last = begin;
-    while (last < end && names[last].substr(at, next.size) == bytes) ++last;
+    while (last < end && names[last].substr(pos, next.size) == bytes) ++last;
     begun.Add(next.code, next.code);
     has_wide = has_wide || next.code > kLastAscii;
     // a name without escapes cannot have one that needs an escape
     if (EscapeOf(next.code).empty()) {
       ways.push_back(rules.Sequence(
-          {rules.Bytes(bytes), OtherThan(rules, names, begin, last, at + next.size, rest)}));
+          {rules.Bytes(bytes), OtherThan(rules, names, begin, last, pos + next.size, rest)}));
     }
     begin = last;
   }
   CodePointSet others = PlainCharacters().Without(begun);
   if (!has_wide) {
-    others = others.Without(CodePointSet::Of(kLastAscii + 1, kLastCodePoint));
+    others = others.Without(CodePointSet::Range(kLastAscii + 1, kLastCodePoint));
     ways.push_back(rest.wide);
   }
   ways.push_back(rules.Sequence({rules.Characters(others), rest.any}));
@@ -152,9 +152,9 @@ ExprId JsonRules::String() {
 
 ExprId JsonRules::Integer() {
   return Once(integer_, "integer", [&] {
-    const ExprId digit = rules_.Characters(CodePointSet::Of('0', '9'));
+    const ExprId digit = rules_.Characters(CodePointSet::Range('0', '9'));
     const ExprId positive = rules_.Sequence(
-        {rules_.Characters(CodePointSet::Of('1', '9')), rules_.Repeat(digit, 0, kUnbounded)});
+        {rules_.Characters(CodePointSet::Range('1', '9')), rules_.Repeat(digit, 0, kUnbounded)});
     return rules_.Choice(
         {rules_.Bytes("0"), rules_.Sequence({rules_.Optional(rules_.Bytes("-")), positive})});
   });
@@ -162,13 +162,13 @@ ExprId JsonRules::Integer() {
 
 ExprId JsonRules::Number() {
   return Once(number_, "number", [&] {
-    const ExprId digit = rules_.Characters(CodePointSet::Of('0', '9'));
+    const ExprId digit = rules_.Characters(CodePointSet::Range('0', '9'));
     const ExprId whole = rules_.Choice(
-        {rules_.Bytes("0"), rules_.Sequence({rules_.Characters(CodePointSet::Of('1', '9')),
+        {rules_.Bytes("0"), rules_.Sequence({rules_.Characters(CodePointSet::Range('1', '9')),
                                              rules_.Repeat(digit, 0, kUnbounded)})});
     const ExprId fraction =
         rules_.Sequence({rules_.Bytes("."), rules_.Repeat(digit, 1, kUnbounded)});
-    CodePointSet e = CodePointSet::Of('e', 'e'), sign = CodePointSet::Of('+', '+');
+    CodePointSet e = CodePointSet::Range('e', 'e'), sign = CodePointSet::Range('+', '+');
     e.Add('E', 'E');
     sign.Add('-', '-');
     // Two digits, as more would exceed the range of a double.
@@ -227,7 +227,7 @@ ExprId JsonRules::KeyOtherThan(const std::set<std::string_view>& names) {
   KeyRest rest;
   rest.any = rule_of("the rest of a key",
                      rules_.Repeat(rules_.Characters(PlainCharacters()), 0, kUnbounded));
-  const CodePointSet wide = CodePointSet::Of(kLastAscii + 1, kLastCodePoint);
+  const CodePointSet wide = CodePointSet::Range(kLastAscii + 1, kLastCodePoint);
   rest.wide = rule_of("the rest of a key", rules_.Sequence({rules_.Characters(wide), rest.any}));
   return Quoted(OtherThan(rules_, sorted, 0, sorted.size(), 0, rest));
 }

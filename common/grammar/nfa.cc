@@ -65,26 +65,26 @@ Nfa::State Nfa::AddRepeat(const Expr& expr, State from) {
   const ExprId part = expr.parts[0];
   const auto index = static_cast<size_t>(part);
   const int min = nullable_[index] ? 0 : expr.min;  // an empty match can replace the missing ones
-  State at = from;
-  if (expr.max == 0) return at;
+  State state = from;
+  if (expr.max == 0) return state;
   const int max = expr.max;
   if (IsCounted(rules_.exprs()[index].size, expr.min, max)) {
-    return AddCall(rules_.CountedRule(part, std::max(min, 1), max), min == 0, at);
+    return AddCall(rules_.CountedRule(part, std::max(min, 1), max), min == 0, state);
   }
-  for (int i = 0; i < min && !has_failed(); ++i) at = Add(part, at);
+  for (int i = 0; i < min && !has_failed(); ++i) state = Add(part, state);
   const State end = NewNode();
   if (max == kUnbounded) {
     const State loop = NewNode();
-    AddEmpty(at, loop);
+    AddEmpty(state, loop);
     AddEmpty(Add(part, loop), loop);
     AddEmpty(loop, end);
     return end;
   }
   for (int i = min; i < max && !has_failed(); ++i) {
-    AddEmpty(at, end);
-    at = Add(part, at);
+    AddEmpty(state, end);
+    state = Add(part, state);
   }
-  AddEmpty(at, end);
+  AddEmpty(state, end);
   return end;
 }
 
@@ -102,18 +102,18 @@ Nfa::State Nfa::CopyNode(State node) {
 // Tries share all nodes except those on the path of the additional key.
 Nfa::State Nfa::AddKey(State trie, std::string_view key, State end) {
   const State root = CopyNode(trie);
-  State at = root;
+  State node = root;
   for (size_t i = 0; i < key.size() && !has_failed(); ++i) {
     const auto byte = static_cast<uint8_t>(key[i]);
     const auto has_byte = [byte](const ByteEdge& edge) { return edge.low == byte; };
-    const std::vector<ByteEdge>& edges = nodes_[at].bytes;
+    const std::vector<ByteEdge>& edges = nodes_[node].bytes;
     const auto found = std::find_if(edges.begin(), edges.end(), has_byte);
     const auto index = static_cast<size_t>(found - edges.begin());
     const bool is_new = found == edges.end();
     const State next = i + 1 == key.size() ? end : is_new ? NewNode() : CopyNode(found->target);
-    if (is_new) nodes_[at].bytes.emplace_back();
-    nodes_[at].bytes[index] = {byte, byte, next};
-    at = next;
+    if (is_new) nodes_[node].bytes.emplace_back();
+    nodes_[node].bytes[index] = {byte, byte, next};
+    node = next;
   }
   return root;
 }
@@ -166,19 +166,19 @@ Nfa::State Nfa::AddStates(const Expr& expr, State from) {
 Nfa::State Nfa::Add(ExprId id, State from) {
   if (has_failed()) return from;
   const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
-  State at = from;
+  State state = from;
   switch (expr.kind) {
     case Expr::Kind::kBytes:
       for (const char c : expr.bytes) {
         const State next = NewNode();
-        nodes_[at].bytes.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c), next});
-        at = next;
+        nodes_[state].bytes.push_back({static_cast<uint8_t>(c), static_cast<uint8_t>(c), next});
+        state = next;
       }
-      return at;
+      return state;
     case Expr::Kind::kCharacters: return AddCharacters(expr.characters, from);
     case Expr::Kind::kSequence:
-      for (const ExprId part : expr.parts) at = Add(part, at);
-      return at;
+      for (const ExprId part : expr.parts) state = Add(part, state);
+      return state;
     case Expr::Kind::kChoice: {
       const State end = NewNode();
       for (const ExprId part : expr.parts) AddEmpty(Add(part, from), end);
@@ -298,9 +298,9 @@ std::vector<RuleNode> Nfa::KeepStates(size_t max_nodes) {
   };
   id_of(0);
   size_t bytes = 0;
-  for (size_t at = 0; at < order.size() && !budget_.spent(); ++at) {
+  for (size_t next = 0; next < order.size() && !budget_.spent(); ++next) {
     if (bytes > rules_.limits().bytes || out.size() > max_nodes) break;
-    const StateSet closure = Closure({order[at]});
+    const StateSet closure = Closure({order[next]});
     RuleNode node{.bytes = {}, .calls = {}, .accepts = Accepts(closure)};
     for (const State state : closure) {
       for (const ByteEdge& edge : nodes_[state].bytes) {

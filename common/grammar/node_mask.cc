@@ -36,8 +36,8 @@ TrieWalker::Rests TrieWalker::WalkTokens(const Automaton& automaton, const Token
   num_exits_[0] = 0;
   exits_.clear();
   Rests rests;
-  for (uint32_t at = 1; at < trie.num_nodes();) {
-    const ByteTrie::Node& node = trie.node(at);
+  for (uint32_t index = 1; index < trie.num_nodes();) {
+    const ByteTrie::Node& node = trie.node(index);
     const size_t depth = node.depth;
     exits_.resize(num_exits_[depth - 1]);
     if (sets_[depth - 1].ended && follow.test(node.byte)) exits_.push_back(depth - 1);
@@ -47,10 +47,10 @@ TrieWalker::Rests TrieWalker::WalkTokens(const Automaton& automaton, const Token
     if (out.overflowed) return rests;
     num_exits_[depth] = exits_.size();
     if (set.empty() && exits_.empty()) {
-      at = node.end;
+      index = node.end;
       continue;
     }
-    for (const TokenId id : trie.ids(at)) {
+    for (const TokenId id : trie.ids(index)) {
       if (!set.empty()) {
         out.ids.push_back(id);
         continue;
@@ -60,7 +60,7 @@ TrieWalker::Rests TrieWalker::WalkTokens(const Automaton& automaton, const Token
         stepper.Charge(kStepsOfRest + static_cast<int64_t>(depth - exit));
       }
     }
-    ++at;
+    ++index;
   }
   return rests;
 }
@@ -99,16 +99,16 @@ bool TrieWalker::AllowRests(const Automaton& automaton, const ByteTrie& trie, co
   stepper.Resume(automaton, frame, sets_[0]);
   marks_[1] = stepper.mark();
   bool is_over = stepper.overflowed();
-  for (uint32_t at = 1; at < trie.num_nodes() && !is_over;) {
-    const bool is_dead = StepTo(automaton, trie.node(at), stepper).empty();
+  for (uint32_t index = 1; index < trie.num_nodes() && !is_over;) {
+    const bool is_dead = StepTo(automaton, trie.node(index), stepper).empty();
     stepper.Charge(1);
     is_over = stepper.overflowed() || stepper.steps() - begin > max_steps;
     if (is_dead) {
-      at = trie.node(at).end;
+      index = trie.node(index).end;
       continue;
     }
-    for (const TokenId id : trie.ids(at)) SetBit(mask, id);
-    ++at;
+    for (const TokenId id : trie.ids(index)) SetBit(mask, id);
+    ++index;
   }
   stepper.ClearOverflow();
   stepper.GiveBack(mark);

@@ -9,7 +9,7 @@
 namespace outrider::grammar {
 namespace {
 
-CodePointSet Digits() { return CodePointSet::Of('0', '9'); }
+CodePointSet Digits() { return CodePointSet::Range('0', '9'); }
 
 CodePointSet WordCharacters() {
   CodePointSet out = Digits();
@@ -20,14 +20,14 @@ CodePointSet WordCharacters() {
 }
 
 CodePointSet LineEnds() {
-  CodePointSet out = CodePointSet::Of('\n', '\n');
+  CodePointSet out = CodePointSet::Range('\n', '\n');
   out.Add('\r', '\r');
   out.Add(0x2028, 0x2029);
   return out;
 }
 
 CodePointSet WhiteSpace() {
-  CodePointSet out = CodePointSet::Of('\t', '\r');
+  CodePointSet out = CodePointSet::Range('\t', '\r');
   for (const char32_t c : {0x20, 0xA0, 0x1680, 0x202F, 0x205F, 0x3000}) out.Add(c, c);
   out.Add(0x2000, 0x200A);
   out.Add(0x2028, 0x2029);
@@ -147,7 +147,7 @@ class RegexParser {
         OUTRIDER_TRY(ParseEscape(/*in_class=*/false, set));
         return Write(set);
       }
-      default: return Write(CodePointSet::Of(c, c));
+      default: return Write(CodePointSet::Range(c, c));
     }
   }
 

@@ -154,17 +154,19 @@ Result<JsonValue> Resolve(const JsonValue& root, const JsonValue& ref, RuleSet& 
   if (pointer != "#" && !pointer.starts_with("#/")) {
     return ref.Error("only references into the schema itself (#, #/..) are supported");
   }
-  JsonValue at = root;
-  for (size_t begin = 1; begin < pointer.size() && !at.absent();) {
+  JsonValue node = root;
+  for (size_t begin = 1; begin < pointer.size() && !node.absent();) {
     const size_t end = std::min(pointer.find('/', begin + 1), pointer.size());
     OUTRIDER_ASSIGN(const std::string name,
                     Unescaped(ref, std::string_view(pointer).substr(begin + 1, end - begin - 1)));
-    at = at.is_array() && IsIndex(name) ? at[static_cast<size_t>(std::stoul(name))] : at[name];
+    node =
+        node.is_array() && IsIndex(name) ? node[static_cast<size_t>(std::stoul(name))] : node[name];
     begin = end;
   }
-  if (at.absent())
+  if (node.absent()) {
     return ref.Error("refers to " + Printable(pointer, kMaxShownName) + ", which is not there");
-  return at;
+  }
+  return node;
 }
 
 Status CheckReferences(const JsonValue& root, RuleSet& rules) {

@@ -77,7 +77,7 @@ Result<TextDfa> MultiplesOf(RuleSet& rules, const JsonValue& multiple, bool is_i
                           "; others are not supported");
   }
   Result<TextDfa> out =
-      TextDfa::OfMultiples(rules, static_cast<uint32_t>(unit), digits, is_integer ? 0 : digits);
+      TextDfa::FromMultiples(rules, static_cast<uint32_t>(unit), digits, is_integer ? 0 : digits);
   if (!out.ok()) return multiple.Error(std::string(out.status().message()));
   return out;
 }
@@ -132,7 +132,7 @@ Result<ExprId> SchemaReader::WithLength(const JsonValue& pattern, ExprId text, i
     OUTRIDER_TRY(rules_.status());
     return pattern.Error("with the length beside it " + std::string(status.message()));
   };
-  const Result<TextDfa> all = TextDfa::Of(rules_, text);
+  const Result<TextDfa> all = TextDfa::FromExpr(rules_, text);
   if (!all.ok()) return refuse(all.status());
   if (auto same = all->AsRepetition()) {
     const int least = std::max(min, same->min);
@@ -142,7 +142,7 @@ Result<ExprId> SchemaReader::WithLength(const JsonValue& pattern, ExprId text, i
     if (most != kUnbounded && most < least) return pattern.Error("allows no text of the length");
     return rules_.Repeat(JsonRules::CharacterOf(rules_, same->characters), least, most);
   }
-  const Result<TextDfa> length = TextDfa::OfLength(rules_, min, max);
+  const Result<TextDfa> length = TextDfa::FromLength(rules_, min, max);
   if (!length.ok()) return refuse(length.status());
   const Result<TextDfa> both = TextDfa::Intersect(rules_, *all, *length);
   if (!both.ok()) return refuse(both.status());
@@ -213,7 +213,7 @@ Result<ExprId> SchemaReader::AllOfNumbers(const JsonValue& multiple,
     OUTRIDER_ASSIGN(all, MultiplesOf(rules_, multiple, is_integer));
   }
   for (const ExprId bound : bounds) {
-    OUTRIDER_ASSIGN(TextDfa next, TextDfa::Of(rules_, bound));
+    OUTRIDER_ASSIGN(TextDfa next, TextDfa::FromExpr(rules_, bound));
     if (all) {
       OUTRIDER_ASSIGN(all, TextDfa::Intersect(rules_, *all, next));
     } else {

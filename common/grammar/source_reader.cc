@@ -35,7 +35,7 @@ bool SourceReader::TakeText(std::string_view text) {
   return true;
 }
 
-Result<bool> SourceReader::TakeCounts(int* min, int* max, int most) {
+Result<bool> SourceReader::TakeCounts(int* min, int* max, int limit) {
   if (Peek() != '{') return false;
   size_t ahead = 1;
   const auto number = [&](int64_t* out) {
@@ -54,9 +54,9 @@ Result<bool> SourceReader::TakeCounts(int* min, int* max, int most) {
     is_unbounded = !number(&high);
   }
   if (Peek(ahead) != '}') return false;
-  if (low > most || (!is_unbounded && high > most)) {
+  if (low > limit || (!is_unbounded && high > limit)) {
     return Error("a repetition of " + std::to_string(std::max(low, high)) + " times, at most " +
-                 std::to_string(most) + " are supported");
+                 std::to_string(limit) + " are supported");
   }
   if (!is_unbounded && high < low) return Error("a repetition whose most is below its least");
   at_ += ahead + 1;

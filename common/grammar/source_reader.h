@@ -30,8 +30,8 @@ class SourceReader {
   // REQUIRES: `text` is ASCII.
   bool TakeText(std::string_view text);
   // {n}, {n,} and {n,m}; otherwise consumes nothing and returns false. kInvalidArgument beyond
-  // `most`, or if m is less than n.
-  Result<bool> TakeCounts(int* min, int* max, int most);
+  // `limit`, or if m is less than n.
+  Result<bool> TakeCounts(int* min, int* max, int limit);
   // kInvalidArgument unless `digits` digits follow. REQUIRES: at most 8.
   Result<char32_t> TakeHex(int digits);
 

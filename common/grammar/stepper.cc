@@ -69,8 +69,8 @@ void Stepper::Accept(const Automaton& automaton, const Item& item, Set& out) {
 }
 
 void Stepper::Close(const Automaton& automaton, Set& out) {
-  for (size_t at = 0; at < reached_.size() && !overflowed_; ++at) {
-    const Item item = reached_[at];  // a copy: reached_ grows
+  for (size_t next = 0; next < reached_.size() && !overflowed_; ++next) {
+    const Item item = reached_[next];  // a copy: reached_ grows
     const Automaton::Node& node = automaton.node(item.node);
     ++steps_;
     if (!automaton.byte_edges(item.node).empty()) out.items.push_back(item);

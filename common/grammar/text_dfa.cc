@@ -90,18 +90,18 @@ class CharacterNfa {
   uint32_t Add(ExprId id, uint32_t from) {
     const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
     if (has_failed()) return from;
-    uint32_t at = from;
+    uint32_t node = from;
     switch (expr.kind) {
       case Expr::Kind::kBytes:
         for (const char c : expr.bytes) {
           const auto code = static_cast<unsigned char>(c);
-          at = AddCharacters({{code, code}}, at);
+          node = AddCharacters({{code, code}}, node);
         }
-        return at;
+        return node;
       case Expr::Kind::kCharacters: return AddCharacters(expr.characters, from);
       case Expr::Kind::kSequence:
-        for (const ExprId part : expr.parts) at = Add(part, at);
-        return at;
+        for (const ExprId part : expr.parts) node = Add(part, node);
+        return node;
       case Expr::Kind::kChoice: {
         const uint32_t end = NewNode();
         for (const ExprId part : expr.parts) nodes_[Add(part, from)].empty.push_back(end);
@@ -128,21 +128,21 @@ class CharacterNfa {
   uint32_t AddRepeat(const Expr& expr, uint32_t from) {
     const ExprId part = expr.parts[0];
     const int min = expr.min, max = expr.max;
-    uint32_t at = from;
-    for (int i = 0; i < min && !has_failed(); ++i) at = Add(part, at);
+    uint32_t node = from;
+    for (int i = 0; i < min && !has_failed(); ++i) node = Add(part, node);
     const uint32_t end = NewNode();
     if (max == kUnbounded) {
       const uint32_t loop = NewNode();
-      nodes_[at].empty.push_back(loop);
+      nodes_[node].empty.push_back(loop);
       nodes_[Add(part, loop)].empty.push_back(loop);
       nodes_[loop].empty.push_back(end);
       return end;
     }
     for (int i = min; i < max && !has_failed(); ++i) {
-      nodes_[at].empty.push_back(end);
-      at = Add(part, at);
+      nodes_[node].empty.push_back(end);
+      node = Add(part, node);
     }
-    nodes_[at].empty.push_back(end);
+    nodes_[node].empty.push_back(end);
     return end;
   }
 
@@ -180,7 +180,7 @@ void AddDigits(TextDfa::State& state, uint32_t remainder, uint32_t multiple,
 
 }  // namespace
 
-Result<TextDfa> TextDfa::Of(RuleSet& rules, ExprId expr) {
+Result<TextDfa> TextDfa::FromExpr(RuleSet& rules, ExprId expr) {
   CharacterNfa nfa(rules);
   OUTRIDER_TRY(nfa.Build(expr));
   TextDfa out;
@@ -206,7 +206,7 @@ Result<TextDfa> TextDfa::Of(RuleSet& rules, ExprId expr) {
   return out;
 }
 
-Result<TextDfa> TextDfa::OfLength(RuleSet& rules, int min, int max) {
+Result<TextDfa> TextDfa::FromLength(RuleSet& rules, int min, int max) {
   const int last = max == kUnbounded ? min : max;
   if (static_cast<size_t>(last) >= kMaxStates) return TooManyStates();
   rules.Spend(last + 1);
@@ -222,7 +222,7 @@ Result<TextDfa> TextDfa::OfLength(RuleSet& rules, int min, int max) {
   return out;
 }
 
-Result<TextDfa> TextDfa::OfMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction) {
+Result<TextDfa> TextDfa::FromMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction) {
   TextDfa out;
   const auto places = static_cast<uint32_t>(fraction);
   // 0 and 1: the start, and after a minus. 2: zero. Then by remainder: whole numbers, and those
@@ -291,9 +291,9 @@ std::optional<TextDfa::Repetition> TextDfa::AsRepetition() const {
   const std::vector<Edge>& first = states_[0].edges;
   Repetition out{.characters = {}, .min = kUnbounded, .max = kUnbounded};
   for (const Edge& edge : first) out.characters.Add(edge.low, edge.high);
-  uint32_t at = 0;
+  uint32_t index = 0;
   for (int count = 0;; ++count) {
-    const State& state = states_[at];
+    const State& state = states_[index];
     if (state.accepts && out.min == kUnbounded) out.min = count;
     if (!state.accepts && out.min != kUnbounded) return std::nullopt;
     if (state.edges.empty()) {
@@ -305,9 +305,9 @@ std::optional<TextDfa::Repetition> TextDfa::AsRepetition() const {
         std::equal(state.edges.begin(), state.edges.end(), first.begin(), first.end(), same) &&
         std::all_of(state.edges.begin(), state.edges.end(),
                     [&](const Edge& edge) { return edge.target == next; });
-    if (!is_chain || next < at) return std::nullopt;
-    if (next == at) break;
-    at = next;
+    if (!is_chain || next < index) return std::nullopt;
+    if (next == index) break;
+    index = next;
   }
   if (out.min == kUnbounded) return std::nullopt;
   return out;

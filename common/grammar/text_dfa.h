@@ -33,13 +33,13 @@ class TextDfa {
 
   // The texts of `expr`, whose parts are characters, ASCII text, sequences, choices and
   // repetitions. kInvalidArgument: more states than kMaxStates, or the budget of `rules` is spent.
-  static Result<TextDfa> Of(RuleSet& rules, ExprId expr);
+  static Result<TextDfa> FromExpr(RuleSet& rules, ExprId expr);
   // Texts of `min` to `max` characters (or kUnbounded). kInvalidArgument as above.
-  static Result<TextDfa> OfLength(RuleSet& rules, int min, int max);
+  static Result<TextDfa> FromLength(RuleSet& rules, int min, int max);
   // Numbers that are multiples of `multiple` * 10^-`digits`, with at most `fraction` digits after
   // the point, without exponent. kInvalidArgument as above. REQUIRES: 0 < multiple < 2^31 / 10, 0
   // <= fraction <= digits.
-  static Result<TextDfa> OfMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction);
+  static Result<TextDfa> FromMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction);
   // The texts that both accept. kInvalidArgument as above.
   static Result<TextDfa> Intersect(RuleSet& rules, const TextDfa& a, const TextDfa& b);
 

@@ -46,9 +46,9 @@ std::optional<std::string> StepsTo(const Json* wanted, const Json& from) {
   if (&from == wanted) return "";
   if (!from.is_structured()) return std::nullopt;
   size_t index = 0;
-  for (auto at = from.begin(); at != from.end(); ++at, ++index) {
-    if (auto steps = StepsTo(wanted, *at)) {
-      return (from.is_object() ? Step(at.key()) : Step(index)) + *steps;
+  for (auto it = from.begin(); it != from.end(); ++it, ++index) {
+    if (auto steps = StepsTo(wanted, *it)) {
+      return (from.is_object() ? Step(it.key()) : Step(index)) + *steps;
     }
   }
   return std::nullopt;
@@ -100,9 +100,9 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool end_array() override { return Close(); }
   bool key(std::string& name) override {
     if (!Count(0, 1)) return false;
-    const auto [at, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
-    member_ = &at->second;
-    if (limits_.text_order && is_new) names_.back().push_back(&at->first);
+    const auto [it, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
+    member_ = &it->second;
+    if (limits_.text_order && is_new) names_.back().push_back(&it->first);
     if (is_new || limits_.repeated_members) return true;
     error_ = WithoutDot(StepsTo(open_.back(), *root_).value_or("") + Step(name)) +
              " is given twice; give it once";

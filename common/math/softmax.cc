@@ -88,8 +88,8 @@ size_t FindFirst(const float* x, size_t n, float value) {
   const V wanted = hn::Set(d, value);
   size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const intptr_t at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
-    if (at >= 0) return i + static_cast<size_t>(at);
+    const intptr_t lane = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), wanted));
+    if (lane >= 0) return i + static_cast<size_t>(lane);
   }
   while (i < n && x[i] != value) ++i;
   return i;
@@ -266,8 +266,9 @@ std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
   const size_t capacity = 4 * wanted + 64;  // 64: no instruction set has more lanes
   held.reserve(capacity);
   float threshold = 0;
-  for (size_t at = 0; at < row.size();) {
-    at = HWY_DYNAMIC_DISPATCH(CollectAboveT)(row.data(), at, row.size(), threshold, capacity, held);
+  for (size_t next = 0; next < row.size();) {
+    next = HWY_DYNAMIC_DISPATCH(CollectAboveT)(row.data(), next, row.size(), threshold, capacity,
+                                               held);
     if (held.size() < wanted) continue;
     // Later entries have higher ids, so one that only equals the last kept value has lost the tie.
     std::nth_element(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(wanted) - 1,

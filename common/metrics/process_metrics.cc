@@ -64,10 +64,10 @@ double StartTime() {
   const size_t name_end = line.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos) return NAN;
   constexpr int kAfterName = 20;  // the start is the 20th field after the name
-  size_t at = name_end;
-  for (int i = 0; i < kAfterName && at != std::string::npos; ++i) at = line.find(' ', at + 1);
-  if (at == std::string::npos) return NAN;
-  const double ticks = std::strtod(line.c_str() + at, nullptr);
+  size_t pos = name_end;
+  for (int i = 0; i < kAfterName && pos != std::string::npos; ++i) pos = line.find(' ', pos + 1);
+  if (pos == std::string::npos) return NAN;
+  const double ticks = std::strtod(line.c_str() + pos, nullptr);
   timespec wall{}, since_boot{};
   clock_gettime(CLOCK_REALTIME, &wall);
   clock_gettime(CLOCK_BOOTTIME, &since_boot);

@@ -130,11 +130,11 @@ Status AppendCodes(const GgufEntry& entry, QuantizedMatrix* matrix) {
                         std::to_string(StoredRow(entry, row)) +
                         " is not finite: the file is damaged, fetch or convert it again");
       }
-      const int64_t at = (first + row) * groups + group;
+      const int64_t first_group = (first + row) * groups + group;
       std::copy_n(unpacked.codes.begin(), block_elements, codes);
-      std::copy(scales.begin(), scales.end(), matrix->scales.begin() + at);
+      std::copy(scales.begin(), scales.end(), matrix->scales.begin() + first_group);
       if (kept.has_offsets) {
-        std::copy(offsets.begin(), offsets.end(), matrix->offsets.begin() + at);
+        std::copy(offsets.begin(), offsets.end(), matrix->offsets.begin() + first_group);
       }
       if (kept.has_units) {
         matrix->scale_units.push_back(unpacked.scale_unit);

@@ -142,17 +142,17 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
 // are not needed after its attention.
 void LayerStack::RunLayer(int index, const BatchLayout& batch,
                           std::span<const int32_t> logit_rows) {
-  const auto at = static_cast<size_t>(index);
-  const LayerWeights& layer = weights_.layers[at];
-  const AttentionShape& shape = shapes_[at];
-  const KvLayer& kv = kv_[at];
+  const auto i = static_cast<size_t>(index);
+  const LayerWeights& layer = weights_.layers[i];
+  const AttentionShape& shape = shapes_[i];
+  const KvLayer& kv = kv_[i];
   float* residual = work_.residual->floats();
   float* attention = work_.attention->floats();
   float* qkv = work_.qkv->floats();
   int rows = batch.rows;
 
   RunQkv(index, rows);
-  backend_.RopeAndWriteKv(batch, shape, ropes_[at], qkv, kv);
+  backend_.RopeAndWriteKv(batch, shape, ropes_[i], qkv, kv);
   const bool last = index + 1 == config_.num_layers();
   if (last && logit_rows.empty()) return;
   backend_.PagedAttention(batch, shape, qkv, kv, attention,
@@ -170,7 +170,7 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
     backend_.MatMul(*layer.attention_out, attention, rows, FloatsOf(layer.attention_out_bias),
                     accumulate, out);
   });
-  const bool mixture = config_.layers[at].mlp.mixture.has_value();
+  const bool mixture = config_.layers[i].mlp.mixture.has_value();
   const float* read =
       Normed(layer.mlp_norm, residual, rows, mixture ? Consumers::kAny : Consumers::kProducts);
   AddHalf(layer.mlp_norm_after, rows, residual, [&](bool accumulate, float* out) {

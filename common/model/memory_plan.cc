@@ -55,12 +55,12 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
                            ", one page of this model takes " + std::to_string(page_bytes));
   }
   // Slots are int32 in all kernels.
-  const int64_t most = INT32_MAX / options.page_tokens;
-  if (options.kv_pages > most) {
+  const int64_t max_pages = INT32_MAX / options.page_tokens;
+  if (options.kv_pages > max_pages) {
     return InvalidArgument("kv_pages is " + std::to_string(options.kv_pages) + ", more than " +
-                           std::to_string(most));
+                           std::to_string(max_pages));
   }
-  return static_cast<int>(std::min(pages, most));
+  return static_cast<int>(std::min(pages, max_pages));
 }
 
 Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,

@@ -13,7 +13,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kBeginning = 1 << 20;  // the header, and all of a small file
+constexpr size_t kBeginningBytes = 1 << 20;  // the header, and all of a small file
 constexpr size_t kSamples = 4096;
 constexpr size_t kSampleBytes = 64;
 
@@ -23,9 +23,9 @@ Status AddFile(const std::filesystem::path& file, FnvHash* hash) {
                                mapped.bytes().size());
   hash->Add(file.filename().string());
   hash->Add(bytes.size());
-  hash->Add(bytes.substr(0, kBeginning));
-  if (bytes.size() <= kBeginning) return Status();
-  const std::string_view rest = bytes.substr(kBeginning);
+  hash->Add(bytes.substr(0, kBeginningBytes));
+  if (bytes.size() <= kBeginningBytes) return Status();
+  const std::string_view rest = bytes.substr(kBeginningBytes);
   for (size_t i = 0; i < kSamples; ++i) {
     hash->Add(rest.substr(rest.size() / kSamples * i, kSampleBytes));
   }

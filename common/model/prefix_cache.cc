@@ -55,9 +55,9 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
   if (!whole.ok()) return;
   // Entries that end on this path are prefixes of the new one.
   std::vector<Entries::iterator> covered;
-  for (const Node* at = node; at != &root_; at = at->parent) {
-    for (const Entries::iterator entry : at->through) {
-      if (entry->end == at) covered.push_back(entry);
+  for (const Node* ancestor = node; ancestor != &root_; ancestor = ancestor->parent) {
+    for (const Entries::iterator entry : ancestor->through) {
+      if (entry->end == ancestor) covered.push_back(entry);
     }
   }
   for (size_t page = depth; page < pages; ++page) {
@@ -65,7 +65,9 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
   }
   entries_.push_front({*whole, node});
   pages_.reset();
-  for (Node* at = node; at != &root_; at = at->parent) at->through.push_back(entries_.begin());
+  for (Node* ancestor = node; ancestor != &root_; ancestor = ancestor->parent) {
+    ancestor->through.push_back(entries_.begin());
+  }
   for (const Entries::iterator entry : covered) Remove(entry);
 }
 
@@ -101,13 +103,13 @@ void PrefixCache::RemoveChild(Node* child) {
 }
 
 void PrefixCache::Remove(Entries::iterator entry) {
-  for (Node* at = entry->end; at != &root_;) {
-    std::erase(at->through, entry);
-    Node* parent = at->parent;
-    if (at->through.empty()) {
-      RemoveChild(at);
+  for (Node* ancestor = entry->end; ancestor != &root_;) {
+    std::erase(ancestor->through, entry);
+    Node* parent = ancestor->parent;
+    if (ancestor->through.empty()) {
+      RemoveChild(ancestor);
     }
-    at = parent;
+    ancestor = parent;
   }
   model_->Release(entry->sequence);
   entries_.erase(entry);

@@ -131,9 +131,9 @@ Result<std::vector<float>> QuantizedTensors::FindScales(const std::string& name,
   LoadElements(*view, 0, scales);
   for (size_t i = 0; i < scales.size(); ++i) {
     if (std::isfinite(scales[i]) && scales[i] != 0.f) continue;
-    const auto at = static_cast<int64_t>(i);
+    const auto index = static_cast<int64_t>(i);
     const char* const what = scales[i] == 0.f ? "0" : std::isnan(scales[i]) ? "NaN" : "infinite";
-    return DataLoss(name + Show(Shape{at / second, at % second}) + " is " + what +
+    return DataLoss(name + Show(Shape{index / second, index % second}) + " is " + what +
                     "; scales must be finite and not 0: the checkpoint is damaged, fetch or "
                     "convert it again");
   }
@@ -208,8 +208,8 @@ Status QuantizedTensors::ReadBytes(const Part& part, std::string_view dtype,
   const uint8_t* const nan =
       std::find_if(codes, end, [](uint8_t code) { return IsNanCode(CodeType::kFp8E4M3, code); });
   if (nan == end) return Status();
-  const int64_t at = nan - codes;
-  return DataLoss(name + Show(Shape{at / part.columns, at % part.columns}) +
+  const int64_t index = nan - codes;
+  return DataLoss(name + Show(Shape{index / part.columns, index % part.columns}) +
                   " is NaN; weights must be finite: the checkpoint is damaged, fetch or convert it "
                   "again");
 }
@@ -236,8 +236,8 @@ Status QuantizedTensors::ReadFp8Scales(const Part& part, QuantizedMatrix* matrix
   OUTRIDER_ASSIGN(const std::vector<float> scales,
                   FindScales(name, Ceil(part.rows, rows_of_scale), part.groups));
   for (int64_t row = 0; row < part.rows; ++row) {
-    const float* const of_row = scales.data() + row / rows_of_scale * part.groups;
-    std::copy_n(of_row, part.groups, &matrix->scales[part.GroupAt(row, 0)]);
+    const float* const row_scales = scales.data() + row / rows_of_scale * part.groups;
+    std::copy_n(row_scales, part.groups, &matrix->scales[part.GroupAt(row, 0)]);
   }
   return Status();
 }
@@ -282,8 +282,8 @@ Status QuantizedTensors::ReadPackedScales(const Part& part, QuantizedMatrix* mat
         const uint32_t word = Word(*zeros, row / per_word * part.groups + group);
         zero = word >> bits * (row % per_word) & mask;
       }
-      const size_t at = part.GroupAt(row, group);
-      matrix->offsets[at] = OffsetOf(zero, bits, matrix->scales[at]);
+      const size_t group_index = part.GroupAt(row, group);
+      matrix->offsets[group_index] = OffsetOf(zero, bits, matrix->scales[group_index]);
     }
   }
   return Status();
@@ -344,18 +344,18 @@ Status QuantizedTensors::ReadScalesByGroup(const Part& part, QuantizedMatrix* ma
   for (int64_t group = 0; group < part.groups; ++group) {
     for (int64_t row = 0; row < part.rows; ++row) {
       const uint32_t word = Word(*zeros, (group * part.rows + row) / per_word);
-      const auto of_word = static_cast<size_t>(row % per_word);
-      size_t slot = of_word;
+      const auto word_slot = static_cast<size_t>(row % per_word);
+      size_t slot = word_slot;
       if (is_awq) {
-        const auto* const found = std::find(kAwqOrder.begin(), kAwqOrder.end(), of_word);
+        const auto* const found = std::find(kAwqOrder.begin(), kAwqOrder.end(), word_slot);
         slot = static_cast<size_t>(found - kAwqOrder.begin());
       }
       uint32_t zero = word >> static_cast<size_t>(bits) * slot & mask;
       // As in GPTQ's own code, adding one wraps around.
       if (quantization_.stores_zeros_less_one) zero = (zero + 1) & mask;
-      const size_t at = part.GroupAt(row, group);
-      matrix->scales[at] = scales[static_cast<size_t>(group * part.rows + row)];
-      matrix->offsets[at] = OffsetOf(zero, bits, matrix->scales[at]);
+      const size_t group_index = part.GroupAt(row, group);
+      matrix->scales[group_index] = scales[static_cast<size_t>(group * part.rows + row)];
+      matrix->offsets[group_index] = OffsetOf(zero, bits, matrix->scales[group_index]);
     }
   }
   return Status();
@@ -367,17 +367,17 @@ Status QuantizedTensors::ReadOrder(const Part& part, const std::string& name,
   std::vector<int32_t> order;
   if (quantization_.has_order || checkpoint_.Has(part.base + name)) {
     OUTRIDER_ASSIGN(const SafetensorsEntry* entry, Find(part.base + name, "I32", {part.columns}));
-    std::vector<std::vector<int32_t>> of_group(static_cast<size_t>(part.groups));
+    std::vector<std::vector<int32_t>> group_inputs(static_cast<size_t>(part.groups));
     for (int64_t k = 0; k < part.columns; ++k) {
       const auto group = static_cast<int32_t>(Word(*entry, k));
       if (group < 0 || group >= part.groups) {
         return InvalidArgument(part.base + name + Show(Shape{k}) + " is " + std::to_string(group) +
                                ", but there are " + std::to_string(part.groups) + " groups");
       }
-      of_group[static_cast<size_t>(group)].push_back(static_cast<int32_t>(k));
+      group_inputs[static_cast<size_t>(group)].push_back(static_cast<int32_t>(k));
     }
     for (int64_t group = 0; group < part.groups; ++group) {
-      const std::vector<int32_t>& inputs = of_group[static_cast<size_t>(group)];
+      const std::vector<int32_t>& inputs = group_inputs[static_cast<size_t>(group)];
       const int64_t wanted = std::min(part.group_size, part.columns - group * part.group_size);
       if (static_cast<int64_t>(inputs.size()) != wanted) {
         return InvalidArgument(part.base + name + ": group " + std::to_string(group) + " has " +

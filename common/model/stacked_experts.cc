@@ -55,9 +55,9 @@ Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const 
     const uint8_t* const end = begin + found.scales_->bytes.size();
     const uint8_t* const nan = std::find(begin, end, kNanExponent);
     if (nan == end) return found;
-    const int64_t at = nan - begin;
-    const std::array<int64_t, 3> place = {at / groups / shape.rows, at / groups % shape.rows,
-                                          at % groups};
+    const int64_t index = nan - begin;
+    const std::array<int64_t, 3> place = {index / groups / shape.rows, index / groups % shape.rows,
+                                          index % groups};
     return DataLoss(name + "_scales" + ShowShape(place) +
                     " is NaN; scales must be finite: the checkpoint is damaged, fetch or convert "
                     "it again");
@@ -80,10 +80,10 @@ std::vector<float> StackedExperts::Floats(int expert) const {
   for (size_t row = 0; row < rows; ++row) {
     from[row] = static_cast<size_t>(StackedRow(shape_, static_cast<int64_t>(row)));
   }
-  std::vector<float> of_input(rows), out(rows * columns);
+  std::vector<float> input_values(rows), out(rows * columns);
   for (size_t k = 0; k < columns; ++k) {
-    LoadElements(view_, (static_cast<size_t>(expert) * columns + k) * rows, of_input);
-    for (size_t row = 0; row < rows; ++row) out[row * columns + k] = of_input[from[row]];
+    LoadElements(view_, (static_cast<size_t>(expert) * columns + k) * rows, input_values);
+    for (size_t row = 0; row < rows; ++row) out[row * columns + k] = input_values[from[row]];
   }
   return out;
 }

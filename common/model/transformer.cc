@@ -250,8 +250,8 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   }
   FlushCopies();
   const auto ops = [&](int depth) {
-    const auto at = static_cast<size_t>(depth);
-    layers_.Run(passes[at], batches_[at].logit_rows());
+    const auto index = static_cast<size_t>(depth);
+    layers_.Run(passes[index], batches_[index].logit_rows());
   };
   *picked = backend_->device()->RunChains(passes, layers_.first_shape(), options_.kv, draws,
                                           layers_.logits(), config_.vocab_size, ops);

@@ -60,21 +60,21 @@ Status WarmUp(Model* model, int most_rows) {
 }
 
 Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds) {
-  const int most = std::min(most_rows, MostRows(*model));
+  const int max_rows = std::min(most_rows, MostRows(*model));
   const SteadyClock clock;
   const Time begin = clock.Now();
   std::vector<PassTime> times;
   // A device that runs passes as graphs captures them at the second pass of a kind.
   constexpr int kRepetitions = 3;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
-    size_t at = 0;
-    for (int rows = 1; rows <= most; rows *= 2, ++at) {
+    size_t index = 0;
+    for (int rows = 1; rows <= max_rows; rows *= 2, ++index) {
       const Time start = clock.Now();
       if (Seconds(start - begin) >= most_seconds) return times;
       OUTRIDER_TRY(RunPass(model, rows));
       const double seconds = Seconds(clock.Now() - start);
-      if (at == times.size()) times.push_back({rows, seconds});
-      times[at].seconds = std::min(times[at].seconds, seconds);
+      if (index == times.size()) times.push_back({rows, seconds});
+      times[index].seconds = std::min(times[index].seconds, seconds);
     }
   }
   return times;

@@ -12,8 +12,8 @@ namespace {
 // 1 / verifiers, are then two to three standard deviations below what counts as shared,
 // bound / verifiers. Smaller windows follow changes sooner, but more prefixes pass for shared by
 // chance.
-constexpr int64_t kWindowPerVerifier = 64;
-constexpr int64_t kLeastWindow = 256;
+constexpr int64_t kWindowPerVerifier = 64;  // requests
+constexpr int64_t kLeastWindow = 256;       // requests
 // Requests for each verifier that shares are taken of at least, or the first requests of all, with
 // shares near 1, would make every prefix look shared.
 constexpr int64_t kLeastPerVerifier = 8;

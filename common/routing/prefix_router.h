@@ -23,6 +23,13 @@
 //
 // The bound holds when a request is placed: running requests are not moved when others end.
 //
+//   PrefixRouter router;
+//   for (const std::string& name : names) router.Add(name);
+//   const int verifier = router.Choose(pages);  // TextPageHashes or TokenPageHashes
+//   router.Begin(verifier);
+//   ...                                          // the request runs
+//   router.End(verifier);
+//
 // Costs of a choice: O(pages), plus O(log verifiers) for each position.
 //
 // Thread: one owner.
@@ -50,7 +57,8 @@ class PrefixRouter {
   PrefixRouter() : PrefixRouter(Options{}) {}
   explicit PrefixRouter(const Options& options) : options_(options), ring_(options.ring_points) {}
 
-  // Returns its index: 0, 1, 2 ... It serves. Where keys go depends on names, not on indices.
+  // Adds a verifier, which serves from now on, and returns its index: 0, 1, 2 ... Where keys go
+  // depends on the names, not on the indices.
   int Add(const std::string& name);
   // A verifier that does not serve is never chosen, and its requests in flight do not count.
   void SetServing(int verifier, bool serving);

@@ -30,8 +30,8 @@ constexpr Duration kLookEach = std::chrono::milliseconds(100);
 class OpenConnections {
  public:
   explicit OpenConnections(const ConnectionLimits& limits)
-      : all_(std::min(limits.all, FileLimit() / 2)),
-        of_a_peer_(std::min(limits.of_a_peer, FileLimit() / 4)) {}
+      : all_(std::min(limits.total, FileLimit() / 2)),
+        max_of_peer_(std::min(limits.per_peer, FileLimit() / 4)) {}
 
   // Whether the peer may open one more connection.
   bool Admits(const std::string& peer, Time now) {
@@ -44,7 +44,7 @@ class OpenConnections {
 
   void Add(int descriptor, const std::string& peer) {
     open_.push_back({descriptor, InodeOf(descriptor), peer});
-    ++of_peer_[peer];
+    ++connections_of_peer_[peer];
   }
 
  private:
@@ -61,24 +61,24 @@ class OpenConnections {
   }
 
   bool HasRoom(const std::string& peer) const {
-    const auto of_peer = of_peer_.find(peer);
+    const auto it = connections_of_peer_.find(peer);
     return static_cast<int64_t>(open_.size()) < all_ &&
-           (of_peer == of_peer_.end() || of_peer->second < of_a_peer_);
+           (it == connections_of_peer_.end() || it->second < max_of_peer_);
   }
 
   void RemoveEnded() {
     std::erase_if(open_, [this](const Connection& connection) {
       if (InodeOf(connection.descriptor) == connection.inode) return false;
-      const auto of_peer = of_peer_.find(connection.peer);
-      if (--of_peer->second == 0) of_peer_.erase(of_peer);
+      const auto it = connections_of_peer_.find(connection.peer);
+      if (--it->second == 0) connections_of_peer_.erase(it);
       return true;
     });
   }
 
   const int64_t all_;
-  const int64_t of_a_peer_;
+  const int64_t max_of_peer_;
   std::vector<Connection> open_;
-  std::map<std::string, int64_t> of_peer_;
+  std::map<std::string, int64_t> connections_of_peer_;
   Time looked_;
 };
 

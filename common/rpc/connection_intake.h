@@ -15,8 +15,8 @@ namespace outrider {
 
 // Both are lower if the process cannot have twice as many open files.
 struct ConnectionLimits {
-  int64_t all = 4096;
-  int64_t of_a_peer = 2048;  // per IPv4 address or IPv6 network of 64 bits
+  int64_t total = 4096;
+  int64_t per_peer = 2048;  // per IPv4 address or IPv6 network of 64 bits
 };
 
 class ConnectionIntake {

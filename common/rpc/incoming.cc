@@ -21,9 +21,9 @@ using google::protobuf::io::CodedInputStream;
 // and stops at malformed bytes, as the parser does, or once the limit is exceeded.
 class EntryCounter {
  public:
-  EntryCounter(CodedInputStream* in, int most) : in_(in), most_(most) {}
+  EntryCounter(CodedInputStream* in, int max_entries) : in_(in), max_entries_(max_entries) {}
 
-  bool passed() const { return entries_ > most_; }
+  bool passed() const { return entries_ > max_entries_; }
 
   // Returns false if it stopped. The recursion is as deep as the type's definition; none of our
   // types contains itself.
@@ -73,19 +73,20 @@ class EntryCounter {
   }
 
   CodedInputStream* const in_;
-  const int most_;
+  const int max_entries_;
   int entries_ = 0;
 };
 
-// kInvalidArgument: more than `most` entries. The parser reports malformed bytes.
-Status CheckEntries(grpc::ByteBuffer* bytes, int most, const Descriptor& type) {
+// kInvalidArgument: more than `max_entries` entries. The parser reports malformed bytes.
+Status CheckEntries(grpc::ByteBuffer* bytes, int max_entries, const Descriptor& type) {
   grpc::ProtoBufferReader reader(bytes);
   if (!reader.status().ok()) return Status();
   CodedInputStream in(&reader);
-  EntryCounter counter(&in, most);
+  EntryCounter counter(&in, max_entries);
   (void)counter.Message(type);
   if (!counter.passed()) return Status();
-  return InvalidArgument("the " + type.full_name() + " holds more than " + std::to_string(most) +
+  return InvalidArgument("the " + type.full_name() + " holds more than " +
+                         std::to_string(max_entries) +
                          " strings, messages and unknown fields; send fewer");
 }
 

@@ -77,8 +77,8 @@ class EnumeratingCoins {
       : enumeration_(enumeration), branch_next_(branch_next) {}
 
   bool Flip(Purpose purpose, int depth, int trial, double probability) {
-    auto [at, is_new] = known_.try_emplace({purpose, depth, trial}, 0.0, 1.0);
-    auto& [low, high] = at->second;  // bounds of the number that this run has established
+    auto [it, is_new] = known_.try_emplace({purpose, depth, trial}, 0.0, 1.0);
+    auto& [low, high] = it->second;  // bounds of the number that this run has established
     if (probability >= high) return true;
     if (probability <= low) return false;
     const double share = (probability - low) / (high - low);

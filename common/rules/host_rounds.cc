@@ -114,7 +114,7 @@ template <class OwnToken>
 Verdict MatchVerdict(const BatchedRound& round, OwnToken own_token) {
   TokenId next = -1;
   const int node = MatchingPath(
-      round, [&](int at) { return next = own_token(at); }, OneLane());
+      round, [&](int tree_node) { return next = own_token(tree_node); }, OneLane());
   return {.node = node, .accepted = round.depth(node), .next = next};
 }
 

@@ -19,11 +19,11 @@ OUTRIDER_LANES int MatchingPath(const Round& round, TokenAfter token_after, cons
   for (;;) {
     const TokenId next = token_after(node);
     const auto draws = round.draws(node);
-    const int at = lanes.First(static_cast<int>(draws.size()), [&](int i) {
+    const int index = lanes.First(static_cast<int>(draws.size()), [&](int i) {
       return round.token(draws[static_cast<size_t>(i)]) == next;
     });
-    if (at < 0) return node;
-    node = static_cast<int>(draws[static_cast<size_t>(at)]);
+    if (index < 0) return node;
+    node = static_cast<int>(draws[static_cast<size_t>(index)]);
   }
 }
 

@@ -18,8 +18,8 @@ OUTRIDER_LANES Stop VerifyMultiRound(const View& round, Coins& coins) {
     int chosen = -1;
     for (int i = 0; i < round.draws(node) && chosen < 0; ++i) {
       const int child = round.draw(node, i);
-      const int at = round.Find(entries, draft.size, round.token(child));
-      const double accept = at < 0 ? 0 : rest.Trial(entries[at].p, entries[at].q);
+      const int index = round.Find(entries, draft.size, round.token(child));
+      const double accept = index < 0 ? 0 : rest.Trial(entries[index].p, entries[index].q);
       if (coins.Flip(Purpose::kTrial, round.depth(node), i, accept)) {
         chosen = child;
       } else {

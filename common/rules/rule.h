@@ -99,8 +99,8 @@ class RuleView {
   // AcceptedMass and ResidualMass of accept.h.
   OUTRIDER_LANES double Accepted(double p, int node, const SparseRow<double>& draft,
                                  TokenId token) const {
-    const int at = lanes.First(draft.size, [&](int i) { return draft.ids[i] == token; });
-    return at < 0 ? 0 : AcceptedMass(p, Target(node, token), draft.Probability(at));
+    const int index = lanes.First(draft.size, [&](int i) { return draft.ids[i] == token; });
+    return index < 0 ? 0 : AcceptedMass(p, Target(node, token), draft.Probability(index));
   }
   OUTRIDER_LANES double Residual(double p, int node, const SparseRow<double>& draft) const {
     const double overlap = OverlapMass(p, round_.target(node), draft, lanes.lane(), lanes.count());

@@ -18,8 +18,8 @@ OUTRIDER_LANES int TryCandidates(const View& round, int node, const KSeq& kseq,
                                  const RatioEntry* entries, int n, Coins& coins) {
   for (int i = 0; i < round.draws(node); ++i) {
     const int child = round.draw(node, i);
-    const int at = round.Find(entries, n, round.token(child));
-    const double accept = at < 0 ? 0 : kseq.Trial(entries[at].p, entries[at].q);
+    const int index = round.Find(entries, n, round.token(child));
+    const double accept = index < 0 ? 0 : kseq.Trial(entries[index].p, entries[index].q);
     if (coins.Flip(Purpose::kTrial, round.depth(node), i, accept)) return child;
   }
   return -1;

@@ -28,10 +28,11 @@ bool OnCpu(const ServiceOptions& options) { return options.device == "cpu"; }
 // 0: as many as the device has room for.
 int KvPages(const ServiceOptions& options, const ModelConfig& config) {
   if (options.kv_tokens == 0 && !OnCpu(options)) return 0;
-  constexpr int64_t kDefaultMax = 262144;
-  const int64_t tokens = options.kv_tokens > 0
-                             ? options.kv_tokens
-                             : std::min(kDefaultMax, int64_t{64} * config.max_position_embeddings);
+  constexpr int64_t kDefaultMaxTokens = 262144;
+  const int64_t tokens =
+      options.kv_tokens > 0
+          ? options.kv_tokens
+          : std::min(kDefaultMaxTokens, int64_t{64} * config.max_position_embeddings);
   return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
 }
 

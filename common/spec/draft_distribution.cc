@@ -98,9 +98,9 @@ Status Validate(const DraftDistribution& q, std::span<const TokenId> tokens, int
 }
 
 double Probability(const DraftDistribution& q, TokenId token) {
-  const auto at = std::find(q.ids.begin(), q.ids.end(), token);
-  if (at == q.ids.end()) return 0;
-  return static_cast<double>(q.weights[static_cast<size_t>(at - q.ids.begin())]) /
+  const auto it = std::find(q.ids.begin(), q.ids.end(), token);
+  if (it == q.ids.end()) return 0;
+  return static_cast<double>(q.weights[static_cast<size_t>(it - q.ids.begin())]) /
          kDraftWeightTotal;
 }
 

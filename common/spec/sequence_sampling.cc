@@ -57,13 +57,13 @@ void SequenceSampling::ObserveOutput(TokenId token) {
     recent_.push_back(token);
   }
   if (!sampling_.has_penalties() || token < 0 || token >= vocab_size_) return;
-  const auto at =
+  const auto it =
       std::lower_bound(seen_.begin(), seen_.end(), token,
                        [](const SeenToken& entry, TokenId t) { return entry.token < t; });
-  if (at != seen_.end() && at->token == token) {
-    ++at->in_output;
+  if (it != seen_.end() && it->token == token) {
+    ++it->in_output;
   } else {
-    seen_.insert(at, {.token = token, .in_output = 1});
+    seen_.insert(it, {.token = token, .in_output = 1});
   }
 }
 

@@ -14,22 +14,22 @@ bool IsByteToken(std::string_view name, std::string_view bytes) {
 
 }  // namespace
 
-Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int limit,
-                                                std::span<const TokenId> ends) {
+Result<VocabularyEntries> VocabularyEntries::FromTokenizer(const Tokenizer& tokenizer, int limit,
+                                                           std::span<const TokenId> ends) {
   const int size = std::min(limit, tokenizer.vocab_size());
   if (size > kMaxEntries) {
     return ResourceExhausted("vocabulary: " + std::to_string(size) + " tokens, at most " +
                              std::to_string(kMaxEntries) + " can be translated");
   }
   // The first id with certain bytes is their token; byte tokens come last.
-  std::unordered_map<std::string_view, TokenId> of_bytes;
+  std::unordered_map<std::string_view, TokenId> id_of_bytes;
   const auto is_byte = [&](TokenId id) {
     return IsByteToken(tokenizer.IdToToken(id), tokenizer.TokenBytes(id));
   };
   for (TokenId id = 0; id < size; ++id) {
     if (tokenizer.IsSpecial(id)) continue;
-    const auto [at, is_new] = of_bytes.emplace(tokenizer.TokenBytes(id), id);
-    if (!is_new && is_byte(at->second) && !is_byte(id)) at->second = id;
+    const auto [it, is_new] = id_of_bytes.emplace(tokenizer.TokenBytes(id), id);
+    if (!is_new && is_byte(it->second) && !is_byte(id)) it->second = id;
   }
   VocabularyEntries entries;
   for (TokenId id = 0; id < size; ++id) {
@@ -39,7 +39,7 @@ Result<VocabularyEntries> VocabularyEntries::Of(const Tokenizer& tokenizer, int 
       OUTRIDER_TRY(entries.Add(TokenKind::kNone, ""));
       continue;
     }
-    const bool alias = !special && of_bytes.at(bytes) != id;
+    const bool alias = !special && id_of_bytes.at(bytes) != id;
     const Status added = entries.Add(special ? TokenKind::kSpecial
                                      : alias ? TokenKind::kAlias
                                              : TokenKind::kText,
@@ -98,9 +98,9 @@ Status VocabularyEntries::CheckDistinct() const {
   for (TokenId id = 0; id < size(); ++id) {
     if (kind(id) != TokenKind::kText && kind(id) != TokenKind::kSpecial) continue;
     auto& known = kind(id) == TokenKind::kText ? texts : specials;
-    const auto [at, is_new] = known.emplace(bytes(id), id);
+    const auto [it, is_new] = known.emplace(bytes(id), id);
     if (is_new) continue;
-    return InvalidArgument("vocabulary: ids " + std::to_string(at->second) + " and " +
+    return InvalidArgument("vocabulary: ids " + std::to_string(it->second) + " and " +
                            std::to_string(id) + " are the same token");
   }
   return Status();

@@ -37,8 +37,8 @@ class VocabularyEntries {
   // counts as none.
   // kResourceExhausted: the tokens have more than kMaxTextBytes, or there are more than kMaxEntries
   // of them.
-  static Result<VocabularyEntries> Of(const Tokenizer& tokenizer, int limit,
-                                      std::span<const TokenId> ends);
+  static Result<VocabularyEntries> FromTokenizer(const Tokenizer& tokenizer, int limit,
+                                                 std::span<const TokenId> ends);
 
   // Adds the token of the next id. kInvalidArgument: the token's length does not fit its kind, or a
   // limit is exceeded.

@@ -54,11 +54,11 @@ uint64_t AddedTokens::EdgeKey(size_t node, char byte) {
   return static_cast<uint64_t>(node) << 8 | static_cast<uint8_t>(byte);
 }
 
-std::optional<AddedTokens::Match> AddedTokens::LongestAt(std::string_view text, size_t at,
+std::optional<AddedTokens::Match> AddedTokens::LongestAt(std::string_view text, size_t pos,
                                                          bool parse_special) const {
   std::optional<Match> longest;
   size_t node = 0;
-  for (size_t i = at; i < text.size(); ++i) {
+  for (size_t i = pos; i < text.size(); ++i) {
     const auto edge = edges_.find(EdgeKey(node, text[i]));
     if (edge == edges_.end()) break;
     node = edge->second;
@@ -72,17 +72,17 @@ std::optional<AddedTokens::Match> AddedTokens::LongestAt(std::string_view text, 
 std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_special) const {
   std::vector<TextPart> parts;
   size_t done = 0;
-  size_t at = 0;
-  while (at < text.size()) {
+  size_t pos = 0;
+  while (pos < text.size()) {
     std::optional<Match> match;
-    if (starts_[static_cast<uint8_t>(text[at])]) match = LongestAt(text, at, parse_special);
+    if (starts_[static_cast<uint8_t>(text[pos])]) match = LongestAt(text, pos, parse_special);
     if (!match.has_value()) {
-      ++at;
+      ++pos;
       continue;
     }
     const AddedTokenSpec& token = *match->token;
-    TextPart part{at, match->end, token.id};
-    at = match->end;
+    TextPart part{pos, match->end, token.id};
+    pos = match->end;
     if (token.single_word && !IsSingleWord(text.substr(0, part.begin), text.substr(part.end))) {
       continue;
     }
@@ -93,7 +93,7 @@ std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_speci
     if (token.rstrip) part.end += WhiteSpaceAtStart(text.substr(part.end));
     if (part.begin > done) parts.push_back({done, part.begin, -1});
     parts.push_back(part);
-    done = at = part.end;
+    done = pos = part.end;
   }
   if (done < text.size()) parts.push_back({done, text.size(), -1});
   return parts;

@@ -44,7 +44,7 @@ class AddedTokens {
     size_t end;
   };
   static uint64_t EdgeKey(size_t node, char byte);
-  std::optional<Match> LongestAt(std::string_view text, size_t at, bool parse_special) const;
+  std::optional<Match> LongestAt(std::string_view text, size_t pos, bool parse_special) const;
 
   std::vector<AddedTokenSpec> tokens_;
   // A trie over bytes; node 0 is the root.

@@ -20,8 +20,8 @@ void AppendSymbol(TokenId id, std::vector<Symbol>& symbols) {
   symbols.push_back({id, static_cast<int32_t>(symbols.size()) - 1, -1, BpeScratch::kNoRank});
 }
 
-uint64_t PairAt(uint32_t rank, int32_t at) {
-  return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(at);
+uint64_t PairAt(uint32_t rank, int32_t position) {
+  return static_cast<uint64_t>(rank) << 32 | static_cast<uint32_t>(position);
 }
 
 // The best remaining pair; nullopt: none. `taken`: how many of `sorted` are done.
@@ -152,8 +152,8 @@ bool Bpe::FallBackToBytes(std::string_view character, BpeScratch& scratch) const
   return true;
 }
 
-uint32_t Bpe::RankAt(const std::vector<Symbol>& symbols, int32_t at) const {
-  const Symbol& symbol = symbols[at];
+uint32_t Bpe::RankAt(const std::vector<Symbol>& symbols, int32_t position) const {
+  const Symbol& symbol = symbols[position];
   if (symbol.next < 0) return BpeScratch::kNoRank;
   const auto rank = rank_of_.find(PairKey(symbol.id, symbols[symbol.next].id));
   return rank == rank_of_.end() ? BpeScratch::kNoRank : rank->second;
@@ -164,11 +164,11 @@ void Bpe::FindPairs(BpeScratch& scratch) const {
   scratch.sorted.clear();
   scratch.heap.clear();
   for (size_t i = 0; i + 1 < symbols.size(); ++i) {
-    const auto at = static_cast<int32_t>(i);
-    symbols[i].next = at + 1;
-    symbols[i].rank = RankAt(symbols, at);
+    const auto position = static_cast<int32_t>(i);
+    symbols[i].next = position + 1;
+    symbols[i].rank = RankAt(symbols, position);
     if (symbols[i].rank != BpeScratch::kNoRank) {
-      scratch.sorted.push_back(PairAt(symbols[i].rank, at));
+      scratch.sorted.push_back(PairAt(symbols[i].rank, position));
     }
   }
   std::sort(scratch.sorted.begin(), scratch.sorted.end());
@@ -177,17 +177,17 @@ void Bpe::FindPairs(BpeScratch& scratch) const {
 void Bpe::MergeSymbols(BpeScratch& scratch) const {
   std::vector<Symbol>& symbols = scratch.symbols;
   FindPairs(scratch);
-  const auto push = [&](int32_t at) {
-    symbols[at].rank = RankAt(symbols, at);
-    if (symbols[at].rank == BpeScratch::kNoRank) return;
-    scratch.heap.push_back(PairAt(symbols[at].rank, at));
+  const auto push = [&](int32_t pos) {
+    symbols[pos].rank = RankAt(symbols, pos);
+    if (symbols[pos].rank == BpeScratch::kNoRank) return;
+    scratch.heap.push_back(PairAt(symbols[pos].rank, pos));
     std::push_heap(scratch.heap.begin(), scratch.heap.end(), std::greater<>());
   };
   size_t taken = 0;
   while (const std::optional<uint64_t> best = TakeBest(scratch, taken)) {
-    const auto at = static_cast<int32_t>(*best & 0xffffffffu);
+    const auto position = static_cast<int32_t>(*best & 0xffffffffu);
     const auto rank = static_cast<uint32_t>(*best >> 32);
-    Symbol& left = symbols[at];
+    Symbol& left = symbols[position];
     // A neighbouring merge may have changed either symbol since the pair was found.
     if (left.rank != rank) continue;
     Symbol& right = symbols[left.next];
@@ -195,9 +195,9 @@ void Bpe::MergeSymbols(BpeScratch& scratch) const {
     right.id = -1;
     right.rank = BpeScratch::kNoRank;
     left.next = right.next;
-    if (left.next >= 0) symbols[left.next].previous = at;
+    if (left.next >= 0) symbols[left.next].previous = position;
     if (left.previous >= 0) push(left.previous);
-    push(at);
+    push(position);
   }
 }
 

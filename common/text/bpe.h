@@ -66,7 +66,7 @@ class Bpe {
   void FindPairs(BpeScratch& scratch) const;
   void MergeSymbols(BpeScratch& scratch) const;
   // The rank of merging the symbol with the next one.
-  uint32_t RankAt(const std::vector<BpeScratch::Symbol>& symbols, int32_t at) const;
+  uint32_t RankAt(const std::vector<BpeScratch::Symbol>& symbols, int32_t position) const;
 
   const Vocabulary* vocabulary_;
   bool byte_level_ = false;

@@ -81,17 +81,17 @@ Result<CharacterMap> CharacterMap::Parse(std::string_view bytes) {
 }
 
 std::optional<std::string_view> CharacterMap::Find(std::string_view text) const {
-  uint32_t at = OffsetOf(units_[0]);
+  uint32_t index = OffsetOf(units_[0]);
   for (const char c : text) {
     const auto byte = static_cast<uint8_t>(c);
     if (byte == 0) return std::nullopt;
-    at ^= byte;
-    if (at >= units_.size() || LabelOf(units_[at]) != byte) return std::nullopt;
-    const uint32_t unit = units_[at];
-    at ^= OffsetOf(unit);
+    index ^= byte;
+    if (index >= units_.size() || LabelOf(units_[index]) != byte) return std::nullopt;
+    const uint32_t unit = units_[index];
+    index ^= OffsetOf(unit);
     if (!HasLeaf(unit)) continue;
-    if (at >= units_.size()) return std::nullopt;
-    const size_t begin = ValueOf(units_[at]);
+    if (index >= units_.size()) return std::nullopt;
+    const size_t begin = ValueOf(units_[index]);
     if (begin >= texts_.size()) return std::nullopt;
     // A start within a character would not be valid UTF-8.
     if ((static_cast<uint8_t>(texts_[begin]) & 0xC0) == 0x80) return std::nullopt;
@@ -100,10 +100,10 @@ std::optional<std::string_view> CharacterMap::Find(std::string_view text) const 
   return std::nullopt;
 }
 
-std::string CharacterMap::Rewrite(std::string_view text, size_t most) const {
+std::string CharacterMap::Rewrite(std::string_view text, size_t max_bytes) const {
   std::string out;
   out.reserve(text.size());
-  for (size_t begin = 0; begin < text.size() && out.size() <= most;) {
+  for (size_t begin = 0; begin < text.size() && out.size() <= max_bytes;) {
     const size_t end = EndOfCluster(text, begin);
     const std::string_view cluster = text.substr(begin, end - begin);
     begin = end;

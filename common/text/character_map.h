@@ -25,9 +25,9 @@ class CharacterMap {
   // kInvalidArgument: the length is not that of a trie.
   static Result<CharacterMap> Parse(std::string_view bytes);
   // Replaces grapheme clusters of less than 6 bytes, or else single characters, whose beginning is
-  // in the table, exactly as the Hugging Face library does. Stops once the result exceeds `most`
-  // bytes. REQUIRES: `text` is well-formed UTF-8. So is the result.
-  std::string Rewrite(std::string_view text, size_t most) const;
+  // in the table, exactly as the Hugging Face library does. Stops once the result exceeds
+  // `max_bytes` bytes. REQUIRES: `text` is well-formed UTF-8. So is the result.
+  std::string Rewrite(std::string_view text, size_t max_bytes) const;
 
  private:
   // The replacement for the shortest entry with which `text` begins; nullopt: there is none.

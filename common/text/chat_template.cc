@@ -164,13 +164,13 @@ Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) 
   const std::string content = last.parts.empty() ? "" : last.parts.back();
   const std::string_view stripped = Stripped(content, /*left_only=*/false);
   const std::string_view longer = Stripped(content, /*left_only=*/true);
-  const size_t at = text.text().rfind(stripped);
-  if (at == std::string::npos) {
+  const size_t pos = text.text().rfind(stripped);
+  if (pos == std::string::npos) {
     return InvalidArgument(
         "continue_final_message: the chat template does not show the last message as it is");
   }
-  const bool kept = std::string_view(text.text()).substr(at).starts_with(longer);
-  return text.Slice({0, at + (kept ? longer.size() : stripped.size())});
+  const bool kept = std::string_view(text.text()).substr(pos).starts_with(longer);
+  return text.Slice({0, pos + (kept ? longer.size() : stripped.size())});
 }
 
 // Calls visit(part, from_request) for the parts of `text`, and returns the first error.

@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kLongestCharacter = 4;
+constexpr size_t kMaxCharacterBytes = 4;
 
 // Whether some text has a part that only the unknown token can represent.
 bool ReachesUnknown(const TokenizerSpec& spec) {
@@ -38,7 +38,7 @@ std::optional<size_t> LongestToken(const TokenizerSpec& spec,
   if (ReachesUnknown(spec)) {
     // WordPiece makes a whole word one unknown token.
     if (spec.fuse_unk || spec.model == TokenModelKind::kWordPiece) return std::nullopt;
-    longest = kLongestCharacter;
+    longest = kMaxCharacterBytes;
   }
   for (const auto& token : spec.vocabulary) {
     if (!token.has_value()) continue;
@@ -62,7 +62,7 @@ std::optional<size_t> ShrinkOf(const NormalizerStep& step) {
     const bool canonical = form->form == UnicodeForm::kNfc || form->form == UnicodeForm::kNfd;
     return canonical ? std::optional(kNfcShrinks) : std::nullopt;
   }
-  if (std::holds_alternative<LowercaseStep>(step)) return kLongestCharacter;
+  if (std::holds_alternative<LowercaseStep>(step)) return kMaxCharacterBytes;
   if (std::holds_alternative<PrependStep>(step)) return 1;
   const auto* replace = std::get_if<ReplaceStep>(&step);
   if (replace == nullptr) return std::nullopt;  // the others may drop any part of a text

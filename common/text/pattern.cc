@@ -117,9 +117,9 @@ std::string ErrorText(int error) {
 std::vector<TextSpan> FindLiteral(std::string_view text, std::string_view literal) {
   std::vector<TextSpan> spans;
   if (literal.empty()) return spans;
-  for (size_t at = text.find(literal); at != std::string_view::npos;
-       at = text.find(literal, at + literal.size())) {
-    spans.push_back({at, at + literal.size()});
+  for (size_t pos = text.find(literal); pos != std::string_view::npos;
+       pos = text.find(literal, pos + literal.size())) {
+    spans.push_back({pos, pos + literal.size()});
   }
   return spans;
 }
@@ -170,12 +170,12 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
       pcre2_match_data_create_from_pattern(regex_->code.get(), nullptr));
   if (match == nullptr) return ResourceExhausted("no memory to match a regular expression");
   std::vector<TextSpan> spans;
-  size_t at = 0;
-  while (at <= text.size()) {
+  size_t pos = 0;
+  while (pos <= text.size()) {
     const auto run = [&](uint32_t options) {
       // The caller has checked the text once; PCRE2 would do so again for every match.
       return pcre2_match(regex_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                         at, PCRE2_NO_UTF_CHECK | options, match.get(), regex_->limits.get());
+                         pos, PCRE2_NO_UTF_CHECK | options, match.get(), regex_->limits.get());
     };
     int count = run(0);
     // Compiled code has a stack of 32 KiB; the interpreter uses the heap.
@@ -183,7 +183,7 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
     if (count == PCRE2_ERROR_NOMATCH) break;
     if (count < 0) {
       const std::string message =
-          "splitting the text at byte " + std::to_string(at) + ": " + ErrorText(count);
+          "splitting the text at byte " + std::to_string(pos) + ": " + ErrorText(count);
       // The same text always reaches the limit, so trying later does not help.
       return count == PCRE2_ERROR_NOMEMORY ? ResourceExhausted(message)
                                            : InvalidArgument(message + "; change the text there");
@@ -191,14 +191,14 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
     const TextSpan span{bounds[0], bounds[1]};
     // Only \K within a lookaround can cause such a match.
-    if (span.begin < at || span.end < span.begin) {
-      return FailedPrecondition("the pattern matches backwards at byte " + std::to_string(at));
+    if (span.begin < pos || span.end < span.begin) {
+      return FailedPrecondition("the pattern matches backwards at byte " + std::to_string(pos));
     }
     spans.push_back(span);
-    at = span.end;
+    pos = span.end;
     if (span.begin == span.end) {
-      if (at == text.size()) break;
-      at += FirstCharacter(text.substr(at)).size;
+      if (pos == text.size()) break;
+      pos += FirstCharacter(text.substr(pos)).size;
     }
   }
   return spans;

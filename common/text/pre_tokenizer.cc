@@ -137,15 +137,15 @@ void CutByScript(Pieces& pieces) {
   std::vector<TextSpan> spans;
   for (const TextSpan& piece : pieces.spans) {
     int script = 0;  // of the span that is open; 0: none is
-    for (size_t at = piece.begin; at < piece.end;) {
-      const auto [code, size] = FirstCharacter(std::string_view(pieces.text).substr(at));
+    for (size_t pos = piece.begin; pos < piece.end;) {
+      const auto [code, size] = FirstCharacter(std::string_view(pieces.text).substr(pos));
       const int next = ScriptOf(code);
       if (next != 0 && next != script) {
-        spans.push_back({at, at});
+        spans.push_back({pos, pos});
         script = next;
       }
-      at += size;
-      if (script != 0) spans.back().end = at;
+      pos += size;
+      if (script != 0) spans.back().end = pos;
     }
   }
   pieces.spans = std::move(spans);

@@ -66,11 +66,11 @@ class MergeFinder {
   void Find(const Merged& merged, std::vector<Merge>* merges) const {
     const std::string_view text = *spec_.vocabulary[static_cast<size_t>(merged.id)];
     const size_t first = merges->size();
-    for (size_t at = 1; at < text.size(); ++at) {
-      if ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) continue;  // within a character
-      const auto left = ids_.find(text.substr(0, at));
+    for (size_t pos = 1; pos < text.size(); ++pos) {
+      if ((static_cast<unsigned char>(text[pos]) & 0xC0) == 0x80) continue;  // within a character
+      const auto left = ids_.find(text.substr(0, pos));
       if (left == ids_.end()) continue;
-      const auto right = ids_.find(text.substr(at));
+      const auto right = ids_.find(text.substr(pos));
       if (right == ids_.end()) continue;
       merges->push_back({left->second, right->second, Characters(left->first),
                          Characters(right->first), merged.score});
@@ -91,11 +91,11 @@ class MergeFinder {
 Status FillMerges(const std::vector<Merged>& merged, TokenizerSpec* spec) {
   std::vector<Merge> merges;
   const MergeFinder finder(*spec);
-  const size_t most = kMaxMergesPerPiece * spec->vocabulary.size();
+  const size_t max_merges = kMaxMergesPerPiece * spec->vocabulary.size();
   for (const Merged& piece : merged) {
     finder.Find(piece, &merges);
     OUTRIDER_TRY(CheckAtMost("merges of the pieces", static_cast<int64_t>(merges.size()),
-                             static_cast<int64_t>(most)));
+                             static_cast<int64_t>(max_merges)));
   }
   std::stable_sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) {
     return std::tie(a.score, a.left_characters, a.right_characters) >

@@ -5,6 +5,14 @@
 // Morris and Pratt 1977, for each stop string: O(1) per byte and string, and five bytes of memory
 // per byte of a stop string.
 //
+//   StopMatcher stops({"\n\n"});
+//   for (const std::string& piece : pieces) {
+//     const StopMatcher::Step step = stops.Push(piece);
+//     Send(step.text);
+//     if (step.stopped) return;
+//   }
+//   Send(stops.Finish());
+//
 // Owner: one per generation. Thread: not synchronised.
 #pragma once
 

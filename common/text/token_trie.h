@@ -23,10 +23,10 @@ class TokenTrie {
   template <class Visit>
   void ForEachPrefix(std::string_view text, const Visit& visit) const {
     const Node* node = nodes_.data();
-    for (size_t at = 0; at < text.size(); ++at) {
-      node = Child(*node, static_cast<uint8_t>(text[at]));
+    for (size_t pos = 0; pos < text.size(); ++pos) {
+      node = Child(*node, static_cast<uint8_t>(text[pos]));
       if (node == nullptr) return;
-      if (node->id >= 0) visit(at + 1, node->id);
+      if (node->id >= 0) visit(pos + 1, node->id);
     }
   }
 

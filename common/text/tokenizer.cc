@@ -26,9 +26,9 @@ constexpr char kSentencePieceFile[] = "tokenizer.model";
 std::string ReplaceAll(const std::string& text, std::string_view from, std::string_view to) {
   std::string out;
   size_t done = 0;
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, done)) {
-    out.append(text, done, at - done).append(to);
-    done = at + from.size();
+  for (size_t pos = text.find(from); pos != std::string::npos; pos = text.find(from, done)) {
+    out.append(text, done, pos - done).append(to);
+    done = pos + from.size();
   }
   return out.append(text, done);
 }

@@ -61,9 +61,9 @@ std::string ToUnicodeForm(std::string_view text, UnicodeForm form) {
   const auto compatible = static_cast<utf8proc_option_t>(IsCompatible(form) ? UTF8PROC_COMPAT : 0);
   std::vector<utf8proc_int32_t> codes;
   codes.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
-    at += character.size;
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
+    pos += character.size;
     utf8proc_int32_t parts[32];  // the longest decomposition has 18
     int boundary = 0;
     const utf8proc_ssize_t count = utf8proc_decompose_char(

@@ -42,11 +42,11 @@ Utf8Sequence ScanUtf8(std::string_view text) {
 }
 
 std::optional<size_t> FindInvalidUtf8(std::string_view text) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const Utf8Sequence sequence = ScanUtf8(text.substr(at));
-    if (sequence.kind != Utf8Kind::kComplete) return at;
-    at += sequence.size;
+  size_t pos = 0;
+  while (pos < text.size()) {
+    const Utf8Sequence sequence = ScanUtf8(text.substr(pos));
+    if (sequence.kind != Utf8Kind::kComplete) return pos;
+    pos += sequence.size;
   }
   return std::nullopt;
 }

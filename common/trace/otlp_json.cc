@@ -81,11 +81,11 @@ std::string ToOtlpJson(const Attributes& resource, std::span<const Span> spans) 
   for (const Span& span : spans) list.push_back(ToJson(span));
   const Json scope = {{"name", "outrider"}, {"version", kVersion}};
   const Json scoped = {{"scope", scope}, {"spans", std::move(list)}};
-  const Json of_process = {{"resource", {{"attributes", ToJson(resource)}}},
-                           {"scopeSpans", Json::array({scoped})}};
+  const Json resource_spans = {{"resource", {{"attributes", ToJson(resource)}}},
+                               {"scopeSpans", Json::array({scoped})}};
   // Names come from outside and may be invalid UTF-8.
-  return Json{{"resourceSpans", Json::array({of_process})}}.dump(-1, ' ', false,
-                                                                 Json::error_handler_t::replace);
+  return Json{{"resourceSpans", Json::array({resource_spans})}}.dump(
+      -1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace outrider

@@ -52,9 +52,9 @@ bool IsKeyPart(std::string_view part, size_t max, bool digit_first) {
 
 // simple-key, or tenant@system.
 bool IsStateKey(std::string_view key) {
-  const size_t at = key.find('@');
-  if (at == std::string_view::npos) return IsKeyPart(key, 256, false);
-  return IsKeyPart(key.substr(0, at), 241, true) && IsKeyPart(key.substr(at + 1), 14, false);
+  const size_t pos = key.find('@');
+  if (pos == std::string_view::npos) return IsKeyPart(key, 256, false);
+  return IsKeyPart(key.substr(0, pos), 241, true) && IsKeyPart(key.substr(pos + 1), 14, false);
 }
 
 bool IsStateValue(std::string_view value) {

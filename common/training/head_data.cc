@@ -185,8 +185,8 @@ Status HeadDataWriter::Read() {
     examples_ = (static_cast<size_t>(info.st_size) - sizeof(WireHeader)) / size;
     std::string example(size, '\0');
     for (; examples_ > 0; --examples_) {
-      const auto at = static_cast<off_t>(sizeof(WireHeader) + (examples_ - 1) * size);
-      if (pread(file_, example.data(), size, at) != static_cast<ssize_t>(size)) {
+      const auto offset = static_cast<off_t>(sizeof(WireHeader) + (examples_ - 1) * size);
+      if (pread(file_, example.data(), size, offset) != static_cast<ssize_t>(size)) {
         return Failure(path_);
       }
       if (IsWhole(example)) break;
@@ -230,7 +230,7 @@ Status HeadDataWriter::Append(std::span<const HeadExample> examples) {
   return Status();
 }
 
-Result<HeadData> ReadHeadData(const std::string& path, uint64_t most) {
+Result<HeadData> ReadHeadData(const std::string& path, uint64_t max_examples) {
   OUTRIDER_ASSIGN(InputFile in, InputFile::Open(path));
   HeadData data;
   OUTRIDER_ASSIGN(data.header, ReadHeader(in, path));
@@ -241,7 +241,7 @@ Result<HeadData> ReadHeadData(const std::string& path, uint64_t most) {
   const WireHeader header = ToWire(data.header);
   digest.Add(header.sum);
   bool torn = false;
-  for (uint64_t i = 0; i < most; ++i) {
+  for (uint64_t i = 0; i < max_examples; ++i) {
     OUTRIDER_ASSIGN(const size_t got, in.Read(bytes.data(), bytes.size()));
     if (got < bytes.size()) break;
     if (!IsWhole(bytes)) {

@@ -91,10 +91,10 @@ struct HeadData {
   size_t size() const { return labels.size(); }
 };
 
-// The first examples of a file, at most `most`. kNotFound: it does not exist. kFailedPrecondition:
-// it has no header yet. kInvalidArgument: not such a file, or it has another version. kDataLoss: an
-// example in the middle is damaged.
-Result<HeadData> ReadHeadData(const std::string& path, uint64_t most);
+// The first examples of a file, at most `max_examples`. kNotFound: it does not exist.
+// kFailedPrecondition: it has no header yet. kInvalidArgument: not such a file, or it has another
+// version. kDataLoss: an example in the middle is damaged.
+Result<HeadData> ReadHeadData(const std::string& path, uint64_t max_examples);
 
 // Header and number of complete examples, without reading these. Errors are as above.
 struct HeadDataSize {

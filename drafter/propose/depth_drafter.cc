@@ -40,7 +40,7 @@ void DepthDrafter::Process(const PassShare& share, const ShareRows& computed, St
   if (share.guess != nullptr) {
     report->drafted_tokens +=
         share.held->ahead.Advance(share.guess, share.tokens, computed.rows, accepted, kept);
-    parts_.sender->PutEarly(*share.held, share.guess);
+    parts_.sender->QueueEarlyDraft(*share.held, share.guess);
     return;
   }
   DraftSession& session = share.held->mirror->session;
@@ -67,7 +67,7 @@ bool DepthDrafter::Draw(HeldSession& held, std::span<const PickedRow> rows,
     return false;
   }
   if (session.drafting() && session.depths_drawn() % chunk_depths_ != 0) return true;
-  parts_.sender->Put(held);
+  parts_.sender->QueueDraft(held);
   return true;
 }
 

@@ -66,12 +66,12 @@ Result<DraftForward::Pass> DraftForward::Run(std::span<const PassShare> shares) 
   const float* hidden = output.hidden;
   for (const PassShare& share : shares) {
     const auto count = static_cast<size_t>(share.logit_rows);
-    ShareRows& of_share = pass.shares.emplace_back();
-    of_share.rows = picked.first(count);
+    ShareRows& share_rows = pass.shares.emplace_back();
+    share_rows.rows = picked.first(count);
     picked = picked.subspan(count);
     if (hidden != nullptr) {
-      of_share.states = {hidden, count * hidden_size};
-      hidden += of_share.states.size();
+      share_rows.states = {hidden, count * hidden_size};
+      hidden += share_rows.states.size();
     }
   }
   return pass;

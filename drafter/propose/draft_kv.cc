@@ -8,10 +8,10 @@
 namespace outrider {
 
 DraftKv::DraftKv(Model* model, PageBudget* budget, SequenceId trunk)
-    : model_(model), budget_(budget), sequences_{trunk}, of_node_{trunk} {}
+    : model_(model), budget_(budget), sequences_{trunk}, node_sequence_{trunk} {}
 
 DraftKv::~DraftKv() {
-  Settle();
+  FreeUnusedPages();
   for (const SequenceId sequence : sequences_) model_->Release(sequence);
 }
 
@@ -20,7 +20,7 @@ int64_t DraftKv::PagesFor(int64_t tokens) const {
 }
 
 Status DraftKv::Secure(int length, const DraftShape& shape) {
-  Settle();
+  FreeUnusedPages();
   length_ = length;
   // The last depth is never fed.
   longest_ = length + std::max(shape.length - 1, 0);
@@ -52,7 +52,7 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
 
 void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) {
   const auto nodes = static_cast<size_t>(draft.size()) + 1;
-  of_node_.resize(nodes, -1);
+  node_sequence_.resize(nodes, -1);
   std::vector<bool> goes_on(nodes, false);  // already continued by a child
   const int64_t free_before = model_->free_pages();
   for (const int32_t node : frontier) {
@@ -66,7 +66,7 @@ void DraftKv::Branch(const DraftTree& draft, std::span<const int32_t> frontier) 
       OUTRIDER_CHECK(model_->Reserve(sequence, longest_).ok());
     }
     goes_on[static_cast<size_t>(parent)] = true;
-    of_node_[static_cast<size_t>(node)] = sequence;
+    node_sequence_[static_cast<size_t>(node)] = sequence;
   }
   const int64_t taken = free_before - model_->free_pages();
   OUTRIDER_CHECK(taken <= promised_);
@@ -79,7 +79,7 @@ void DraftKv::Drop(int length) {
   if (model_->length(trunk) > length) model_->Truncate(trunk, length);
 }
 
-void DraftKv::Settle() {
+void DraftKv::FreeUnusedPages() {
   budget_->Promise(-promised_);
   promised_ = 0;
 }
@@ -101,13 +101,13 @@ void DraftKv::Keep(int node, int length) {
     if (sequence != kept) model_->Release(sequence);
   }
   sequences_ = {kept};
-  of_node_ = {kept};
+  node_sequence_ = {kept};
   model_->Truncate(kept, length);
-  Settle();
+  FreeUnusedPages();
 }
 
 SequenceId DraftKv::sequence(int node) const {
-  const SequenceId sequence = of_node_[static_cast<size_t>(node)];
+  const SequenceId sequence = node_sequence_[static_cast<size_t>(node)];
   OUTRIDER_CHECK(sequence >= 0);
   return sequence;
 }

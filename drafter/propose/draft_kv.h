@@ -63,7 +63,7 @@ class DraftKv {
   // earlier.
   void Drop(int length);
   // The draft is complete: reserved pages that it did not use are free again.
-  void Settle();
+  void FreeUnusedPages();
   // A new sequence with the first `length` tokens of the one that holds `node`. The caller owns it.
   // kResourceExhausted: no page is free.
   Result<SequenceId> Fork(int node, int length) const;
@@ -86,7 +86,7 @@ class DraftKv {
   int length_ = 0;   // of the trunk in the plan
   int longest_ = 0;  // the most tokens of a sequence
   std::vector<SequenceId> sequences_;
-  std::vector<SequenceId> of_node_;  // -1: never fed, or not yet
+  std::vector<SequenceId> node_sequence_;  // -1: never fed, or not yet
 };
 
 }  // namespace outrider

@@ -150,7 +150,7 @@ Status DraftLoop::Open(VerifierConnection& connection, uint64_t id, const Sessio
   const SharedValue<GrammarSource>& grammar = open.sampling.grammar;
   if (!grammar.has_value() || !compiler_.has_value()) return Open(connection, open, nullptr);
   if (auto masks = compiler_->Find(*grammar)) return Open(connection, open, std::move(masks));
-  OUTRIDER_ASSIGN(connection.compiling[open.session], compiler_->Ask(id, open));
+  OUTRIDER_ASSIGN(connection.compiling[open.session], compiler_->Submit(id, open));
   return Status();
 }
 
@@ -188,7 +188,7 @@ Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
     if (hit.is_sent) {
       sender_.MarkSent(held);
     } else {
-      sender_.Put(held);
+      sender_.QueueDraft(held);
     }
     return Status();
   }

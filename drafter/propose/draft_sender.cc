@@ -4,7 +4,7 @@
 
 namespace outrider {
 
-void DraftSender::Put(HeldSession& held) {
+void DraftSender::QueueDraft(HeldSession& held) {
   DraftSession& session = held.mirror->session;
   const Time now = clock_->Now();
   const double seconds = Seconds(now - held.planned);
@@ -15,7 +15,7 @@ void DraftSender::Put(HeldSession& held) {
                                      .seconds = seconds});
 }
 
-void DraftSender::PutEarly(HeldSession& held, SessionLookahead::Guess* guess) {
+void DraftSender::QueueEarlyDraft(HeldSession& held, SessionLookahead::Guess* guess) {
   std::optional<DraftPart> part = held.ahead.TakeEarly(guess);
   if (!part.has_value()) return;
   part->session = held.id;

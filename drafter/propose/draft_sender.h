@@ -21,9 +21,9 @@ class DraftSender {
       : sessions_(sessions), lookahead_(lookahead), observers_(observers), clock_(clock) {}
 
   // Puts what was added to the session's draft since the last call into its connection's outbox.
-  void Put(HeldSession& held);
+  void QueueDraft(HeldSession& held);
   // The same for the draft of a guess, if it is complete: it is sent before the verdict.
-  void PutEarly(HeldSession& held, SessionLookahead::Guess* guess);
+  void QueueEarlyDraft(HeldSession& held, SessionLookahead::Guess* guess);
   // The session's whole draft was sent early.
   void MarkSent(HeldSession& held);
   // Sends the outboxes, and the load to verifiers that know an older one; closes connections that

@@ -150,12 +150,12 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       untaken_.parents.push_back(parent);
       if (IsEndOfSequence(token) || source.last) continue;
       // Nodes are numbered in the order of their first draft token, so the frontier ascends.
-      auto at = std::lower_bound(frontier.begin(), frontier.end(), node);
-      if (at == frontier.end()) {
-        at = frontier.insert(at, node);
+      auto it = std::lower_bound(frontier.begin(), frontier.end(), node);
+      if (it == frontier.end()) {
+        it = frontier.insert(it, node);
         log_accepted.push_back(log_accepted_[draw.slot]);
       }
-      live.push_back({.index = index, .slot = static_cast<size_t>(at - frontier.begin())});
+      live.push_back({.index = index, .slot = static_cast<size_t>(it - frontier.begin())});
     }
   }
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {

@@ -19,7 +19,7 @@ GrammarCompiler::~GrammarCompiler() {
   thread_.join();
 }
 
-Result<uint64_t> GrammarCompiler::Ask(uint64_t connection, SessionOpening opening) {
+Result<uint64_t> GrammarCompiler::Submit(uint64_t connection, SessionOpening opening) {
   uint64_t ticket = 0;
   {
     const MutexLock lock(mu_);

@@ -26,12 +26,12 @@ class GrammarCompiler {
   GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events);
   ~GrammarCompiler();
 
-  // The masks, if the grammar is already compiled; nullptr: call Ask.
+  // The masks, if the grammar is already compiled; nullptr: call Submit.
   std::shared_ptr<grammar::GrammarMasks> Find(const GrammarSource& source) {
     return cache_->Find(source);
   }
   // Returns a ticket, which the event will have. kResourceExhausted: too many wait.
-  Result<uint64_t> Ask(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
+  Result<uint64_t> Submit(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
 
  private:
   struct Waiting {

@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-constexpr float kStep = 0.01f;
+constexpr float kLearningRate = 0.01f;  // of the bias, per token
 constexpr int kEnough = 32;  // rounds, passes and tokens before the threshold is computed from them
 
 }  // namespace
@@ -21,7 +21,7 @@ std::vector<float> HeadState::Predict(std::span<const float> hidden) const {
 
 void HeadState::Learn(float predicted, float actual) {
   acceptance_.Add(static_cast<double>(actual));
-  bias_ = std::clamp(bias_ + kStep * (actual - predicted), -kMaxBias, kMaxBias);
+  bias_ = std::clamp(bias_ + kLearningRate * (actual - predicted), -kMaxBias, kMaxBias);
 }
 
 void HeadState::OnPass(double seconds) { pass_seconds_.Add(seconds); }

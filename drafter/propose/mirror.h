@@ -32,7 +32,7 @@ struct Mirror {
     if (session.drafting()) {
       kv.Branch(session.draft(), session.frontier());
     } else {
-      kv.Settle();
+      kv.FreeUnusedPages();
     }
   }
 
@@ -42,7 +42,7 @@ struct Mirror {
     const int64_t secured = session.shape().total_draws();
     if (!session.Adopt(plan)) return false;
     if (!session.drafting()) {
-      kv.Settle();
+      kv.FreeUnusedPages();
       return true;
     }
     if (session.shape().total_draws() > secured &&

@@ -27,12 +27,12 @@ void TrainingCapture::OnVerdict(const HeldSession& held, const SessionVerdict& v
       std::min(verdict.acceptance.size(), static_cast<size_t>(session.draft().size()));
   std::vector<HeadExample> examples;
   for (size_t i = 0; i < fed.nodes.size(); ++i) {
-    const auto at = static_cast<size_t>(fed.nodes[i]) - 1;
-    if (at >= labelled) continue;
+    const auto index = static_cast<size_t>(fed.nodes[i]) - 1;
+    if (index >= labelled) continue;
     const float* state = fed.states.data() + i * width;
     examples.push_back(
         {.prompt = *held.prompt,
-         .label = static_cast<float>(static_cast<uint8_t>(verdict.acceptance[at])) / 255.f,
+         .label = static_cast<float>(static_cast<uint8_t>(verdict.acceptance[index])) / 255.f,
          .hidden = {state, state + width}});
   }
   if (!examples.empty()) recorder_->Add(std::move(examples));

@@ -25,8 +25,8 @@ class TokensByBytes {
 
   // -1: none.
   TokenId Find(std::string_view bytes) const {
-    const auto at = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(bytes, TokenId{0}));
-    return at != sorted_.end() && at->first == bytes ? at->second : -1;
+    const auto it = std::lower_bound(sorted_.begin(), sorted_.end(), std::pair(bytes, TokenId{0}));
+    return it != sorted_.end() && it->first == bytes ? it->second : -1;
   }
 
   // Appends the tokens that spell `bytes`, the longest first; bytes that no token begins with are
@@ -46,14 +46,14 @@ class TokensByBytes {
     auto begin = sorted_.begin(), end = sorted_.end();
     for (size_t length = 1; length <= bytes.size() && begin != end; ++length) {
       // Those that share `length` bytes; one that has no more comes first.
-      const auto at = [length](const auto& token) {
+      const auto byte_at = [length](const auto& token) {
         return token.first.size() < length
                    ? -1
                    : static_cast<int>(static_cast<uint8_t>(token.first[length - 1]));
       };
       const int byte = static_cast<uint8_t>(bytes[length - 1]);
-      begin = std::partition_point(begin, end, [&](const auto& t) { return at(t) < byte; });
-      end = std::partition_point(begin, end, [&](const auto& t) { return at(t) <= byte; });
+      begin = std::partition_point(begin, end, [&](const auto& t) { return byte_at(t) < byte; });
+      end = std::partition_point(begin, end, [&](const auto& t) { return byte_at(t) <= byte; });
       if (begin != end && begin->first.size() == length) longest = {begin->second, length};
     }
     return longest;
@@ -80,7 +80,7 @@ TokenId OnlyLackingEnd(const VocabularyEntries& entries, IsLacking is_lacking) {
 std::shared_ptr<const DrafterVocabulary> VocabularyOf(const Tokenizer& tokenizer,
                                                       const ModelConfig& config) {
   Result<VocabularyEntries> entries =
-      VocabularyEntries::Of(tokenizer, config.vocab_size, config.eos_token_ids);
+      VocabularyEntries::FromTokenizer(tokenizer, config.vocab_size, config.eos_token_ids);
   if (entries.ok()) {
     return std::make_shared<const DrafterVocabulary>(DrafterVocabulary{
         .entries = std::move(entries).value(), .prompt_prefix = tokenizer.prompt_prefix()});

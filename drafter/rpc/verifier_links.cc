@@ -151,7 +151,7 @@ void VerifierLinks::Run() {
     Time next = Time::max();
     for (Target& target : targets_) {
       if (target.what.kind == VerifierTarget::Kind::kAddress) continue;
-      Look(target, now);
+      UpdateLookup(target, now);
       // An answer rings the bell.
       if (target.asked == nullptr) next = std::min({next, target.due, now + Period(target)});
     }
@@ -172,7 +172,7 @@ void VerifierLinks::Run() {
   }
 }
 
-void VerifierLinks::Look(Target& target, Time now) {
+void VerifierLinks::UpdateLookup(Target& target, Time now) {
   if (target.asked != nullptr) {
     std::optional<Result<std::vector<std::string>>> result;
     {
@@ -181,7 +181,7 @@ void VerifierLinks::Look(Target& target, Time now) {
     }
     if (!result.has_value()) return;
     target.asked = nullptr;
-    Settle(target, *std::move(result));
+    ApplyLookup(target, *std::move(result));
     target.due = now + options_.refresh;
     return;
   }
@@ -193,7 +193,7 @@ void VerifierLinks::Look(Target& target, Time now) {
     const FileStamp stamp = StampOf(target.what.path);
     if (stamp == target.stamp) return;
     target.stamp = stamp;
-    Settle(target, ReadAddresses(target.what.path));
+    ApplyLookup(target, ReadAddresses(target.what.path));
     return;
   }
   target.asked = std::make_shared<Answer>();
@@ -208,7 +208,7 @@ void VerifierLinks::Look(Target& target, Time now) {
   }).detach();
 }
 
-void VerifierLinks::Settle(Target& target, Result<std::vector<std::string>> result) {
+void VerifierLinks::ApplyLookup(Target& target, Result<std::vector<std::string>> result) {
   if (!result.ok()) {
     observer_->OnLookupFailed(target.what.text, result.status());
     const std::string words = result.status().ToString();
@@ -274,8 +274,8 @@ VerifierLinkOptions VerifierLinks::OptionsFor(const std::string& address) const 
 void VerifierLinks::Visit(const std::string& address) {
   visit_ = std::make_unique<VerifierVisit>(
       OptionsFor(address).dial,
-      [tracker = tracker_.get()](const std::string& at, const VisitResult& result) {
-        tracker->OnVisited(at, result);
+      [tracker = tracker_.get()](const std::string& visited, const VisitResult& result) {
+        tracker->OnVisited(visited, result);
       });
 }
 

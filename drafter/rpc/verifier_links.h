@@ -109,8 +109,8 @@ class VerifierLinks {
 
   void Run();
   // Begins lookups that are due and takes results.
-  void Look(Target& target, Time now);
-  void Settle(Target& target, Result<std::vector<std::string>> result);
+  void UpdateLookup(Target& target, Time now);
+  void ApplyLookup(Target& target, Result<std::vector<std::string>> result);
   // Tells the subset which verifiers there are.
   void UpdateAddresses();
   // Does what the subset decides.

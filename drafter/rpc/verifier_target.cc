@@ -82,14 +82,14 @@ Result<std::vector<std::string>> SystemLookup(const std::string& host, const std
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owned(found, freeaddrinfo);
   std::vector<std::string> v4, v6;
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+  for (const addrinfo* info = found; info != nullptr; info = info->ai_next) {
     std::array<char, INET6_ADDRSTRLEN> text{};
-    if (getnameinfo(at->ai_addr, at->ai_addrlen, text.data(), text.size(), nullptr, 0,
+    if (getnameinfo(info->ai_addr, info->ai_addrlen, text.data(), text.size(), nullptr, 0,
                     NI_NUMERICHOST) != 0) {
       continue;
     }
-    if (at->ai_family == AF_INET) v4.push_back(std::string(text.data()) + ":" + port);
-    if (at->ai_family == AF_INET6) v6.push_back("[" + std::string(text.data()) + "]:" + port);
+    if (info->ai_family == AF_INET) v4.push_back(std::string(text.data()) + ":" + port);
+    if (info->ai_family == AF_INET6) v6.push_back("[" + std::string(text.data()) + "]:" + port);
   }
   std::vector<std::string> addresses = v4.empty() ? std::move(v6) : std::move(v4);
   if (addresses.empty()) return Unavailable(host + ": no address");

@@ -88,12 +88,12 @@ void RecordDrafter(Pair& pair, RecordedText* text) {
   const auto p = Probabilities(*pair.target, tokens, text->temperature);
   const auto q = Probabilities(*pair.drafter, tokens, text->temperature);
   for (size_t i = 0; i < text->text.size(); ++i) {
-    const size_t at = text->prompt.size() - 1 + i;
-    const auto likely = std::max_element(q[at].begin(), q[at].end());
-    double accepted = likely - q[at].begin() == text->text[i] ? 1 : 0;
+    const size_t index = text->prompt.size() - 1 + i;
+    const auto likely = std::max_element(q[index].begin(), q[index].end());
+    double accepted = likely - q[index].begin() == text->text[i] ? 1 : 0;
     if (text->temperature > 0) {
       accepted = 0;
-      for (size_t t = 0; t < q[at].size(); ++t) accepted += std::min(p[at][t], q[at][t]);
+      for (size_t t = 0; t < q[index].size(); ++t) accepted += std::min(p[index][t], q[index][t]);
     }
     text->accepted.push_back(static_cast<int>(std::lround(100 * accepted)));
     text->confidence.push_back(static_cast<int>(std::lround(100 * *likely)));

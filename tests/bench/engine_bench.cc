@@ -161,10 +161,10 @@ int Main(int argc, char** argv) {
   nlohmann::ordered_json report;
   for (int turn = 0; turn < o.repetitions; ++turn) {
     for (const int n : o.sequences) {
-      auto& at = report[std::to_string(n)];
-      const auto add = [&at](const std::string& name, const Rates& rates) {
-        at[name].push_back(rates.by_clock);
-        at[name + "_cpu"].push_back(rates.by_cpu);
+      auto& entry = report[std::to_string(n)];
+      const auto add = [&entry](const std::string& name, const Rates& rates) {
+        entry[name].push_back(rates.by_clock);
+        entry[name + "_cpu"].push_back(rates.by_cpu);
       };
       add("forward", ForwardRowsPerSecond(o, *model, n));
       add("engine", EngineRowsPerSecond(o, *model, *tokenizer, n));

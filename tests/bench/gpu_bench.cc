@@ -278,10 +278,10 @@ void RunSteps(Bench& bench, const ModelConfig& config, const Ceilings& ceilings,
     const double floor = WorkOf(config, step).Seconds(ceilings);
     PrintRow(step.what, step.sessions, step.rows, step.context, measured.seconds, floor,
              measured.bytes_to_host);
-    json& of_step = report->values()["steps"][i];
-    of_step[name] = measured.seconds;
-    of_step["floor_seconds"] = floor;
-    of_step["bytes_to_host"] = measured.bytes_to_host;
+    json& figures = report->values()["steps"][i];
+    figures[name] = measured.seconds;
+    figures["floor_seconds"] = floor;
+    figures["bytes_to_host"] = measured.bytes_to_host;
     report->Save();
   }
 }

@@ -189,13 +189,13 @@ void Product(benchmark::State& state, Backend& backend, const Format& format, in
   const int rows = static_cast<int>(state.range(0));
   const Matrices& matrices = MatrixSet(out, in, format, set_bytes);
   ProductTurns turns(&backend, &matrices, rows);
-  std::vector<double> times, of_stream, of_one_row;
+  std::vector<double> times, of_stream, over_one_row;
   for (auto _ : state) {
     const double stream = turns.Read();
     const double time = turns.Multiply(rows);
     times.push_back(time);
     of_stream.push_back(stream / time);
-    of_one_row.push_back(rows == 1 ? 1 : time / turns.Multiply(1));
+    over_one_row.push_back(rows == 1 ? 1 : time / turns.Multiply(1));
     state.SetIterationTime(time);
   }
   const double time = Median(times);
@@ -203,7 +203,7 @@ void Product(benchmark::State& state, Backend& backend, const Format& format, in
   state.counters["GB_s"] = static_cast<double>(matrices[0]->bytes()) / time * 1e-9;
   state.counters["GFLOP_s"] = 2e-9 * rows * out * in / time;
   state.counters["of_stream"] = Median(of_stream);
-  state.counters["x_one_row"] = Median(of_one_row);
+  state.counters["x_one_row"] = Median(over_one_row);
 }
 
 // The same product with cold weights in bf16, in 8 bits and in 4 bits, in turn.
@@ -232,14 +232,14 @@ void SideBySide(benchmark::State& state) {
   for (const Kind& kind : kKinds) {
     turns.emplace_back(&Cpu(kind.rounds_activations), &sets[kind.set], rows);
   }
-  std::vector<double> of_stream[kCount], of_one_row[kCount], of_bf16[kCount];
+  std::vector<double> of_stream[kCount], over_one_row[kCount], of_bf16[kCount];
   for (auto _ : state) {
     double times[kCount];
     for (size_t i = 0; i < kCount; ++i) {
       const double stream = turns[i].Read();
       times[i] = turns[i].Multiply(rows);
       of_stream[i].push_back(stream / times[i]);
-      of_one_row[i].push_back(times[i] / turns[i].Multiply(1));
+      over_one_row[i].push_back(times[i] / turns[i].Multiply(1));
       of_bf16[i].push_back(times[0] / times[i]);
     }
     state.SetIterationTime(times[0]);
@@ -247,7 +247,7 @@ void SideBySide(benchmark::State& state) {
   for (size_t i = 0; i < kCount; ++i) {
     const std::string name = kKinds[i].name;
     state.counters[name + "_of_stream"] = Median(of_stream[i]);
-    state.counters[name + "_x_one_row"] = Median(of_one_row[i]);
+    state.counters[name + "_x_one_row"] = Median(over_one_row[i]);
     if (i > 0) state.counters[name + "_speed_x_bf16"] = Median(of_bf16[i]);
   }
 }

@@ -65,7 +65,7 @@ class Layers {
  public:
   Layers(Backend* backend, const Shape& shape) : backend_(*backend), s_(shape) {
     const size_t expert = size_t{6} * s_.hidden * s_.intermediate;  // bytes in bf16
-    const auto layers = [](size_t of_a_layer) { return kColdBytes / of_a_layer + 1; };
+    const auto layers = [](size_t layer_bytes) { return kColdBytes / layer_bytes + 1; };
     for (size_t i = 0; i < layers(expert * s_.router.experts); ++i) mixtures_.push_back(Mixture());
     for (size_t i = 0; i < layers(expert * s_.router.top_k); ++i) denses_.push_back(Dense());
     std::mt19937 random(1);
@@ -150,7 +150,7 @@ class Layers {
 };
 
 struct Times {
-  std::vector<double> seconds, of_one_row;
+  std::vector<double> seconds, over_one_row;
 };
 
 void Measure(Backend* backend, const Shape& shape) {
@@ -169,16 +169,17 @@ void Measure(Backend* backend, const Shape& shape) {
     for (int i = 0; i < kTurns; ++i) {
       const auto add = [](Times* times, double seconds, double one_row) {
         times->seconds.push_back(seconds);
-        times->of_one_row.push_back(seconds / one_row);
+        times->over_one_row.push_back(seconds / one_row);
       };
-      const double of_mixture = turn([&] { met += layers.RunMixture(rows); });
-      add(&mixture, of_mixture, rows == 1 ? of_mixture : turn([&] { layers.RunMixture(1); }));
-      const double of_dense = turn([&] { layers.RunDense(rows); });
-      add(&dense, of_dense, rows == 1 ? of_dense : turn([&] { layers.RunDense(1); }));
+      const double mixture_seconds = turn([&] { met += layers.RunMixture(rows); });
+      add(&mixture, mixture_seconds,
+          rows == 1 ? mixture_seconds : turn([&] { layers.RunMixture(1); }));
+      const double dense_seconds = turn([&] { layers.RunDense(rows); });
+      add(&dense, dense_seconds, rows == 1 ? dense_seconds : turn([&] { layers.RunDense(1); }));
     }
     std::printf("%6d %14.0f %10.1f %10.2f %14.0f %10.2f\n", rows, Median(mixture.seconds) * 1e6,
-                met / (kTurns * kCallsOfATurn), Median(mixture.of_one_row),
-                Median(dense.seconds) * 1e6, Median(dense.of_one_row));
+                met / (kTurns * kCallsOfATurn), Median(mixture.over_one_row),
+                Median(dense.seconds) * 1e6, Median(dense.over_one_row));
   }
 }
 

@@ -44,15 +44,16 @@ struct Counts {
 Counts ExpectedCounts(const PairLoad& load, const PairCase& c) {
   Counts counts;
   for (int s = 0; s < c.sessions; ++s) {
-    for (int at = 0; at < load.tokens;) {
-      const int drafted = std::min(c.draft, load.tokens - at - 1);
+    for (int position = 0; position < load.tokens;) {
+      const int drafted = std::min(c.draft, load.tokens - position - 1);
       int accepted = 0;
-      while (accepted < drafted && IsDraftTokenAccepted(load.seed, s, at + accepted, *c.acceptance))
+      while (accepted < drafted &&
+             IsDraftTokenAccepted(load.seed, s, position + accepted, *c.acceptance))
         ++accepted;
       ++counts.rounds;
       counts.drafted += drafted;
       counts.accepted += accepted;
-      at += accepted + 1;
+      position += accepted + 1;
     }
   }
   return counts;

@@ -35,10 +35,10 @@ double Quantile(const std::vector<Wait>& waits, double q) {
   if (waits.empty()) return 0;
   std::vector<double> seconds;
   for (const Wait& wait : waits) seconds.push_back(wait.seconds);
-  const auto at =
+  const auto it =
       seconds.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(seconds.size() - 1));
-  std::nth_element(seconds.begin(), at, seconds.end());
-  return *at;
+  std::nth_element(seconds.begin(), it, seconds.end());
+  return *it;
 }
 
 std::string FaultTable(const std::vector<FaultEvent>& events, const std::vector<Wait>& waits) {

@@ -37,13 +37,13 @@ TEST(Percentiles, HandleOneValueAndNone) {
 
 TEST(TokenTimes, SharesGapAmongTokensOfChunk) {
   const Time sent;
-  const auto at = [&](int ms) { return sent + std::chrono::milliseconds(ms); };
+  const auto after = [&](int ms) { return sent + std::chrono::milliseconds(ms); };
   TokenTimes times(sent);
   EXPECT_FALSE(times.ttft_ms().has_value());
-  times.OnChunk(at(40), 3);
-  times.OnChunk(at(50), 1);
-  times.OnChunk(at(60), 0);  // text only: no token came
-  times.OnChunk(at(80), 3);
+  times.OnChunk(after(40), 3);
+  times.OnChunk(after(50), 1);
+  times.OnChunk(after(60), 0);  // text only: no token came
+  times.OnChunk(after(80), 3);
   EXPECT_THAT(*times.ttft_ms(), DoubleNear(40, 1e-9));
   EXPECT_THAT(times.itl_ms(), ElementsAre(DoubleNear(10, 1e-9), DoubleNear(10, 1e-9),
                                           DoubleNear(10, 1e-9), DoubleNear(10, 1e-9)));

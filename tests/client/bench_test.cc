@@ -136,18 +136,18 @@ TEST_F(Bench, SendsPromptFamilyToOneVerifier) {
   std::map<char, std::set<const FakeGeneration*>> verifiers;
   const auto json = nlohmann::json::parse(result.out);
   ASSERT_EQ(json["verifiers"].size(), 3u);
-  size_t at = 0;
+  size_t index = 0;
   for (FakeGeneration* fake : {&one, &two, &three}) {
     for (const v1::GenerateRequest& request : fake->requests()) {
       verifiers[request.text()[0]].insert(fake);
     }
-    EXPECT_EQ(json["verifiers"][at]["address"], fake->address());
-    EXPECT_EQ(json["verifiers"][at]["requests"], fake->requests().size());
-    EXPECT_LE(json["verifiers"][at]["most_in_flight"], 1);
-    ++at;
+    EXPECT_EQ(json["verifiers"][index]["address"], fake->address());
+    EXPECT_EQ(json["verifiers"][index]["requests"], fake->requests().size());
+    EXPECT_LE(json["verifiers"][index]["most_in_flight"], 1);
+    ++index;
   }
   EXPECT_EQ(verifiers.size(), 12u);
-  for (const auto& [family, of_it] : verifiers) EXPECT_EQ(of_it.size(), 1u) << family;
+  for (const auto& [family, addresses] : verifiers) EXPECT_EQ(addresses.size(), 1u) << family;
   EXPECT_EQ(json["prompt_tokens"], 96);
   EXPECT_EQ(json["most_above_bound"], 0);
 }

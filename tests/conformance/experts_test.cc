@@ -92,18 +92,18 @@ TEST_P(ExpertsTest, ChoosesTheLargestLogits) {
           tied ? TiedLogits(count, random) : RandomValues(count, random);
       const HostRouting got = DownloadRouting(Route(logits, rows, shape), rows, shape);
       for (int r = 0; r < rows; ++r) {
-        const float* const of_row = &logits[r * shape.experts];
+        const float* const row_logits = &logits[r * shape.experts];
         std::vector<int32_t> order(shape.experts);
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(),
-                         [&](int a, int b) { return of_row[a] > of_row[b]; });
+                         [&](int a, int b) { return row_logits[a] > row_logits[b]; });
         double sum = 0;
         for (int i = 0; i < (shape.normalizes ? shape.top_k : shape.experts); ++i) {
-          sum += std::exp(double{of_row[order[i]]});
+          sum += std::exp(double{row_logits[order[i]]});
         }
         for (int i = 0; i < shape.top_k; ++i) {
           ASSERT_EQ(got.chosen[r * shape.top_k + i], order[i]) << "row " << r;
-          const double want = std::exp(double{of_row[order[i]]}) / sum;
+          const double want = std::exp(double{row_logits[order[i]]}) / sum;
           ASSERT_NEAR(got.weights[r * shape.top_k + i], want, 3e-6 * want + 1e-30) << "row " << r;
         }
       }
@@ -180,10 +180,10 @@ TEST_P(ExpertsTest, ProductsEqualDouble) {
       const std::vector<float> got = Download(y, pairs * out);
       for (int pair = 0; pair < pairs; ++pair) {
         const int expert = host.chosen[pair], index = host.sorted_index[pair];
-        const float* const of_x = &x[(by_row ? pair / shape.top_k : index) * in];
+        const float* const x_row = &x[(by_row ? pair / shape.top_k : index) * in];
         for (int o = 0; o < out; ++o) {
           const double want =
-              Dot(&w[(expert * out + o) * in], of_x, in) + (by_row ? bias[expert * out + o] : 0.f);
+              Dot(&w[(expert * out + o) * in], x_row, in) + (by_row ? bias[expert * out + o] : 0.f);
           ASSERT_NEAR(got[index * out + o], want, 2e-4) << rows << " rows, pair " << pair;
         }
       }
@@ -263,17 +263,17 @@ TEST_P(ExpertsTest, CodesKeepTheirOrder) {
     backend_->ExpertMatMul(*experts, shape, routing, rows, Upload(x), true, nullptr, y);
     const std::vector<float> got = Download(y, rows * shape.top_k * out);
     for (int pair = 0; pair < rows * shape.top_k; ++pair) {
-      const float* const of_x = &x[pair / shape.top_k * in];
+      const float* const x_row = &x[pair / shape.top_k * in];
       // Activations in 8 bits: half a step of each.
       double half_step = 0;
       for (int k = 0; k < in && GetParam().int8_activations; ++k) {
-        half_step = std::max(half_step, std::fabs(of_x[k]) / 254.);
+        half_step = std::max(half_step, std::fabs(x_row[k]) / 254.);
       }
       for (int o = 0; o < out; ++o) {
-        const float* const of_w = &w[(host.chosen[pair] * out + o) * in];
+        const float* const w_row = &w[(host.chosen[pair] * out + o) * in];
         double sum_w = 0;
-        for (int k = 0; k < in; ++k) sum_w += std::fabs(of_w[k]);
-        ASSERT_NEAR(got[host.sorted_index[pair] * out + o], Dot(of_w, of_x, in),
+        for (int k = 0; k < in; ++k) sum_w += std::fabs(w_row[k]);
+        ASSERT_NEAR(got[host.sorted_index[pair] * out + o], Dot(w_row, x_row, in),
                     2e-4 + 1.01 * half_step * sum_w)
             << "pair " << pair;
       }

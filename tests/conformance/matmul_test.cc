@@ -282,15 +282,15 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
     // An offset and a code may cancel: the error is relative to their magnitudes.
     const auto most_code = static_cast<double>(c.type == CodeType::kFp8E4M3 ? 448 : 128);
     for (int i = 0; i < kRows * c.out; ++i) {
-      const float* const of_row = &x[i / c.out * c.in];
-      const Reference want = Product(WeightType::kF32, &weights[i % c.out * c.in], of_row, c.in);
+      const float* const x_row = &x[i / c.out * c.in];
+      const Reference want = Product(WeightType::kF32, &weights[i % c.out * c.in], x_row, c.in);
       double sum_x = 0;
-      for (int k = 0; k < c.in; ++k) sum_x += std::fabs(of_row[k]);
+      for (int k = 0; k < c.in; ++k) sum_x += std::fabs(x_row[k]);
       const double cancelled =
           c.has_offsets ? std::ldexp(sum_x * (0.009 * most_code + 0.04) * (c.in + 4), -24) : 0;
       // Codes are 15 at most, scales and offsets as in RandomCodes.
       const bool rounds_x = GetParam().int8_activations && c.type == CodeType::kInt4;
-      const double rounded = rounds_x ? MaxAbs(of_row, c.in) / 127 * 0.501 * c.in * 0.175 : 0;
+      const double rounded = rounds_x ? MaxAbs(x_row, c.in) / 127 * 0.501 * c.in * 0.175 : 0;
       ASSERT_NEAR(got[i], want.value, 2 * want.tolerance + cancelled + rounded)
           << "row " << i / c.out << " output " << i % c.out;
     }

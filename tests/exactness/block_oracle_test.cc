@@ -147,14 +147,14 @@ TEST(FourTokenToy, HasDerivedValuesOfEachDraft) {
     const ToyRound round(pair, DraftTree::Chain(c.draft, {}));
     double p = 1;
     for (int i = 0; i < 3; ++i) {
-      const auto at = static_cast<size_t>(i);
+      const auto index = static_cast<size_t>(i);
       const double residual = ResidualMass(p, round.target(i), round.draft(i));
-      EXPECT_NEAR(residual, c.residual[at], kTolerance);
+      EXPECT_NEAR(residual, c.residual[index], kTolerance);
       if (i > 0) {
-        EXPECT_NEAR(InnerAcceptance(p, residual), c.h[at - 1], kTolerance);
+        EXPECT_NEAR(InnerAcceptance(p, residual), c.h[index - 1], kTolerance);
       }
       p = AcceptedMass(p, round.target(i), round.draft(i), round.token(i + 1));
-      EXPECT_NEAR(p, c.p[at], kTolerance);
+      EXPECT_NEAR(p, c.p[index], kTolerance);
     }
     EXPECT_NEAR(p, c.h[2], kTolerance);
     ExpectDistribution(AcceptedGiven(Rule::kBlock, pair, c.draft), c.block);

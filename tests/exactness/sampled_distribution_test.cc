@@ -76,14 +76,14 @@ class Rows {
   // The distribution after `context`, whose last `pending` tokens are passed to SequenceSampling as
   // pending ones.
   const std::vector<float>& At(const Tokens& context, size_t pending) {
-    auto [at, is_new] = rows_.try_emplace({context, pending});
+    auto [it, is_new] = rows_.try_emplace({context, pending});
     if (is_new) {
       SequenceSampling sampling(params_, vocab_, vocab_);
       for (size_t i = 0; i + pending < context.size(); ++i) sampling.ObserveOutput(context[i]);
-      at->second = logits_(context);
-      MakeDistribution(sampling, at->second, std::span(context).last(pending));
+      it->second = logits_(context);
+      MakeDistribution(sampling, it->second, std::span(context).last(pending));
     }
-    return at->second;
+    return it->second;
   }
 
  private:

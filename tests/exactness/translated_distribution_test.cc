@@ -49,8 +49,9 @@ VocabularyMap MapOf(bool ends) {
   ModelConfig config;
   config.vocab_size = DraftVocab(ends);
   config.eos_token_ids = Ends(ends);
-  return VocabularyMap::Create(VocabularyEntries::Of(*target, kTargetVocab, Ends(ends)).value(),
-                               *VocabularyOf(*draft, config))
+  return VocabularyMap::Create(
+             VocabularyEntries::FromTokenizer(*target, kTargetVocab, Ends(ends)).value(),
+             *VocabularyOf(*draft, config))
       .value();
 }
 

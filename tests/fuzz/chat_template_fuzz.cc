@@ -43,9 +43,9 @@ bool IsMarked(const jinja::MarkedText& text) {
   text.ForEachPart([&](std::string_view part, bool from_request) {
     marked += from_request ? std::string(part) : std::string(part.size(), ' ');
   });
-  for (size_t at = text.text().find(kForeign); at != std::string::npos;
-       at = text.text().find(kForeign, at + 1)) {
-    if (marked.compare(at, kForeign.size(), kForeign) != 0) return false;
+  for (size_t pos = text.text().find(kForeign); pos != std::string::npos;
+       pos = text.text().find(kForeign, pos + 1)) {
+    if (marked.compare(pos, kForeign.size(), kForeign) != 0) return false;
   }
   return true;
 }

@@ -25,8 +25,8 @@ class Pages {
       if (tables_.size() < 8) tables_.push_back({PageTable(&pool_, page_tokens_), {}, 0});
       return;
     }
-    const auto at = static_cast<size_t>(in.Below(static_cast<int>(tables_.size())));
-    Held& held = tables_[at];
+    const auto index = static_cast<size_t>(in.Below(static_cast<int>(tables_.size())));
+    Held& held = tables_[index];
     switch (operation) {
       case 1: Reserve(held, in.Below(40)); break;
       case 2: Append(held, in, /*tree=*/false); break;
@@ -34,7 +34,7 @@ class Pages {
       case 4: KeepPath(held, in); break;
       case 5: Truncate(held, in.Below(static_cast<int>(held.tokens.size()) + 1)); break;
       case 6: Fork(held, in.Below(static_cast<int>(held.tokens.size()) + 1)); break;
-      default: tables_.erase(tables_.begin() + static_cast<std::ptrdiff_t>(at));
+      default: tables_.erase(tables_.begin() + static_cast<std::ptrdiff_t>(index));
     }
   }
 

@@ -77,16 +77,16 @@ class Mutator {
 
   void Change(Bytes& input) {
     static constexpr uint8_t kTelling[] = {0, 1, 0x7f, 0x80, 0xff, '"', '[', '{', '-', '9'};
-    const size_t at = Below(input.size() + 1);
-    const auto place = input.begin() + static_cast<std::ptrdiff_t>(at);
-    const size_t length = std::min(1 + Below(16), input.size() - at);
+    const size_t pos = Below(input.size() + 1);
+    const auto place = input.begin() + static_cast<std::ptrdiff_t>(pos);
+    const size_t length = std::min(1 + Below(16), input.size() - pos);
     const auto end = place + static_cast<std::ptrdiff_t>(length);
     switch (Below(6)) {
       case 0:
-        if (at < input.size()) *place ^= static_cast<uint8_t>(1 << Below(8));
+        if (pos < input.size()) *place ^= static_cast<uint8_t>(1 << Below(8));
         break;
       case 1:
-        if (at < input.size()) *place = kTelling[Below(std::size(kTelling))];
+        if (pos < input.size()) *place = kTelling[Below(std::size(kTelling))];
         break;
       case 2: input.insert(place, static_cast<uint8_t>(random_())); break;
       case 3: input.erase(place, end); break;
@@ -100,7 +100,7 @@ class Mutator {
         if (!corpus_.empty()) {  // the rest of another one
           const Bytes& other = corpus_[Below(corpus_.size())];
           const size_t from = Below(other.size() + 1);
-          input.resize(at);
+          input.resize(pos);
           input.insert(input.end(), other.begin() + static_cast<std::ptrdiff_t>(from), other.end());
         }
     }

@@ -106,7 +106,8 @@ TEST_F(CommandTest, WatchedStatusRefreshesUntilCtrlC) {
   const auto looks = [&] {
     const std::string log = watch->Log();
     size_t count = 0;
-    for (size_t at = 0; (at = log.find("no drafter attached\n", at)) != std::string::npos; ++at) {
+    for (size_t pos = 0; (pos = log.find("no drafter attached\n", pos)) != std::string::npos;
+         ++pos) {
       ++count;
     }
     return count;

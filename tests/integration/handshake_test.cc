@@ -32,7 +32,7 @@ constexpr int kVocabulary = 300;
 class Handshake : public ::testing::Test {
  protected:
   // A random model with a byte-level tokenizer that fills `vocab_size`.
-  std::string Make(const std::string& name, CheckpointOptions options) {
+  std::string MakeModel(const std::string& name, CheckpointOptions options) {
     options.tokenizer = true;
     const std::string path = dir_ / name;
     const Status status = MakeCheckpoint(path, options);
@@ -44,8 +44,8 @@ class Handshake : public ::testing::Test {
 };
 
 TEST_F(Handshake, RefusesDrafterSharingTooFewTokens) {
-  const std::string target = Make("target", {.vocab_size = kVocabulary});
-  const std::string other = Make("other", {.vocab_size = 2 * kVocabulary});
+  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
+  const std::string other = MakeModel("other", {.vocab_size = 2 * kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
@@ -117,11 +117,11 @@ TEST_F(Handshake, OtherVocabularyDraftsSharedTokens) {
 }
 
 TEST_F(Handshake, PaddingIsNeverDrafted) {
-  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
   // The same model with more logits than tokens, like Qwen's 151936 and 152064.
   CheckpointOptions padded{.vocab_size = kVocabulary + 52};
   padded.tokenizer_tokens = kVocabulary;
-  const std::string drafter_model = Make("drafter", padded);
+  const std::string drafter_model = MakeModel("drafter", padded);
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
@@ -140,7 +140,7 @@ TEST_F(Handshake, PaddingIsNeverDrafted) {
 // A drafter of the release before: its hello names one version, and it ends the stream unless the
 // verifier answers with the same.
 TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
-  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log", {"--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   const auto tokenizer = Tokenizer::Load(target);
@@ -169,7 +169,7 @@ TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
 }
 
 TEST_F(Handshake, NewerDrafterAgreesOnOurProtocol) {
-  const std::string target = Make("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto tokenizer = Tokenizer::Load(target);

@@ -252,14 +252,14 @@ TEST_F(Http, EchoScoresEqualDecoding) {
     const Json& logprobs = answer["logprobs"]["token_logprobs"];
     ASSERT_EQ(logprobs.size(), whole.size() + 1);
     EXPECT_TRUE(logprobs[0].is_null());
-    for (size_t at = 1; at < whole.size(); ++at) {
-      EXPECT_NEAR(logprobs[at].get<double>(), expected[at - 1], 1e-2) << at;
+    for (size_t pos = 1; pos < whole.size(); ++pos) {
+      EXPECT_NEAR(logprobs[pos].get<double>(), expected[pos - 1], 1e-2) << pos;
       double best = -1e9;
-      for (const Json& top : answer["logprobs"]["top_logprobs"][at]) {
+      for (const Json& top : answer["logprobs"]["top_logprobs"][pos]) {
         best = std::max(best, top.get<double>());
       }
-      if (at >= prompt.size()) {
-        EXPECT_EQ(logprobs[at].get<double>(), best) << "the greedy text";
+      if (pos >= prompt.size()) {
+        EXPECT_EQ(logprobs[pos].get<double>(), best) << "the greedy text";
       }
     }
   }

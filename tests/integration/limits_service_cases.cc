@@ -82,8 +82,8 @@ std::string Pings(Target& target, int64_t count) {
   std::string all;
   for (std::string some = client.ReceiveSome(); !some.empty(); some = client.ReceiveSome()) {
     all += some;
-    const size_t at = all.find("too_many_pings");  // the message of a GOAWAY, after its code
-    if (at != all.npos && at >= 4) return all[at - 1] == 0xb ? "ENHANCE_YOUR_CALM" : "GOAWAY";
+    const size_t pos = all.find("too_many_pings");  // the message of a GOAWAY, after its code
+    if (pos != all.npos && pos >= 4) return all[pos - 1] == 0xb ? "ENHANCE_YOUR_CALM" : "GOAWAY";
   }
   return "closed";
 }

@@ -144,12 +144,12 @@ TEST_F(Scaling, VerifiersAndDraftersShareTheWork) {
   }
   std::map<std::string, uint64_t> total;
   for (Verifier& v : verifiers) {
-    uint64_t of_verifier = 0;
+    uint64_t verifier_tokens = 0;
     for (const auto& [name, tokens] : Drafted(*v.client)) {
       total[name] += tokens;
-      of_verifier += tokens;
+      verifier_tokens += tokens;
     }
-    EXPECT_GT(of_verifier, 0u);
+    EXPECT_GT(verifier_tokens, 0u);
   }
   EXPECT_EQ(total.size(), 5u);
 

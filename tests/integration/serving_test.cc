@@ -33,7 +33,7 @@ class Serving : public ::testing::Test {
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
 
-  static v1::GenerateRequest Story(uint32_t max_tokens) {
+  static v1::GenerateRequest StoryRequest(uint32_t max_tokens) {
     v1::GenerateRequest request;
     request.set_text("Once upon a time, there was a little");
     request.mutable_stop()->set_max_tokens(max_tokens);
@@ -48,7 +48,7 @@ class Serving : public ::testing::Test {
 };
 
 TEST_F(Serving, StreamsTextAndCountsAcceptedDrafts) {
-  const TestClient::Outcome outcome = client_->Generate(Story(100));
+  const TestClient::Outcome outcome = client_->Generate(StoryRequest(100));
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.tokens.size(), 100u);
   EXPECT_EQ(outcome.finished.reason(), v1::Finished::REASON_LENGTH);
@@ -69,7 +69,7 @@ TEST_F(Serving, StreamsTextAndCountsAcceptedDrafts) {
 }
 
 TEST_F(Serving, SpeculationOffMeansNoDraft) {
-  v1::GenerateRequest request = Story(40);
+  v1::GenerateRequest request = StoryRequest(40);
   request.mutable_speculation()->set_mode(v1::SpeculationOptions::MODE_OFF);
   const TestClient::Outcome outcome = client_->Generate(request);
   ASSERT_TRUE(outcome.status.ok());
@@ -79,7 +79,7 @@ TEST_F(Serving, SpeculationOffMeansNoDraft) {
 }
 
 TEST_F(Serving, SeedDeterminesText) {
-  v1::GenerateRequest request = Story(80);
+  v1::GenerateRequest request = StoryRequest(80);
   request.set_seed(7);
   const TestClient::Outcome first = client_->Generate(request);
   const TestClient::Outcome second = client_->Generate(request);
@@ -93,7 +93,7 @@ TEST_F(Serving, SeedDeterminesText) {
 }
 
 TEST_F(Serving, UsesRequestsDraftLengthAndRule) {
-  v1::GenerateRequest request = Story(60);
+  v1::GenerateRequest request = StoryRequest(60);
   request.mutable_speculation()->set_rule(v1::SpeculationOptions::RULE_TOKEN);
   request.mutable_speculation()->set_draft_length(2);
   const TestClient::Outcome outcome = client_->Generate(request);
@@ -103,7 +103,7 @@ TEST_F(Serving, UsesRequestsDraftLengthAndRule) {
 }
 
 TEST_F(Serving, StopStringEndsText) {
-  v1::GenerateRequest request = Story(200);
+  v1::GenerateRequest request = StoryRequest(200);
   request.mutable_stop()->add_stop_strings("a");
   const TestClient::Outcome outcome = client_->Generate(request);
   ASSERT_TRUE(outcome.status.ok());
@@ -119,7 +119,7 @@ TEST_F(Serving, BadRequestsNameTheField) {
   };
   std::vector<Case> cases;
   const auto add = [&cases](const std::string& field, auto change) {
-    Case& c = cases.emplace_back(Case{field, Story(10)});
+    Case& c = cases.emplace_back(Case{field, StoryRequest(10)});
     change(c.request);
   };
   add("text", [](auto& r) {
@@ -154,12 +154,12 @@ TEST_F(Serving, BadRequestsNameTheField) {
     EXPECT_THAT(outcome.status.error_message(), HasSubstr(c.field.substr(0, 4)));
     EXPECT_TRUE(outcome.tokens.empty());
   }
-  EXPECT_TRUE(client_->Generate(Story(10)).status.ok());
+  EXPECT_TRUE(client_->Generate(StoryRequest(10)).status.ok());
 }
 
 TEST_F(Serving, CancelledRequestFreesItsPages) {
   grpc::ClientContext context;
-  const auto reader = client_->stub().Generate(&context, Story(480));
+  const auto reader = client_->stub().Generate(&context, StoryRequest(480));
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
   context.TryCancel();
@@ -172,7 +172,7 @@ TEST_F(Serving, CancelledRequestFreesItsPages) {
 TEST_F(Serving, ExpiredRequestEndsWithDeadlineExceeded) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(5));
-  const auto reader = client_->stub().Generate(&context, Story(480));
+  const auto reader = client_->stub().Generate(&context, StoryRequest(480));
   v1::GenerateResponse response;
   while (reader->Read(&response)) {
   }
@@ -183,7 +183,7 @@ TEST_F(Serving, ManySessionsAtOnceAllFinish) {
   std::vector<std::thread> threads;
   std::vector<TestClient::Outcome> outcomes(16);
   for (size_t i = 0; i < outcomes.size(); ++i) {
-    threads.emplace_back([&, i] { outcomes[i] = client_->Generate(Story(60)); });
+    threads.emplace_back([&, i] { outcomes[i] = client_->Generate(StoryRequest(60)); });
   }
   for (std::thread& t : threads) t.join();
   for (const TestClient::Outcome& o : outcomes) {
@@ -194,7 +194,7 @@ TEST_F(Serving, ManySessionsAtOnceAllFinish) {
 
 TEST_F(Serving, SigtermFinishesRequestsAndExitsZero) {
   grpc::ClientContext context;
-  const auto reader = client_->stub().Generate(&context, Story(400));
+  const auto reader = client_->stub().Generate(&context, StoryRequest(400));
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
   verifier_.process->Signal(SIGTERM);

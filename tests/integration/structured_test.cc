@@ -206,7 +206,9 @@ class Structured : public ::testing::Test {
     return {outcome.text, stopped ? "stop" : "length"};
   }
 
-  double Forced() { return ReadMetrics(verifier_.metrics_port)["outrider_forced_tokens_total"]; }
+  double ForcedTokens() {
+    return ReadMetrics(verifier_.metrics_port)["outrider_forced_tokens_total"];
+  }
 
   TempDir dir_;
   VerifierProcess verifier_;
@@ -260,11 +262,11 @@ TEST_F(Structured, EveryRuleKeepsToTheSource) {
 }
 
 TEST_F(Structured, ForcedTokensOfSchemasAreCounted) {
-  const double before = Forced();
+  const double before = ForcedTokens();
   const std::vector<Source> sources = Sources();
   const Text text = Complete(sources[1], 0, /*stream=*/false);
   EXPECT_EQ(text.reason, "stop") << text.text;
-  EXPECT_GT(Forced(), before) << "rests of names and of enumerated values";
+  EXPECT_GT(ForcedTokens(), before) << "rests of names and of enumerated values";
 }
 
 // What openai.pydantic_function_tool sends. The model writes text, which is decoded as without the

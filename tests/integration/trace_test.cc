@@ -83,7 +83,7 @@ class Traces : public ::testing::Test {
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
 
-  static v1::GenerateRequest Story(int tokens) {
+  static v1::GenerateRequest StoryRequest(int tokens) {
     v1::GenerateRequest request;
     request.set_text("Once upon a time, there was a little");
     request.mutable_sampling()->set_temperature(0.7f);
@@ -126,9 +126,9 @@ class Traces : public ::testing::Test {
       std::ifstream in(path);
       for (std::string line; std::getline(in, line);) {
         const Json request = Json::parse(line);
-        for (const Json& of_resource : request["resourceSpans"]) {
-          ReadSpan resource{.json = of_resource["resource"]};
-          for (const Json& span : of_resource["scopeSpans"][0]["spans"]) {
+        for (const Json& resource_spans : request["resourceSpans"]) {
+          ReadSpan resource{.json = resource_spans["resource"]};
+          for (const Json& span : resource_spans["scopeSpans"][0]["spans"]) {
             spans.push_back({.json = span, .service = resource.attribute("service.name")});
           }
         }
@@ -226,7 +226,7 @@ class Traces : public ::testing::Test {
 TEST_F(Traces, GrpcRequestIsOneTree) {
   Start();
   StartTheDrafter();
-  Generate(Story(60), kSampled, "vendor=1,other=2");
+  Generate(StoryRequest(60), kSampled, "vendor=1,other=2");
   const std::vector<ReadSpan> spans = StopAndRead();
   const ReadSpan request = ExpectOneTree(spans);
   EXPECT_EQ(request.name(), "outrider.v1.Generation/Generate");
@@ -271,7 +271,7 @@ TEST_F(Traces, ChoicesShareOneRequestSpan) {
 
 TEST_F(Traces, FailedRequestsAreMarked) {
   Start();
-  v1::GenerateRequest bad = Story(5);
+  v1::GenerateRequest bad = StoryRequest(5);
   bad.mutable_sampling()->set_top_p(7.f);
   grpc::Status status;
   Generate(bad, kSampled, "", &status);
@@ -279,7 +279,7 @@ TEST_F(Traces, FailedRequestsAreMarked) {
   EXPECT_EQ(Post({{"prompt", "Once"}, {"model", "target"}, {"top_p", 7}}, "").code, 400);
   {  // A client that disconnects.
     grpc::ClientContext context;
-    const auto reader = client_->stub().Generate(&context, Story(400));
+    const auto reader = client_->stub().Generate(&context, StoryRequest(400));
     v1::GenerateResponse response;
     ASSERT_TRUE(reader->Read(&response));
     context.TryCancel();
@@ -311,7 +311,7 @@ TEST_F(Traces, FailedRequestsAreMarked) {
 
 TEST_F(Traces, MalformedTraceparentBeginsNewTrace) {
   Start();
-  Generate(Story(3), "00-" + std::string(kTrace) + "-" + kClientSpan + "-1", "vendor=1");
+  Generate(StoryRequest(3), "00-" + std::string(kTrace) + "-" + kClientSpan + "-1", "vendor=1");
   const std::vector<ReadSpan> spans = StopAndRead();
   const ReadSpan request = ExpectOneTree(spans);
   EXPECT_NE(request.trace(), kTrace);
@@ -322,12 +322,12 @@ TEST_F(Traces, MalformedTraceparentBeginsNewTrace) {
 TEST_F(Traces, ClientsFlagOverridesRatio) {
   Start({"--trace-sample-ratio", "0", "--policy", "fixed"});
   StartTheDrafter();
-  v1::GenerateRequest story = Story(30);
+  v1::GenerateRequest story = StoryRequest(30);
   // Late drafts do not change the text.
   story.mutable_speculation()->set_rule(v1::SpeculationOptions::RULE_GUMBEL);
   // First, because an unknown drafter is tried, but one that was late may be suspended.
   const std::string sampled = Generate(story, kSampled);
-  Generate(Story(3), "");
+  Generate(StoryRequest(3), "");
   EXPECT_EQ(Generate(story, kUnsampled), sampled) << "a trace has no part in the text";
   const auto metrics = ReadMetrics(verifier_.metrics_port);
   EXPECT_EQ(metrics.at("outrider_trace_spans_dropped_total"), 0);
@@ -340,7 +340,7 @@ TEST_F(Traces, ClientsFlagOverridesRatio) {
 TEST_F(Traces, PassesClientsTraceOnWithoutFile) {
   Start({}, /*verifier_traces=*/false);
   StartTheDrafter();
-  Generate(Story(30), kSampled);
+  Generate(StoryRequest(30), kSampled);
   const std::vector<ReadSpan> spans = StopAndRead();
   ASSERT_EQ(spans.size(), 1u);
   EXPECT_EQ(spans[0].service, "outrider-drafter");
@@ -350,7 +350,7 @@ TEST_F(Traces, PassesClientsTraceOnWithoutFile) {
 
 TEST_F(Traces, RoundSpansAreBounded) {
   Start();
-  Generate(Story(150), kSampled);
+  Generate(StoryRequest(150), kSampled);
   const std::vector<ReadSpan> spans = StopAndRead();
   const ReadSpan request = ExpectOneTree(spans);
   const ReadSpan decode = ChildrenOf(spans, request, "decode").at(0);
@@ -368,7 +368,7 @@ TEST_F(Traces, UnauthorizedCallsLeaveNoSpans) {
   std::ofstream(tokens) << "known secret-token\n";
   Start({"--client-tokens", tokens});
   grpc::Status status;
-  Generate(Story(3), kSampled, "", &status);
+  Generate(StoryRequest(3), kSampled, "", &status);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(
       Post({{"prompt", "Once"}, {"model", "target"}}, "traceparent: " + kSampled + "\r\n").code,
@@ -431,9 +431,9 @@ TEST(TraceEndpoint, GetsTheSpansOfBothServices) {
 
   std::map<std::string, int> spans;  // by service and name
   for (const auto& request : collector.requests()) {
-    const Json of_resource = Json::parse(request.body)["resourceSpans"][0];
-    const ReadSpan resource{.json = of_resource["resource"]};
-    for (const Json& span : of_resource["scopeSpans"][0]["spans"]) {
+    const Json resource_spans = Json::parse(request.body)["resourceSpans"][0];
+    const ReadSpan resource{.json = resource_spans["resource"]};
+    for (const Json& span : resource_spans["scopeSpans"][0]["spans"]) {
       EXPECT_EQ(span["traceId"], trace);
       ++spans[resource.attribute("service.name") + " " + span["name"].get<std::string>()];
     }

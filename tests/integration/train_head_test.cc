@@ -62,7 +62,7 @@ class TrainHead : public ::testing::Test {
     argv.insert(argv.end(), flags.begin(), flags.end());
     return Process::Start(argv, dir_ / (head + ".log"));
   }
-  std::vector<std::string> Collecting(const std::string& examples) {
+  std::vector<std::string> CollectFlags(const std::string& examples) {
     return {"--verifier", verifier_.address(),
             "--prompts",  std::string(OUTRIDER_SOURCE_DIR) + "/tests/bench/prompts.jsonl",
             "--examples", examples,
@@ -77,7 +77,7 @@ class TrainHead : public ::testing::Test {
 
 TEST_F(TrainHead, TrainedHeadBeatsTheMean) {
   StartCollecting();
-  std::vector<std::string> flags = Collecting("16000");
+  std::vector<std::string> flags = CollectFlags("16000");
   // Few epochs, since with more of them so few texts would be memorised.
   flags.insert(flags.end(),
                {"--learning-rate", "0.003", "--rejection-weight", "1", "--epochs", "3"});
@@ -118,7 +118,7 @@ TEST_F(TrainHead, TrainedHeadBeatsTheMean) {
 
 TEST_F(TrainHead, KilledTrainingResumesToSameHead) {
   StartCollecting();
-  std::vector<std::string> flags = Collecting("2000");
+  std::vector<std::string> flags = CollectFlags("2000");
   flags.insert(flags.end(), {"--epochs", "1"});
   const auto collect = Train("collected", flags);
   ASSERT_EQ(collect->Wait(std::chrono::seconds(240)), 0) << collect->Log();
@@ -133,7 +133,7 @@ TEST_F(TrainHead, KilledTrainingResumesToSameHead) {
   ASSERT_EQ(killed->Wait(), 128 + SIGKILL) << killed->Log();
   ASSERT_FALSE(std::filesystem::exists(dir_ / "killed"));
   // Meanwhile the file has grown: the training still uses the examples with which it began.
-  const auto more = Train("more", Collecting("2500"));
+  const auto more = Train("more", CollectFlags("2500"));
   ASSERT_EQ(more->Wait(std::chrono::seconds(240)), 0) << more->Log();
   const auto resumed = Train("killed", training);
   ASSERT_EQ(resumed->Wait(std::chrono::seconds(240)), 0) << resumed->Log();
@@ -144,7 +144,7 @@ TEST_F(TrainHead, KilledTrainingResumesToSameHead) {
 
 TEST_F(TrainHead, NothingElseIsGoneOnWith) {
   StartCollecting();
-  std::vector<std::string> flags = Collecting("1500");
+  std::vector<std::string> flags = CollectFlags("1500");
   flags.insert(flags.end(), {"--epochs", "300"});
   const auto interrupt = [&] {
     const auto train = Train("head", flags);
@@ -169,13 +169,13 @@ TEST_F(TrainHead, SaysWhatIsMissing) {
     EXPECT_EQ(train->Wait(std::chrono::seconds(120)), 1) << train->Log();
     return train->Log();
   };
-  EXPECT_THAT(error(Collecting("1000")), HasSubstr("--collect-head-data"));  // no file
+  EXPECT_THAT(error(CollectFlags("1000")), HasSubstr("--collect-head-data"));  // no file
   std::ofstream(dir_ / "data").close();
-  EXPECT_THAT(error(Collecting("1000")), HasSubstr("no drafter is attached"));
+  EXPECT_THAT(error(CollectFlags("1000")), HasSubstr("no drafter is attached"));
   drafter_ =
       StartDrafter(SourcePath("models/default/drafter"), verifier_.address(), dir_ / "plain.log");
   ASSERT_NE(drafter_->AwaitLine(" attached "), "") << drafter_->Log();
-  EXPECT_THAT(error(Collecting("1000")), HasSubstr("does not grow"));
+  EXPECT_THAT(error(CollectFlags("1000")), HasSubstr("does not grow"));
   EXPECT_THAT(error({}), HasSubstr("no example has come yet"));
   std::ofstream(dir_ / "data") << "something else";
   EXPECT_THAT(error({}), HasSubstr("no file of head data"));

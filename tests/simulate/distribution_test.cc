@@ -205,10 +205,10 @@ void ExpectSampled(const Json& pair, SimulateOptions options, const std::string&
     std::vector<int64_t> counts;
     std::vector<double> distribution;
     double counted = 0;
-    for (const auto& [at, probability] : probabilities.items()) {
+    for (const auto& [key, probability] : probabilities.items()) {
       distribution.push_back(probability.get<double>());
-      const double frequency = frequencies.is_array() ? frequencies[std::stoul(at)].get<double>()
-                                                      : frequencies.value(at, 0.0);
+      const double frequency = frequencies.is_array() ? frequencies[std::stoul(key)].get<double>()
+                                                      : frequencies.value(key, 0.0);
       counts.push_back(std::lround(frequency * static_cast<double>(options.rounds)));
       counted += frequency;
     }

@@ -61,14 +61,14 @@ TEST(TwoTokenFigures, OfEveryDraftLength) {
                                 0.419753, 0.346594, 0.346594, 0.289692, 0.289692};
   double token_mean = 0, greedy_mean = 0;
   for (int g = 1; g <= 10; ++g) {
-    const auto at = static_cast<size_t>(g) - 1;
+    const auto index = static_cast<size_t>(g) - 1;
     const Json token = Exact(TwoTokens(), "token", g);
     token_mean += std::pow(2.0 / 3, g);
     EXPECT_NEAR(token["mean_accepted"].get<double>(), token_mean, kTolerance) << g;
     EXPECT_NEAR(token["accepted_law"].back().get<double>(), std::pow(2.0 / 3, g), kTolerance);
     const Json accepted = Exact(TwoTokens(), "block", g);
-    EXPECT_NEAR(accepted["mean_accepted"].get<double>(), block[at], kTolerance) << g;
-    EXPECT_NEAR(accepted["accepted_law"].back().get<double>(), block_ccdf[at], kTolerance) << g;
+    EXPECT_NEAR(accepted["mean_accepted"].get<double>(), block[index], kTolerance) << g;
+    EXPECT_NEAR(accepted["accepted_law"].back().get<double>(), block_ccdf[index], kTolerance) << g;
     // The sum over sequences of min(target, draft), by the number of tokens A.
     double overlap = 0, ways = 1;
     for (int a = 0; a <= g; ++a) {
@@ -76,7 +76,7 @@ TEST(TwoTokenFigures, OfEveryDraftLength) {
       ways = ways * (g - a) / (a + 1);
     }
     greedy_mean += overlap;
-    EXPECT_NEAR(overlap, greedy_ccdf[at], 0.51e-6) << g;
+    EXPECT_NEAR(overlap, greedy_ccdf[index], 0.51e-6) << g;
     const Json greedy = Exact(TwoTokens(), "greedy-block", g);
     EXPECT_NEAR(greedy["mean_accepted"].get<double>(), greedy_mean, kTolerance) << g;
     EXPECT_NEAR(greedy["accepted_law"].back().get<double>(), overlap, kTolerance) << g;

@@ -68,7 +68,7 @@ TEST(RaceMatchDistribution, HoldsForExtremeRows) {
 double ByQuadrature(const OutputDistribution& p, const OutputDistribution& q, size_t x,
                     size_t count) {
   const int kSteps = 20000;
-  const auto at = [&](double e) {
+  const auto integrand = [&](double e) {
     OutputDistribution before(count + 1, 0.0);  // Pr(this many, and x still wins the target's race)
     before[0] = std::exp(-e);
     for (size_t y = 0; y < p.size(); ++y) {
@@ -88,7 +88,7 @@ double ByQuadrature(const OutputDistribution& p, const OutputDistribution& q, si
   for (int i = 0; i < kSteps; ++i) {
     const double t = static_cast<double>(i) / kSteps;
     const double weight = i == 0 ? 1 : i % 2 == 1 ? 4 : 2;
-    sum += weight * at(t / (1 - t)) / ((1 - t) * (1 - t));
+    sum += weight * integrand(t / (1 - t)) / ((1 - t) * (1 - t));
   }
   return sum / (3.0 * kSteps);
 }

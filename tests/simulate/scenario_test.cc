@@ -91,11 +91,11 @@ TEST(ControlScenario, RefusalNamesTheMember) {
       {"/extra", "1", "extra: is not known here"}};
   for (const Wrong& wrong : wrongs) {
     nlohmann::json json = Good();
-    const nlohmann::json::json_pointer at(wrong.path);
+    const nlohmann::json::json_pointer field(wrong.path);
     if (*wrong.value != 0) {
-      json[at] = nlohmann::json::parse(wrong.value);
+      json[field] = nlohmann::json::parse(wrong.value);
     } else {
-      json[at.parent_pointer()].erase(at.back());
+      json[field.parent_pointer()].erase(field.back());
     }
     const auto parsed = ParseControlScenario(json.dump());
     ASSERT_FALSE(parsed.ok()) << wrong.path << " " << wrong.value;

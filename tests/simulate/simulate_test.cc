@@ -125,10 +125,10 @@ TEST(Simulate, RefusesTooLargeEnumeration) {
 }
 
 TEST(Simulate, RefusesPairsByFieldAndRow) {
-  // `at`: a position in the two-token pair; `value`: its replacement.
-  const auto refusal = [](const char* at, const Json& value) {
+  // `field`: a position in the two-token pair; `value`: its replacement.
+  const auto refusal = [](const char* field, const Json& value) {
     Json pair = TwoTokens();
-    pair[Json::json_pointer(at)] = value;
+    pair[Json::json_pointer(field)] = value;
     return Refusal(pair.dump(), {});
   };
   for (const Json& vocab :

@@ -145,8 +145,8 @@ class Maker {
     Add(block + "gate.weight", {o_.num_experts, o_.hidden_size}, 0, in);
     for (int e = 0; e < o_.num_experts; ++e) {
       const std::string expert = block + "experts." + std::to_string(e) + ".";
-      const auto name = [&](const char* of_mixtral, const char* of_qwen) {
-        return expert + (mixtral ? of_mixtral : of_qwen) + ".weight";
+      const auto name = [&](const char* mixtral_name, const char* qwen_name) {
+        return expert + (mixtral ? mixtral_name : qwen_name) + ".weight";
       };
       Add(name("w1", "gate_proj"), {o_.expert_size, o_.hidden_size}, 0, in);
       Add(name("w3", "up_proj"), {o_.expert_size, o_.hidden_size}, 0, in);

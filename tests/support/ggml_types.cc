@@ -12,13 +12,15 @@
 namespace outrider {
 namespace {
 
-float HalfOf(const std::string& bytes, size_t at) {
+float HalfOf(const std::string& bytes, size_t offset) {
   uint16_t half;
-  std::memcpy(&half, bytes.data() + at, 2);
+  std::memcpy(&half, bytes.data() + offset, 2);
   return F16ToFloat(half);
 }
 
-int ByteOf(const std::string& bytes, size_t at) { return static_cast<unsigned char>(bytes[at]); }
+int ByteOf(const std::string& bytes, size_t offset) {
+  return static_cast<unsigned char>(bytes[offset]);
+}
 
 // The half nearest to `value`, as bytes, and its value.
 std::pair<std::string, float> AsHalf(float value) {
@@ -109,43 +111,44 @@ std::string EncodeQ6_K(std::span<const float> x) {
   return low + high + scales + d_bytes;
 }
 
-void DecodeQ8_0(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeQ8_0(const std::string& b, size_t offset, std::vector<float>* out) {
   for (size_t i = 0; i < 32; ++i) {
-    out->push_back(HalfOf(b, at) * static_cast<float>(static_cast<signed char>(b[at + 2 + i])));
+    out->push_back(HalfOf(b, offset) *
+                   static_cast<float>(static_cast<signed char>(b[offset + 2 + i])));
   }
 }
 
-void DecodeQ4_0(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeQ4_0(const std::string& b, size_t offset, std::vector<float>* out) {
   for (size_t i = 0; i < 32; ++i) {
-    const int code = ByteOf(b, at + 2 + i % 16) >> (i < 16 ? 0 : 4) & 15;
-    out->push_back(HalfOf(b, at) * static_cast<float>(code - 8));
+    const int code = ByteOf(b, offset + 2 + i % 16) >> (i < 16 ? 0 : 4) & 15;
+    out->push_back(HalfOf(b, offset) * static_cast<float>(code - 8));
   }
 }
 
-void DecodeQ4_K(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeQ4_K(const std::string& b, size_t offset, std::vector<float>* out) {
   for (size_t i = 0; i < 256; ++i) {
-    const size_t j = i / 32, of = at + 4;
-    int scale = ByteOf(b, of + j % 4) & 63, minimum = ByteOf(b, of + 4 + j % 4) & 63;
+    const size_t j = i / 32, scales = offset + 4;
+    int scale = ByteOf(b, scales + j % 4) & 63, minimum = ByteOf(b, scales + 4 + j % 4) & 63;
     if (j >= 4) {
-      const int low = ByteOf(b, of + 4 + j);
-      scale = low % 16 + ByteOf(b, of + j - 4) / 64 * 16;
-      minimum = low / 16 + ByteOf(b, of + j) / 64 * 16;
+      const int low = ByteOf(b, scales + 4 + j);
+      scale = low % 16 + ByteOf(b, scales + j - 4) / 64 * 16;
+      minimum = low / 16 + ByteOf(b, scales + j) / 64 * 16;
     }
-    const int pair = ByteOf(b, at + 16 + 32 * (j / 2) + i % 32);
+    const int pair = ByteOf(b, offset + 16 + 32 * (j / 2) + i % 32);
     const int code = j % 2 == 0 ? pair % 16 : pair / 16;
-    out->push_back(HalfOf(b, at) * static_cast<float>(scale) * static_cast<float>(code) -
-                   HalfOf(b, at + 2) * static_cast<float>(minimum));
+    out->push_back(HalfOf(b, offset) * static_cast<float>(scale) * static_cast<float>(code) -
+                   HalfOf(b, offset + 2) * static_cast<float>(minimum));
   }
 }
 
-void DecodeQ6_K(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeQ6_K(const std::string& b, size_t offset, std::vector<float>* out) {
   for (size_t i = 0; i < 256; ++i) {
     const size_t half = i / 128, within = i % 128;
-    const int low_byte = ByteOf(b, at + 64 * half + within % 64);
+    const int low_byte = ByteOf(b, offset + 64 * half + within % 64);
     const int low = within < 64 ? low_byte % 16 : low_byte / 16;
-    const int high = ByteOf(b, at + 128 + 32 * half + within % 32) >> 2 * (within / 32) & 3;
-    const auto scale = static_cast<float>(static_cast<signed char>(b[at + 192 + i / 16]));
-    out->push_back(HalfOf(b, at + 208) * scale * static_cast<float>(low + 16 * high - 32));
+    const int high = ByteOf(b, offset + 128 + 32 * half + within % 32) >> 2 * (within / 32) & 3;
+    const auto scale = static_cast<float>(static_cast<signed char>(b[offset + 192 + i / 16]));
+    out->push_back(HalfOf(b, offset + 208) * scale * static_cast<float>(low + 16 * high - 32));
   }
 }
 
@@ -169,10 +172,10 @@ std::string EncodeMxfp4(std::span<const float> x) {
   return bytes;
 }
 
-void DecodeMxfp4(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeMxfp4(const std::string& b, size_t offset, std::vector<float>* out) {
   for (size_t i = 0; i < 32; ++i) {
-    const int code = ByteOf(b, at + 1 + i % 16) >> (i < 16 ? 0 : 4) & 15;
-    const float value = std::ldexp(kFp4Values[code % 8], ByteOf(b, at) - 127);
+    const int code = ByteOf(b, offset + 1 + i % 16) >> (i < 16 ? 0 : 4) & 15;
+    const float value = std::ldexp(kFp4Values[code % 8], ByteOf(b, offset) - 127);
     out->push_back(code < 8 ? value : -value);
   }
 }
@@ -187,15 +190,15 @@ struct BlockType {
 std::string EncodeF32(std::span<const float> x) { return LittleEndian(x[0]); }
 std::string EncodeF16(std::span<const float> x) { return LittleEndian(FloatToF16(x[0])); }
 std::string EncodeBf16(std::span<const float> x) { return LittleEndian(FloatToBf16(x[0])); }
-void DecodeF32(const std::string& b, size_t at, std::vector<float>* out) {
-  std::memcpy(&out->emplace_back(), b.data() + at, sizeof(float));
+void DecodeF32(const std::string& b, size_t offset, std::vector<float>* out) {
+  std::memcpy(&out->emplace_back(), b.data() + offset, sizeof(float));
 }
-void DecodeF16(const std::string& b, size_t at, std::vector<float>* out) {
-  out->push_back(HalfOf(b, at));
+void DecodeF16(const std::string& b, size_t offset, std::vector<float>* out) {
+  out->push_back(HalfOf(b, offset));
 }
-void DecodeBf16(const std::string& b, size_t at, std::vector<float>* out) {
+void DecodeBf16(const std::string& b, size_t offset, std::vector<float>* out) {
   uint16_t bits;
-  std::memcpy(&bits, b.data() + at, 2);
+  std::memcpy(&bits, b.data() + offset, 2);
   out->push_back(Bf16ToFloat(bits));
 }
 
@@ -219,8 +222,8 @@ uint32_t GgmlTypeNumber(const std::string& type) { return TypeOf(type).number; }
 std::string GgmlEncode(const std::string& type, std::span<const float> values) {
   const BlockType& block = TypeOf(type);
   std::string bytes;
-  for (size_t at = 0; at < values.size(); at += block.elements) {
-    bytes += block.encode(values.subspan(at, block.elements));
+  for (size_t offset = 0; offset < values.size(); offset += block.elements) {
+    bytes += block.encode(values.subspan(offset, block.elements));
   }
   return bytes;
 }
@@ -228,7 +231,9 @@ std::string GgmlEncode(const std::string& type, std::span<const float> values) {
 std::vector<float> GgmlDecode(const std::string& type, const std::string& bytes) {
   const BlockType& block = TypeOf(type);
   std::vector<float> values;
-  for (size_t at = 0; at < bytes.size(); at += block.bytes) block.decode(bytes, at, &values);
+  for (size_t offset = 0; offset < bytes.size(); offset += block.bytes) {
+    block.decode(bytes, offset, &values);
+  }
   return values;
 }
 

@@ -76,14 +76,14 @@ std::string GgufName(const Family& family, std::string name) {
   const size_t dot = name.find('.'), last = name.rfind('.');
   const std::string layer = name.substr(0, dot), part = name.substr(dot + 1, last - dot - 1);
   if (name.ends_with(".sinks")) return "blk." + layer + ".attn_sinks.weight";
-  std::string of;
+  std::string gguf_part;
   if (part == "post_attention_layernorm") {
     const bool is_after = family.is_gemma || family.gguf == "olmo2" || family.gguf == "gpt-oss";
-    of = is_after ? "post_attention_norm" : "ffn_norm";
+    gguf_part = is_after ? "post_attention_norm" : "ffn_norm";
   } else {
-    of = kParts.at(part);
+    gguf_part = kParts.at(part);
   }
-  return "blk." + layer + "." + of + name.substr(last);
+  return "blk." + layer + "." + gguf_part + name.substr(last);
 }
 
 // One projection of a layer's experts: its shape [rows, columns], and each expert's name in the
@@ -97,12 +97,12 @@ struct Stack {
 // a tensor that does not belong to an expert.
 std::pair<std::string, int> StackOf(const std::string& name) {
   const std::string mark = ".experts.";
-  const size_t at = name.find(mark);
-  if (at == std::string::npos) return {"", 0};
+  const size_t pos = name.find(mark);
+  if (pos == std::string::npos) return {"", 0};
   static const std::map<std::string, std::string> kStacks = {
       {"w1.weight", "gate"},        {"w2.weight", "down"},    {"w3.weight", "up"},
       {"gate_proj.weight", "gate"}, {"up_proj.weight", "up"}, {"down_proj.weight", "down"}};
-  const size_t layer = std::string("model.layers.").size(), expert = at + mark.size();
+  const size_t layer = std::string("model.layers.").size(), expert = pos + mark.size();
   const size_t dot = name.find('.', expert);
   return {"blk." + name.substr(layer, name.find('.', layer) - layer) + ".ffn_" +
               kStacks.at(name.substr(dot + 1)) + "_exps.weight",

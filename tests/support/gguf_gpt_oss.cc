@@ -26,9 +26,9 @@ void ForElements(const std::vector<int64_t>& shape, int64_t parts, const F& f) {
 }  // namespace
 
 bool IsStackedExperts(const std::string& name) {
-  const size_t at = name.find(kExperts);
-  if (at == std::string::npos) return false;
-  const std::string part = name.substr(at + sizeof kExperts - 1);
+  const size_t pos = name.find(kExperts);
+  if (pos == std::string::npos) return false;
+  const std::string part = name.substr(pos + sizeof kExperts - 1);
   return part.starts_with("gate_up_proj") || part.starts_with("down_proj");
 }
 

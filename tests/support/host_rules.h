@@ -85,7 +85,7 @@ template <class TokenAfter>
 Verdict VerifyMatch(const DraftTree& tree, TokenAfter token_after) {
   TokenId next = -1;
   const int node = MatchingPath(
-      tree, [&](int at) { return next = token_after(at); }, OneLane());
+      tree, [&](int tree_node) { return next = token_after(tree_node); }, OneLane());
   return {.node = node, .accepted = tree.depth(node), .next = next};
 }
 

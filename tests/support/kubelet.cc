@@ -33,12 +33,12 @@ Endpoints::Endpoints(std::string path) : path_(std::move(path)) {
 
 void Endpoints::Set(const std::string& address, bool ready) {
   MutexLock lock(mu_);
-  const auto at = std::find(ready_.begin(), ready_.end(), address);
-  if ((at != ready_.end()) == ready) return;
+  const auto it = std::find(ready_.begin(), ready_.end(), address);
+  if ((it != ready_.end()) == ready) return;
   if (ready) {
     ready_.push_back(address);
   } else {
-    ready_.erase(at);
+    ready_.erase(it);
   }
   Write();
 }
@@ -58,12 +58,12 @@ Pod::Pod(PodSpec spec, Endpoints* endpoints)
       endpoints_(endpoints),
       process_(Process::Start(spec_.argv, spec_.log_path)) {
   const std::string line = process_->AwaitLine(spec_.ready_line);
-  const size_t at = line.find(" port=");
-  if (at == std::string::npos) {
+  const size_t pos = line.find(" port=");
+  if (pos == std::string::npos) {
     ADD_FAILURE() << spec_.name << ": " << process_->Log();
     return;
   }
-  address_ = "127.0.0.1:" + std::to_string(std::atoi(line.c_str() + at + 6));
+  address_ = "127.0.0.1:" + std::to_string(std::atoi(line.c_str() + pos + 6));
   prober_ = std::thread([this] { ProbeLoop(); });
 }
 

@@ -43,7 +43,8 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
   std::shared_ptr<const DrafterVocabulary> own;
   if (translates) {
     identity.vocabulary = std::make_shared<const VocabularyEntries>(
-        VocabularyEntries::Of(*tokenizer, config.vocab_size, config.eos_token_ids).value());
+        VocabularyEntries::FromTokenizer(*tokenizer, config.vocab_size, config.eos_token_ids)
+            .value());
     own = VocabularyOf(*options.draft_tokenizer, drafter->config());
   }
   pool_ = std::make_unique<DrafterPool>(identity, options.distribution_limits, nullptr, clock);

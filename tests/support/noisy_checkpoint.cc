@@ -15,11 +15,11 @@ constexpr size_t kConfigBytes = 1 << 20;
 
 void AddNoise(std::string* bf16, float strength, std::mt19937_64* random) {
   std::normal_distribution<float> normal;
-  for (size_t at = 0; at < bf16->size(); at += sizeof(uint16_t)) {
+  for (size_t offset = 0; offset < bf16->size(); offset += sizeof(uint16_t)) {
     uint16_t bits = 0;
-    std::memcpy(&bits, bf16->data() + at, sizeof(bits));
+    std::memcpy(&bits, bf16->data() + offset, sizeof(bits));
     bits = FloatToBf16(Bf16ToFloat(bits) * (1 + strength * normal(*random)));
-    std::memcpy(bf16->data() + at, &bits, sizeof(bits));
+    std::memcpy(bf16->data() + offset, &bits, sizeof(bits));
   }
 }
 

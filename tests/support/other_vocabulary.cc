@@ -92,7 +92,7 @@ Status WriteOtherVocabulary(const std::filesystem::path& from, const std::filesy
   OUTRIDER_ASSIGN(Json tokenizer, ReadJson(from / "tokenizer.json"));
   const int vocab = config.at("vocab_size");
   for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
-    if (const auto at = tensors.find(name); at != tensors.end()) ReverseRows(&at->second);
+    if (const auto it = tensors.find(name); it != tensors.end()) ReverseRows(&it->second);
   }
   for (const char* field : {"bos_token_id", "eos_token_id"}) {
     if (config.contains(field)) Renumber(vocab, &config[field]);

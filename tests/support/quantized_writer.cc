@@ -369,17 +369,17 @@ Tensors Mxfp4TensorsOf(const std::string& name, std::span<const float> values,
   std::vector<uint8_t> blocks, scales;
   for (int64_t row = 0; row < experts * outputs; ++row) {
     for (int64_t group = 0; group < groups; ++group) {
-      float of_group[32], largest = 0;
+      float group_values[32], largest = 0;
       for (int64_t i = 0; i < 32; ++i) {
-        const int64_t at = (row / outputs * inputs + group * 32 + i) * outputs + row % outputs;
-        of_group[i] = values[static_cast<size_t>(at)];
-        largest = std::max(largest, std::fabs(of_group[i]));
+        const int64_t index = (row / outputs * inputs + group * 32 + i) * outputs + row % outputs;
+        group_values[i] = values[static_cast<size_t>(index)];
+        largest = std::max(largest, std::fabs(group_values[i]));
       }
       const int exponent = largest > 0 ? static_cast<int>(std::floor(std::log2(largest))) - 2 : 0;
       scales.push_back(static_cast<uint8_t>(exponent + 127));
       for (int i = 0; i < 32; i += 2) {
-        const uint8_t low = NearestFp4(std::ldexp(of_group[i], -exponent));
-        const uint8_t high = NearestFp4(std::ldexp(of_group[i + 1], -exponent));
+        const uint8_t low = NearestFp4(std::ldexp(group_values[i], -exponent));
+        const uint8_t high = NearestFp4(std::ldexp(group_values[i + 1], -exponent));
         blocks.push_back(static_cast<uint8_t>(low | high << 4));
       }
     }

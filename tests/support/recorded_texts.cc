@@ -137,10 +137,10 @@ std::map<std::string, WaySums> DecodeRecorded(const std::vector<RecordedText>& t
     PacedModel drafter(RecordedDrafter(texts, vocab_size, seed), [](double) {});
     TimedPair pair(PairOf(way, run.costs, seed), &target, &drafter, &tokenizer);
     std::vector<GenerationRequest> requests;
-    std::vector<const RecordedText*> of;
+    std::vector<const RecordedText*> asked;
     for (size_t i = 0; i < texts.size() * static_cast<size_t>(run.rounds); ++i) {
-      of.push_back(&texts[(i + static_cast<size_t>(start) * 3) % texts.size()]);
-      GenerationRequest request{.prompt = of.back()->prompt, .max_tokens = 240};
+      asked.push_back(&texts[(i + static_cast<size_t>(start) * 3) % texts.size()]);
+      GenerationRequest request{.prompt = asked.back()->prompt, .max_tokens = 240};
       request.sampling.temperature = 0;
       if (way == "plain") request.speculation.enabled = false;
       if (IsLength(way)) request.speculation.draft_length = std::stoi(way);
@@ -148,8 +148,8 @@ std::map<std::string, WaySums> DecodeRecorded(const std::vector<RecordedText>& t
     }
     const std::vector<TimedPair::Answer> answers = pair.Run(std::move(requests), run.concurrency);
     for (size_t i = 0; i < answers.size(); ++i) {
-      OUTRIDER_CHECK(answers[i].tokens.size() + 1 >= of[i]->text.size());
-      WaySums& domain = sums[of[i]->domain];
+      OUTRIDER_CHECK(answers[i].tokens.size() + 1 >= asked[i]->text.size());
+      WaySums& domain = sums[asked[i]->domain];
       domain.all.Add(answers[i].summary);
       if (i == 0) domain.first.Add(answers[i].summary);
       if (i >= 10) domain.later.Add(answers[i].summary);

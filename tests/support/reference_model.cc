@@ -294,8 +294,8 @@ void ReferenceModel::ReadWeights(const std::filesystem::path& path) {
     WideTensor& tensor = tensors_[name];
     tensor.shape = entry["shape"].get<std::vector<int64_t>>();
     Vector& weight = tensor.values;
-    for (size_t at = begin; at < end; at += BytesOf(dtype)) {
-      weight.push_back(Widen(dtype, data + at));
+    for (size_t offset = begin; offset < end; offset += BytesOf(dtype)) {
+      weight.push_back(Widen(dtype, data + offset));
     }
   }
 }
@@ -467,15 +467,15 @@ ReferenceModel::Vector ReferenceModel::Mlp(const std::string& name, const Vector
 std::vector<std::pair<size_t, double>> ReferenceModel::Choose(const Vector& logits) const {
   Vector left = logits;
   std::vector<std::pair<size_t, double>> chosen;
-  double of_chosen = 0, of_all = 0;
-  for (const double logit : logits) of_all += std::exp(logit);
+  double chosen_sum = 0, all_sum = 0;
+  for (const double logit : logits) all_sum += std::exp(logit);
   while (chosen.size() < mixture_.top_k) {
     const auto largest = std::max_element(left.begin(), left.end());
     chosen.emplace_back(largest - left.begin(), std::exp(*largest));
-    of_chosen += std::exp(*largest);
+    chosen_sum += std::exp(*largest);
     *largest = -HUGE_VAL;
   }
-  for (auto& [expert, weight] : chosen) weight /= mixture_.normalize ? of_chosen : of_all;
+  for (auto& [expert, weight] : chosen) weight /= mixture_.normalize ? chosen_sum : all_sum;
   return chosen;
 }
 
@@ -488,11 +488,11 @@ ReferenceModel::Vector ReferenceModel::Mix(const std::string& name, const Vector
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * returned[i];
       continue;
     }
-    const std::string of_expert = block + "experts." + std::to_string(expert) + ".";
-    Vector gated = Linear(of_expert + mixture_.gate, x);
-    const Vector up = Linear(of_expert + mixture_.up, x);
+    const std::string expert_name = block + "experts." + std::to_string(expert) + ".";
+    Vector gated = Linear(expert_name + mixture_.gate, x);
+    const Vector up = Linear(expert_name + mixture_.up, x);
     for (size_t i = 0; i < gated.size(); ++i) gated[i] = Activate(gated[i]) * up[i];
-    const Vector returned = Linear(of_expert + mixture_.down, gated);
+    const Vector returned = Linear(expert_name + mixture_.down, gated);
     for (size_t i = 0; i < sum.size(); ++i) sum[i] += weight * returned[i];
   }
   return sum;

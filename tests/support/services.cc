@@ -21,8 +21,8 @@ namespace {
 // there.
 int NumberIn(const std::string& line, const std::string& key) {
   for (const std::string& before : {" " + key + "=", "\"" + key + "\":"}) {
-    const size_t at = line.find(before);
-    if (at != std::string::npos) return atoi(line.c_str() + at + before.size());
+    const size_t pos = line.find(before);
+    if (pos != std::string::npos) return atoi(line.c_str() + pos + before.size());
   }
   return 0;
 }

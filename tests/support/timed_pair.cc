@@ -127,8 +127,8 @@ class TimedPair::ToDrafter final : public LinkEvents {
 
   bool Push(LinkEvent event) override {
     // The engine sends at its own clock's time.
-    const Time at = std::max(pair_->verifier_->clock().Now(), pair_->queue_.now()) + delay_;
-    pair_->queue_.At(at, [pair = pair_, event = std::make_shared<LinkEvent>(std::move(event))] {
+    const Time due = std::max(pair_->verifier_->clock().Now(), pair_->queue_.now()) + delay_;
+    pair_->queue_.At(due, [pair = pair_, event = std::make_shared<LinkEvent>(std::move(event))] {
       pair->drafter_->Post(
           [pair, event] { OUTRIDER_CHECK(pair->drafter_->loop().Push(std::move(*event))); });
     });
@@ -146,8 +146,8 @@ class TimedPair::ToVerifier final : public VerifierLink {
   ToVerifier(TimedPair* pair, double one_way) : pair_(pair), delay_(SimulatedSeconds(one_way)) {}
 
   void SendDrafts(std::vector<DraftPart> drafts) override {
-    const Time at = pair_->drafter_->clock().Now() + delay_;
-    pair_->queue_.At(at, [pair = pair_, drafts = std::move(drafts)] {
+    const Time due = pair_->drafter_->clock().Now() + delay_;
+    pair_->queue_.At(due, [pair = pair_, drafts = std::move(drafts)] {
       pair->verifier_->Post(
           [pair, drafts] { pair->verifier_->pool().OnDrafts(kConnection, drafts, /*bytes=*/0); });
     });

@@ -39,9 +39,9 @@ inline OutputDistribution RandomRow(int vocab, uint64_t hash, double zeros) {
   const double kind = uniform(0);
   OutputDistribution row(static_cast<size_t>(vocab));
   for (int x = 0; x < vocab; ++x) {
-    const auto at = static_cast<uint32_t>(x);
-    double& p = row[at];
-    p = uniform(2 * at + 2) < zeros ? 0 : uniform(2 * at + 3) + 1e-3;
+    const auto index = static_cast<uint32_t>(x);
+    double& p = row[index];
+    p = uniform(2 * index + 2) < zeros ? 0 : uniform(2 * index + 3) + 1e-3;
     if (kind < 0.25) p = p * p * p * p;
     if (kind > 0.875) p *= 1e-9;
   }

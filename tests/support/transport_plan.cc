@@ -91,10 +91,10 @@ void ForEachMultiset(size_t count, int k, Visit visit) {
       ways *= static_cast<double>(i + 1) / static_cast<double>(run);
     }
     visit(chosen, ways);
-    size_t at = chosen.size();
-    while (at > 0 && chosen[at - 1] + 1 == count) --at;
-    if (at == 0) return;
-    std::fill(chosen.begin() + static_cast<long>(at) - 1, chosen.end(), chosen[at - 1] + 1);
+    size_t index = chosen.size();
+    while (index > 0 && chosen[index - 1] + 1 == count) --index;
+    if (index == 0) return;
+    std::fill(chosen.begin() + static_cast<long>(index) - 1, chosen.end(), chosen[index - 1] + 1);
   }
 }
 

@@ -24,13 +24,15 @@ Status Admission::CheckQueue(const std::string& client) {
   }
   // One client's cannot be more than all.
   if (waiting() < options_.max_waiting_per_client) return Status();
-  const auto of_client = std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
-    return !entry.second->is_running() && entry.second->request.client == client;
-  });
-  if (of_client >= options_.max_waiting_per_client) {
+  const auto waiting_of_client =
+      std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
+        return !entry.second->is_running() && entry.second->request.client == client;
+      });
+  if (waiting_of_client >= options_.max_waiting_per_client) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kClientShare);
-    return ResourceExhausted("this client's share of the queue is full: " +
-                             std::to_string(of_client) + " of its requests wait; try again later");
+    return ResourceExhausted(
+        "this client's share of the queue is full: " + std::to_string(waiting_of_client) +
+        " of its requests wait; try again later");
   }
   return Status();
 }
@@ -44,10 +46,10 @@ Session* Admission::NextWaiting() {
   int fewest = 0;
   for (const auto& [id, session] : sessions_) {
     if (session->is_running()) continue;
-    const int of_client = running[session->request.client];
-    if (next != nullptr && of_client >= fewest) continue;
+    const int running_of_client = running[session->request.client];
+    if (next != nullptr && running_of_client >= fewest) continue;
     next = session.get();
-    fewest = of_client;
+    fewest = running_of_client;
   }
   return next;
 }
@@ -127,18 +129,18 @@ void Admission::Release(Session& session) {
 }
 
 void Admission::RecordRequest(double seconds) {
-  constexpr double kGain = 0.1;
+  constexpr double kGain = 0.1;  // per request
   request_seconds_ =
       request_seconds_ > 0 ? request_seconds_ + kGain * (seconds - request_seconds_) : seconds;
 }
 
 Duration Admission::RetryAfter() const {
-  constexpr double kUnknown = 1, kMin = 0.05, kMax = 30;
+  constexpr double kDefaultSeconds = 1, kMinSeconds = 0.05, kMaxSeconds = 30;
   const double seconds = request_seconds_ > 0 && running_ > 0
                              ? request_seconds_ * (waiting() + 1) / running_
-                             : kUnknown;
+                             : kDefaultSeconds;
   return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(std::clamp(seconds, kMin, kMax)));
+      std::chrono::duration<double>(std::clamp(seconds, kMinSeconds, kMaxSeconds)));
 }
 
 }  // namespace outrider

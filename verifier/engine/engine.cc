@@ -256,14 +256,14 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
   SchedulerOptions scheduler = options_.scheduler;
   scheduler.token_budget = pace_.row_budget();
   std::vector<Share> shares = ChooseShares(std::move(candidates), scheduler);
-  const auto of = [&](const Share& share) -> Session& {
+  const auto session_of = [&](const Share& share) -> Session& {
     return *ready[static_cast<size_t>(share.index)];
   };
   // Reserves pages for what each adds, the oldest session first, so that it is never preempted.
   std::sort(shares.begin(), shares.end(),
             [](const Share& a, const Share& b) { return a.index < b.index; });
   std::erase_if(shares, [&](const Share& share) {
-    Session& session = of(share);
+    Session& session = session_of(share);
     const int draft = share.last ? session.drafting.draft().size() : 0;
     return !session.is_running() ||
            !admission_.Reserve(session, session.computed + share.pending + draft);
@@ -272,7 +272,7 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
   batch.reserve(shares.size());
   for (const Share& share : shares) {
     // Skips a session that was preempted for an older one meanwhile.
-    if (of(share).is_running()) batch.push_back(MakeBatchEntry(of(share), share));
+    if (session_of(share).is_running()) batch.push_back(MakeBatchEntry(session_of(share), share));
   }
   // The rows of rounds come first.
   std::stable_partition(batch.begin(), batch.end(),

@@ -40,10 +40,10 @@ TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
     const bool full = static_cast<int>(best.size()) == top;
     if (full && !(LogitOf(row, id) > LogitOf(row, best.back()))) continue;
     if (full) best.pop_back();
-    const auto at = std::upper_bound(best.begin(), best.end(), id, [&](TokenId a, TokenId b) {
+    const auto it = std::upper_bound(best.begin(), best.end(), id, [&](TokenId a, TokenId b) {
       return LogitOf(row, a) > LogitOf(row, b);
     });
-    best.insert(at, id);
+    best.insert(it, id);
   }
   for (const TokenId id : best) out.top.emplace_back(id, logprob(id));
   return out;

@@ -15,8 +15,8 @@ namespace {
 // A match at least this long counts as another proposer, because its tokens are much more likely to
 // be accepted. Prompt lookup does not search for longer ones.
 int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
-  constexpr int kSuffix = 6;
-  return source == LocalSource::kLookup ? options.lookup.max_n : kSuffix;
+  constexpr int kSuffixMatchTokens = 6;
+  return source == LocalSource::kLookup ? options.lookup.max_n : kSuffixMatchTokens;
 }
 
 constexpr char kStrong[] = "strong";

@@ -26,8 +26,8 @@ std::string Joined(std::vector<std::string> reasons) {
 }  // namespace
 
 bool IsRequestId(std::string_view text) {
-  constexpr size_t kLongest = 128;
-  return !text.empty() && text.size() <= kLongest &&
+  constexpr size_t kMaxIdBytes = 128;
+  return !text.empty() && text.size() <= kMaxIdBytes &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
 

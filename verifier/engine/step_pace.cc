@@ -5,7 +5,8 @@
 namespace outrider {
 
 void StepPace::Record(int rows, double seconds) {
-  constexpr double kGain = 1.0 / 16, kShrink = 0.85, kGrow = 1.05;
+  constexpr double kGain = 1.0 / 16;              // per step
+  constexpr double kShrink = 0.85, kGrow = 1.05;  // factors of the row budget
   step_seconds_ = step_seconds_ > 0 ? step_seconds_ + kGain * (seconds - step_seconds_) : seconds;
   if (target_seconds_ <= 0) return;
   double budget = row_budget_;

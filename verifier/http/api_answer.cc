@@ -403,9 +403,11 @@ void ApiAnswer::AddLogprobs(size_t choice, JsonPieces& body) {
   body.AddEntries(
       count, [this, token](size_t i) { return Dump(TopEntry(*tokenizer_, token(i), *logprobs_)); });
   body.Add(R"(],"text_offset":[)");
-  const auto of_prompt = std::make_shared<TextOffsets>(*tokenizer_, /*starts_text=*/true, 0);
-  body.AddEntries(count, [this, &told, &prompt, echoed, of_prompt](size_t i) {
-    if (i < echoed) return std::to_string(of_prompt->Push(prompt.tokens[i], IsEchoed(prompt, i)));
+  const auto prompt_offsets = std::make_shared<TextOffsets>(*tokenizer_, /*starts_text=*/true, 0);
+  body.AddEntries(count, [this, &told, &prompt, echoed, prompt_offsets](size_t i) {
+    if (i < echoed) {
+      return std::to_string(prompt_offsets->Push(prompt.tokens[i], IsEchoed(prompt, i)));
+    }
     const TokenId id = told.ids[i - echoed];
     return std::to_string(told.offsets->Push(id, IsText(id)));
   });

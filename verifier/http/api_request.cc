@@ -99,26 +99,27 @@ Status ReadBestOf(const JsonValue& body, ApiRequest* api, GenerationRequest* req
 
 // For an answer that is not a stream; a stream also has those of prompts at once.
 Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
-  int64_t logprobs = 0, of_prompts = 0;
+  int64_t logprobs = 0, prompt_logprobs = 0;
   const int64_t choices = api.choices;
   for (const GenerationRequest& prompt : api.prompts) {
     if (api.logprobs.has_value()) {
       logprobs += choices * MaxNewTokens(prompt, limits) * (1 + *api.logprobs);
     }
     if (prompt.prompt_logprobs.has_value()) {
-      of_prompts += choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
+      prompt_logprobs += choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
     }
   }
-  if (of_prompts > kMaxAnswerLogprobs) {
+  if (prompt_logprobs > kMaxAnswerLogprobs) {
     return InvalidArgument((api.prompt_logprobs.has_value() ? "prompt_logprobs: " : "echo: ") +
-                           std::to_string(of_prompts) + " log probabilities of prompts, at most " +
+                           std::to_string(prompt_logprobs) +
+                           " log probabilities of prompts, at most " +
                            std::to_string(kMaxAnswerLogprobs) + " in an answer; ask for fewer");
   }
-  if (api.stream || logprobs + of_prompts <= kMaxAnswerLogprobs) return Status();
+  if (api.stream || logprobs + prompt_logprobs <= kMaxAnswerLogprobs) return Status();
   const bool alternatives = api.chat && api.logprobs > 0;
   return InvalidArgument((alternatives ? "top_logprobs: up to " : "logprobs: up to ") +
-                         std::to_string(logprobs + of_prompts) + " log probabilities, at most " +
-                         std::to_string(kMaxAnswerLogprobs) +
+                         std::to_string(logprobs + prompt_logprobs) +
+                         " log probabilities, at most " + std::to_string(kMaxAnswerLogprobs) +
                          " in an answer that is not a stream; lower max_tokens, or stream");
 }
 

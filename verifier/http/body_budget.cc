@@ -8,21 +8,21 @@
 namespace outrider {
 namespace {
 
-// Below kFlood bytes the allocator may keep the memory for the next requests.
-constexpr size_t kFlood = 32 << 20;
-constexpr size_t kFloodIsOver = 4 << 20;
+// Below kFloodBytes the allocator may keep the memory for the next requests.
+constexpr size_t kFloodBytes = 32 << 20;
+constexpr size_t kFloodIsOverBytes = 4 << 20;
 
 }  // namespace
 
 BodyBudget::Full BodyBudget::Take(const std::string& peer, size_t bytes) {
   MutexLock lock(mu_);
   if (bytes > limits_.total - held_) return Full::kServer;
-  size_t& of_peer = by_peer_[peer];
-  if (bytes > limits_.per_peer - of_peer) {
-    if (of_peer == 0) by_peer_.erase(peer);
+  size_t& peer_bytes = by_peer_[peer];
+  if (bytes > limits_.per_peer - peer_bytes) {
+    if (peer_bytes == 0) by_peer_.erase(peer);
     return Full::kPeer;
   }
-  of_peer += bytes;
+  peer_bytes += bytes;
   held_ += bytes;
   peak_ = std::max(peak_, held_);
   return Full::kNo;
@@ -32,13 +32,13 @@ void BodyBudget::Return(const std::string& peer, size_t bytes) {
   bool flood_is_over = false;
   {
     MutexLock lock(mu_);
-    const auto of_peer = by_peer_.find(peer);
-    if (of_peer == by_peer_.end()) return;
-    of_peer->second -= bytes;
-    if (of_peer->second == 0) by_peer_.erase(of_peer);
+    const auto it = by_peer_.find(peer);
+    if (it == by_peer_.end()) return;
+    it->second -= bytes;
+    if (it->second == 0) by_peer_.erase(it);
     held_ -= bytes;
     const Time now = std::chrono::steady_clock::now();
-    flood_is_over = peak_ >= kFlood && held_ <= kFloodIsOver && now >= next_trim_;
+    flood_is_over = peak_ >= kFloodBytes && held_ <= kFloodIsOverBytes && now >= next_trim_;
     if (flood_is_over) {
       peak_ = held_;
       next_trim_ = now + limits_.trim_pause;

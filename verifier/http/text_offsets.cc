@@ -23,8 +23,8 @@ int64_t TextOffsets::Push(TokenId id, bool is_text) {
   int64_t offset = complete_;
   std::string_view rest = bytes;
   while (!rest.empty()) {
-    const size_t at = bytes.size() - rest.size();
-    if (at <= first) offset = complete_;
+    const size_t pos = bytes.size() - rest.size();
+    if (pos <= first) offset = complete_;
     const Utf8Sequence sequence = ScanUtf8(rest);
     if (sequence.kind == Utf8Kind::kTruncated) {
       pending_ = rest;

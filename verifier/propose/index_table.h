@@ -51,12 +51,12 @@ class IndexTable {
   // The key's slot, or the empty slot where it would go.
   template <class Equal>
   size_t Seek(uint32_t tag, const Equal& equal) const {
-    size_t at = tag & (slots_.size() - 1);
-    for (++probes_; slots_[at].index >= 0; ++probes_) {
-      if (slots_[at].tag == tag && equal(slots_[at].index)) break;
-      at = (at + 1) & (slots_.size() - 1);
+    size_t i = tag & (slots_.size() - 1);
+    for (++probes_; slots_[i].index >= 0; ++probes_) {
+      if (slots_[i].tag == tag && equal(slots_[i].index)) break;
+      i = (i + 1) & (slots_.size() - 1);
     }
-    return at;
+    return i;
   }
   void Grow();
 

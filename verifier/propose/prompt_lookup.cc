@@ -35,7 +35,8 @@ void PromptLookup::Index() {
     hash = HashStep(hash, static_cast<uint32_t>(end[-n]));
     if (n < options_.min_n) continue;
     const int32_t before = ends_[static_cast<size_t>(n - options_.min_n)].Put(
-        hash, size(), [&](int32_t at) { return std::equal(end - n, end, text_.data() + at - n); });
+        hash, size(),
+        [&](int32_t index) { return std::equal(end - n, end, text_.data() + index - n); });
     if (before < 0) continue;
     match_length_ = n;
     match_end_ = static_cast<size_t>(before);

@@ -63,7 +63,7 @@ Json SessionsJson(const std::vector<SessionSnapshot>& sessions) {
 
 // The changes between two samples, as rates and means.
 Json Interval(const StatusSample& from, const StatusSample& to) {
-  const double seconds = Seconds(to.at - from.at);
+  const double seconds = Seconds(to.time - from.time);
   Json arms = Json::array();
   for (size_t i = 0; i < to.arms.size(); ++i) {
     arms.push_back(Rounded(Ratio(to.arms[i].rounds - from.arms[i].rounds, seconds)));
@@ -152,13 +152,13 @@ void AddEngine(const EngineSnapshot& engine, Json* json) {
 Json WindowJson(const StatusSample& first, const StatusSample& last, const Speedup& speedup) {
   const double drafts = last.drafts - first.drafts;
   return {
-      {"seconds", Rounded(Seconds(last.at - first.at))},
+      {"seconds", Rounded(Seconds(last.time - first.time))},
       {"acceptance", Rounded(Ratio(last.accepted - first.accepted, last.drafted - first.drafted))},
       {"drafted_rounds", drafts},
       {"tokens_per_drafted_round",
        Rounded(drafts > 0 ? 1 + (last.accepted - first.accepted) / drafts : 0)},
       {"tokens_per_second",
-       Rounded(Ratio(last.tokens - first.tokens, Seconds(last.at - first.at)))},
+       Rounded(Ratio(last.tokens - first.tokens, Seconds(last.time - first.time)))},
       {"first_token_ms", Rounded(1e3 * Ratio(last.first_token_seconds - first.first_token_seconds,
                                              last.first_tokens - first.first_tokens))},
       {"next_token_ms", Rounded(1e3 * Ratio(last.next_token_seconds - first.next_token_seconds,
@@ -182,7 +182,7 @@ Json HistoryJson(const std::deque<StatusSample>& samples) {
 
 // The share of drafted rounds that accepted each position, up to the last visible one.
 Json PositionsJson(const StatusSample& first, const StatusSample& last) {
-  constexpr double kSeen = 0.005;
+  constexpr double kSeen = 0.005;  // a smaller share is shown as 0.00
   Json positions = Json::array();
   for (size_t i = 0; i < last.accepted_per_position.size(); ++i) {
     positions.push_back(
@@ -209,9 +209,9 @@ Json ArmsJson(const std::vector<std::string>& names, const StatusSample& first,
 
 }  // namespace
 
-StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetrics& metrics) {
+StatusSample SampleOf(Time time, const EngineSnapshot& engine, const VerifierMetrics& metrics) {
   StatusSample sample{
-      .at = at,
+      .time = time,
       .running = engine.running,
       .waiting = engine.waiting,
       .kv_requests = metrics.kv_cache_requests_perc.value(),
@@ -270,7 +270,7 @@ StatusHistory::StatusHistory(Served served, Time started)
     : served_(std::move(served)), started_(started) {}
 
 void StatusHistory::Add(StatusSample sample, StatusNow now) {
-  if (hour_.empty() || sample.at - hour_.back().at >= kHourStep) {
+  if (hour_.empty() || sample.time - hour_.back().time >= kHourStep) {
     hour_.push_back(sample);
     if (hour_.size() > kHourSamples) hour_.pop_front();
   }
@@ -291,7 +291,7 @@ std::string StatusHistory::ToJson(Time now) const {
   };
   if (samples_.empty()) return dump();
   const StatusSample &first = samples_.front(), &last = samples_.back();
-  json["age_seconds"] = Rounded(Seconds(now - last.at));
+  json["age_seconds"] = Rounded(Seconds(now - last.time));
   AddEngine(now_.engine, &json);
   json["drafters"] = DraftersJson(now_.drafters);
   json["window"] = WindowJson(first, last, SpeedupOf(samples_));

@@ -17,7 +17,7 @@ namespace outrider {
 
 // The verifier's state at one moment, with counters as they are.
 struct StatusSample {
-  Time at;
+  Time time;
   int running = 0;
   int waiting = 0;
   double kv_requests = 0;  // share of the pages that requests hold
@@ -28,14 +28,16 @@ struct StatusSample {
   // First tokens, and tokens after a request's first: how many, and the sum of their times.
   double first_tokens = 0, first_token_seconds = 0;
   double next_tokens = 0, next_token_seconds = 0;
-  double drafts = 0;  // rounds with a draft
-  double drafted = 0, accepted = 0;
-  double steps = 0, step_seconds = 0, rows = 0;
+  double drafts = 0;                 // rounds with a draft
+  double drafted = 0, accepted = 0;  // draft tokens
+  double steps = 0, step_seconds = 0;
+  double rows = 0;  // of all steps
   // The time of rounds, and the time that plain decoding would have taken for them.
   double round_seconds = 0, round_seconds_if_plain = 0;
   std::vector<double> accepted_per_position;
   struct Arm {
-    double rounds = 0, tokens = 0, seconds = 0, expected = 0;
+    double rounds = 0, tokens = 0, seconds = 0;
+    double expected = 0;  // tokens per second, a gauge
   };
   std::vector<Arm> arms;
 };
@@ -53,9 +55,10 @@ struct StatusNow {
   std::vector<StatusFault> faults;
 };
 
-StatusSample SampleOf(Time at, const EngineSnapshot& engine, const VerifierMetrics& metrics);
+StatusSample SampleOf(Time time, const EngineSnapshot& engine, const VerifierMetrics& metrics);
 std::vector<StatusFault> FaultsOf(const VerifierMetrics& metrics);
 
+// Thread: not synchronised (status_board.h locks).
 class StatusHistory {
  public:
   struct Served {
@@ -68,7 +71,10 @@ class StatusHistory {
 
   StatusHistory(Served served, Time started);
 
+  // Adds a second's sample, and replaces the latest state. REQUIRES: samples come in order of time,
+  // with as many arms as `served` has.
   void Add(StatusSample sample, StatusNow now);
+  // The object that /status.json answers and the status page draws (status_page.h).
   std::string ToJson(Time now) const;
 
  private:

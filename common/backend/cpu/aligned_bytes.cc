@@ -10,20 +10,21 @@
 namespace outrider {
 namespace {
 
-constexpr size_t kCacheLine = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kAddressSpace = size_t{1} << 47;
+constexpr size_t kCacheLineBytes = 64;
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+constexpr size_t kAddressSpaceBytes = size_t{1} << 47;
 
 // `bytes` of zeros, aligned to huge pages, which the kernel populates as they are touched.
 char* MapHugePages(size_t bytes) {
-  void* const map =
-      mmap(nullptr, bytes + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const map = mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (map == MAP_FAILED) return nullptr;
   char* const begin = static_cast<char*>(map);
-  const size_t before = (kHugePage - reinterpret_cast<uintptr_t>(map) % kHugePage) % kHugePage;
+  const size_t before =
+      (kHugePageBytes - reinterpret_cast<uintptr_t>(map) % kHugePageBytes) % kHugePageBytes;
   char* const data = begin + before;
   if (before > 0) munmap(begin, before);
-  munmap(data + bytes, kHugePage - before);
+  munmap(data + bytes, kHugePageBytes - before);
   // Only advice: without huge pages everything works, but a little slower.
   (void)madvise(data, bytes, MADV_HUGEPAGE);
   return data;
@@ -42,11 +43,11 @@ void AlignedBytes::Free::operator()(char* p) const {
 Result<AlignedBytes> AlignedBytes::Allocate(size_t bytes) {
   AlignedBytes block;
   if (bytes == 0) return block;
-  const bool is_large = bytes >= kHugePage;
-  const size_t alignment = is_large ? kHugePage : kCacheLine;
+  const bool is_large = bytes >= kHugePageBytes;
+  const size_t alignment = is_large ? kHugePageBytes : kCacheLineBytes;
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   char* data = nullptr;
-  if (is_large && bytes <= kAddressSpace) {
+  if (is_large && bytes <= kAddressSpaceBytes) {
     data = MapHugePages(rounded);
   } else if (!is_large) {
     data = static_cast<char*>(std::aligned_alloc(alignment, rounded));

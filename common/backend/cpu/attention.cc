@@ -170,8 +170,8 @@ HWY_INLINE float SoftmaxTile(float* scores, int begin, int end, float& max, floa
   const auto last = hn::Set(df, static_cast<float>(end));
   auto tile_max = none;
   for (size_t i = 0; i < kTile; i += lanes) {
-    const auto at = hn::Iota(df, static_cast<float>(i));
-    const auto inside = hn::And(hn::Ge(at, first), hn::Lt(at, last));
+    const auto position = hn::Iota(df, static_cast<float>(i));
+    const auto inside = hn::And(hn::Ge(position, first), hn::Lt(position, last));
     const auto score = hn::IfThenElse(inside, hn::Load(df, scores + i), none);
     hn::Store(score, df, scores + i);
     tile_max = hn::Max(tile_max, score);
@@ -208,10 +208,10 @@ HWY_INLINE void AddValues(D d, const T* const* values, size_t e, int begin, int 
     }
   }
   for (int t = begin; t < end; ++t) {
-    const T* of_token = values[t] + e;
+    const T* value_row = values[t] + e;
     hn::Vec<D> value[kVectors];
     HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) value[v] = Widen(d, of_token + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) value[v] = Widen(d, value_row + v * kLanes);
     HWY_UNROLL(4)
     for (int i = 0; i < kQueries; ++i) {
       const auto w = hn::Set(d, weights[i * kTile + t]);

@@ -38,8 +38,8 @@ OUTRIDER_AVX512_INLINE Int32Sums AddDot(Int32Sums sum, __m512i x, __m512i w) {
 
 // Loads 64 bytes once: without it g++ 12 may read memory again for each use, and a core reads 64
 // bytes a cycle at most.
-OUTRIDER_AVX512_INLINE __m512i LoadOnce(const void* at) {
-  __m512i value = _mm512_load_si512(at);
+OUTRIDER_AVX512_INLINE __m512i LoadOnce(const void* source) {
+  __m512i value = _mm512_load_si512(source);
   asm("" : "+v"(value));
   return value;
 }

@@ -174,8 +174,8 @@ class CpuBackend final : public Backend {
                bool accumulate, float* out, Consumers /*consumers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
-      const size_t at = static_cast<size_t>(begin) * stride;
-      kernels_.rms_norm(x + at, gain, end - begin, n, stride, eps, accumulate, out + at);
+      const size_t offset = static_cast<size_t>(begin) * stride;
+      kernels_.rms_norm(x + offset, gain, end - begin, n, stride, eps, accumulate, out + offset);
     });
   }
 
@@ -224,15 +224,15 @@ class CpuBackend final : public Backend {
       const auto first = static_cast<size_t>(routing.expert_begin[e]);
       const int count = routing.expert_begin[e + 1] - routing.expert_begin[e];
       if (count == 0) continue;
-      const float* of_expert = x + first * in;
+      const float* expert_x = x + first * in;
       if (x_by_row) {
         auto* const gathered = Scratch<float>(expert_scratch_, static_cast<size_t>(count) * in);
         GatherRows(x, routing.sorted_rows + first, count, w.in_features(), gathered);
-        of_expert = gathered;
+        expert_x = gathered;
       }
-      const float* const of_bias =
+      const float* const expert_bias =
           bias == nullptr ? nullptr : bias + static_cast<size_t>(e) * width;
-      MatMul(w[e], of_expert, count, of_bias, /*accumulate=*/false, out + first * width);
+      MatMul(w[e], expert_x, count, expert_bias, /*accumulate=*/false, out + first * width);
     }
   }
 
@@ -248,8 +248,8 @@ class CpuBackend final : public Backend {
            Consumers /*consumers*/) override {
     const FlushDenormals flush;
     pool_->Run(rows, kGrainRows, [&](int begin, int end, int) {
-      const size_t at = static_cast<size_t>(begin) * n;
-      kernels_.glu(activation, gate_up + 2 * at, end - begin, n, out + at);
+      const size_t offset = static_cast<size_t>(begin) * n;
+      kernels_.glu(activation, gate_up + 2 * offset, end - begin, n, out + offset);
     });
   }
 

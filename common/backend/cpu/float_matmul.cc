@@ -171,7 +171,7 @@ struct Block {
     const DF df;
     const DU du;
     const hn::RebindToSigned<DF> di;
-    hn::Vec<DU> of_pairs[kGroups][2][2];
+    hn::Vec<DU> pair_bytes[kGroups][2][2];
     HWY_UNROLL(4)
     for (int g = 0; g < kGroups; ++g) {
       const auto* p = reinterpret_cast<const uint32_t*>(stream[g]) + word * kPanelOutputs;
@@ -179,8 +179,8 @@ struct Block {
       HWY_UNROLL(2)
       for (int v = 0; v < 2; ++v) {
         const auto codes = hn::Load(du, p + v * kLanes);
-        of_pairs[g][v][0] = TwiceLowFp4(du, codes);
-        of_pairs[g][v][1] = TwiceLowFp4(du, hn::ShiftRight<4>(codes));
+        pair_bytes[g][v][0] = TwiceLowFp4(du, codes);
+        pair_bytes[g][v][1] = TwiceLowFp4(du, hn::ShiftRight<4>(codes));
       }
     }
     HWY_UNROLL(8)
@@ -190,7 +190,7 @@ struct Block {
       for (int g = 0; g < kGroups; ++g) {
         HWY_UNROLL(2)
         for (int v = 0; v < 2; ++v) {
-          auto& bytes = of_pairs[g][v][i % 2];
+          auto& bytes = pair_bytes[g][v][i % 2];
           w[g][v] = hn::ConvertTo(df, hn::ShiftRight<24>(hn::BitCast(di, bytes)));
           bytes = hn::ShiftLeft<8>(bytes);
         }
@@ -450,10 +450,10 @@ void SumGroups(const float* x, int in, int group_size, float* sums) {
   const int lanes = static_cast<int>(hn::Lanes(df));
   for (int begin = 0; begin < in; begin += group_size) {
     const int end = std::min(begin + group_size, in);
-    VF of_lanes = hn::Zero(df);
+    VF lane_sums = hn::Zero(df);
     int k = begin;
-    for (; k + lanes <= end; k += lanes) of_lanes = hn::Add(of_lanes, hn::LoadU(df, x + k));
-    float sum = hn::GetLane(hn::SumOfLanes(df, of_lanes));
+    for (; k + lanes <= end; k += lanes) lane_sums = hn::Add(lane_sums, hn::LoadU(df, x + k));
+    float sum = hn::GetLane(hn::SumOfLanes(df, lane_sums));
     for (; k < end; ++k) sum += x[k];
     *sums++ = sum;
   }

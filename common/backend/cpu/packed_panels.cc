@@ -76,9 +76,9 @@ int8_t MultipleOf(float value, float unit) {
 }
 
 // Whether every value is an integer multiple of its unit, of a signed byte.
-bool AreMultiples(std::span<const float> values, std::span<const float> units, size_t of_unit) {
+bool AreMultiples(std::span<const float> values, std::span<const float> units, size_t unit_groups) {
   for (size_t i = 0; i < values.size(); ++i) {
-    const float unit = units[i / of_unit];
+    const float unit = units[i / unit_groups];
     if (static_cast<float>(MultipleOf(values[i], unit)) * unit != values[i]) return false;
   }
   return true;
@@ -87,9 +87,9 @@ bool AreMultiples(std::span<const float> values, std::span<const float> units, s
 // Whether units represent the scales and the offsets exactly.
 bool HasUnits(const QuantizedMatrix& weight) {
   if (weight.unit_groups == 0 || weight.groups() % weight.unit_groups != 0) return false;
-  const auto of_unit = static_cast<size_t>(weight.unit_groups);
-  return AreMultiples(weight.scales, weight.scale_units, of_unit) &&
-         AreMultiples(weight.offsets, weight.offset_units, of_unit);
+  const auto unit_groups = static_cast<size_t>(weight.unit_groups);
+  return AreMultiples(weight.scales, weight.scale_units, unit_groups) &&
+         AreMultiples(weight.offsets, weight.offset_units, unit_groups);
 }
 
 bool IsPowerOfTwo(float scale) {
@@ -267,13 +267,13 @@ void PanelMatrix::FillScales(int panel, int lane, std::span<const float> scales,
                              std::span<const float> offsets) {
   auto* const to_scales = reinterpret_cast<float*>(scales_.data());
   for (int g = 0; g < groups_; ++g) {
-    const size_t at = GroupAt(panel, g) + lane;
+    const size_t group_index = GroupAt(panel, g) + lane;
     if (type_ == WeightType::kMxfp4) {
-      scales_.data()[at] = static_cast<char>(HalfExponent(scales[g]));
+      scales_.data()[group_index] = static_cast<char>(HalfExponent(scales[g]));
       continue;
     }
-    to_scales[at] = scales[g] * CodeUnit(type_);
-    if (!offsets.empty()) to_scales[GroupAt(panel_count(), 0) + at] = offsets[g];
+    to_scales[group_index] = scales[g] * CodeUnit(type_);
+    if (!offsets.empty()) to_scales[GroupAt(panel_count(), 0) + group_index] = offsets[g];
   }
 }
 

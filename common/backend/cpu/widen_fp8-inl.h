@@ -34,8 +34,9 @@ HWY_INLINE hn::Vec<D> WidenFiniteFp8(D d, const uint8_t* codes) {
 template <class D>
 HWY_INLINE hn::Vec<D> WidenFp8(D d, const uint8_t* codes) {
   const auto value = WidenFiniteFp8(d, codes);
-  const auto of_nan = hn::Set(d, 1.875f);  // the value that NaN's exponent and mantissa would have
-  return hn::IfThenElse(hn::Eq(hn::Abs(value), of_nan), hn::NaN(d), value);
+  const auto nan_value =
+      hn::Set(d, 1.875f);  // the value that NaN's exponent and mantissa would have
+  return hn::IfThenElse(hn::Eq(hn::Abs(value), nan_value), hn::NaN(d), value);
 }
 
 }  // namespace HWY_NAMESPACE

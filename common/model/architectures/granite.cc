@@ -22,17 +22,17 @@ Status DescribeGranite(const JsonValue& json, ModelConfig* config) {
   OUTRIDER_TRY(ReadAttentionBias(json, &layer));
   OUTRIDER_TRY(ReadMlpBias(json, &layer));
   OUTRIDER_TRY(ReadRope(json, config, &layer.attention.rope));
-  OUTRIDER_ASSIGN(const float of_embeddings, ReadMultiplier(json["embedding_multiplier"]));
-  OUTRIDER_ASSIGN(const float of_scores, ReadMultiplier(json["attention_multiplier"]));
-  OUTRIDER_ASSIGN(const float of_residual, ReadMultiplier(json["residual_multiplier"]));
-  OUTRIDER_ASSIGN(const float of_logits, ReadMultiplier(json["logits_scaling"]));
-  layer.attention.query_scalar = 1 / (of_scores * of_scores);
-  config->logit_scale = 1 / of_logits;
+  OUTRIDER_ASSIGN(const float embedding_multiplier, ReadMultiplier(json["embedding_multiplier"]));
+  OUTRIDER_ASSIGN(const float attention_multiplier, ReadMultiplier(json["attention_multiplier"]));
+  OUTRIDER_ASSIGN(const float residual_multiplier, ReadMultiplier(json["residual_multiplier"]));
+  OUTRIDER_ASSIGN(const float logits_scaling, ReadMultiplier(json["logits_scaling"]));
+  layer.attention.query_scalar = 1 / (attention_multiplier * attention_multiplier);
+  config->logit_scale = 1 / logits_scaling;
   // If the residual stream is kept divided by its multiplier, the result of each half is added to
   // it unchanged. Only norms read the stream, and x / m has the norm of x if epsilon is divided by
   // m^2.
-  config->embedding_scale = of_embeddings / of_residual;
-  config->rms_norm_eps /= of_residual * of_residual;
+  config->embedding_scale = embedding_multiplier / residual_multiplier;
+  config->rms_norm_eps /= residual_multiplier * residual_multiplier;
   return DescribeAllLayers(json, layer, config);
 }
 

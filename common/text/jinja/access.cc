@@ -53,16 +53,16 @@ std::optional<Value> Subscript(const Value& object, const Value& key) {
   if (!index.has_value()) return std::nullopt;
   if (object.is_string()) {
     const MarkedText& text = object.marked();
-    const auto at = PositionOf(*index, CountCharacters(text.text()));
-    if (!at.has_value()) return std::nullopt;
-    const size_t begin = ByteOfCharacter(text.text(), *at);
+    const auto position = PositionOf(*index, CountCharacters(text.text()));
+    if (!position.has_value()) return std::nullopt;
+    const size_t begin = ByteOfCharacter(text.text(), *position);
     const size_t size = FirstCharacter(std::string_view(text.text()).substr(begin)).size;
     return Value::Text(text.Slice({begin, begin + size}));
   }
   if (!object.Is(Kind::kSequence) || !object.sequence().IsIndexed()) return std::nullopt;
   const auto& items = object.sequence().items;
-  const auto at = PositionOf(*index, items.size());
-  return at.has_value() ? std::optional(items[*at]) : std::nullopt;
+  const auto pos = PositionOf(*index, items.size());
+  return pos.has_value() ? std::optional(items[*pos]) : std::nullopt;
 }
 
 // The positions of a slice, as in Python's slice.indices().
@@ -112,15 +112,15 @@ Result<Value> SliceText(Runtime& runtime, const MarkedText& text, const Position
   }
   OUTRIDER_TRY(runtime.CountBytes(text.size() * sizeof(size_t)));
   std::vector<size_t> begins;
-  for (size_t at = 0; at < text.size();
-       at += FirstCharacter(std::string_view(text.text()).substr(at)).size) {
-    begins.push_back(at);
+  for (size_t position = 0; position < text.size();
+       position += FirstCharacter(std::string_view(text.text()).substr(position)).size) {
+    begins.push_back(position);
   }
   begins.push_back(text.size());
   MarkedText out;
-  int64_t at = positions.from;
-  for (size_t i = 0; i < positions.count; ++i, at += positions.step) {
-    const auto character = static_cast<size_t>(at);
+  int64_t pos = positions.from;
+  for (size_t i = 0; i < positions.count; ++i, pos += positions.step) {
+    const auto character = static_cast<size_t>(pos);
     out.Append(text, {begins[character], begins[character + 1]});
   }
   return runtime.NewText(std::move(out));
@@ -193,9 +193,9 @@ Result<Value> Runtime::Slice(const Value& object, const Value& from, const Value
   OUTRIDER_ASSIGN(const Positions positions,
                   PositionsOf(from, to, step, static_cast<int64_t>(sequence.items.size())));
   std::vector<Value> items;
-  int64_t at = positions.from;
-  for (size_t i = 0; i < positions.count; ++i, at += positions.step) {
-    items.push_back(sequence.items[static_cast<size_t>(at)]);
+  int64_t pos = positions.from;
+  for (size_t i = 0; i < positions.count; ++i, pos += positions.step) {
+    items.push_back(sequence.items[static_cast<size_t>(pos)]);
   }
   const Flavor flavor = sequence.flavor == Flavor::kGroup ? Flavor::kTuple : sequence.flavor;
   return NewItems(flavor, std::move(items));

@@ -474,11 +474,11 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
   const MacroDefinition& definition = *macro.definition;
   const std::string what = "macro " + Quoted(definition.name);
   const auto take_named = [&](std::string_view name) -> std::optional<Value> {
-    const auto at = std::find_if(arguments.named.begin(), arguments.named.end(),
+    const auto it = std::find_if(arguments.named.begin(), arguments.named.end(),
                                  [name](const auto& entry) { return entry.first == name; });
-    if (at == arguments.named.end()) return std::nullopt;
-    Value value = std::move(at->second);
-    arguments.named.erase(at);
+    if (it == arguments.named.end()) return std::nullopt;
+    Value value = std::move(it->second);
+    arguments.named.erase(it);
     return value;
   };
   // Assigns all arguments before defaults, which may read the parameters.

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr int kMostWidth = 1000;
+constexpr int kMostWidth = 1000;  // characters
 
 // %-08.3f: the part between % and the letter.
 struct Conversion {
@@ -37,14 +37,14 @@ class PercentFormatter {
 
   Result<Value> Run() {
     const std::string& text = format_.text();
-    size_t at = 0;
+    size_t pos = 0;
     for (size_t percent = text.find('%'); percent != std::string::npos;
-         percent = text.find('%', at)) {
-      out_.Append(format_, {at, percent});
-      at = percent + 1;
-      OUTRIDER_TRY(ReadConversion(&at));
+         percent = text.find('%', pos)) {
+      out_.Append(format_, {pos, percent});
+      pos = percent + 1;
+      OUTRIDER_TRY(ReadConversion(&pos));
     }
-    out_.Append(format_, {at, text.size()});
+    out_.Append(format_, {pos, text.size()});
     // Python treats anything that can be subscripted as a mapping, which need not be used.
     const bool is_mapping =
         arguments_.is_undefined() || arguments_.Is(Kind::kDict) ||
@@ -57,11 +57,11 @@ class PercentFormatter {
   }
 
  private:
-  Result<int> ReadNumber(size_t* at) const {
+  Result<int> ReadNumber(size_t* pos) const {
     int number = 0;
-    for (; *at < format_.size() && format_.text()[*at] >= '0' && format_.text()[*at] <= '9';
-         ++*at) {
-      number = number * 10 + (format_.text()[*at] - '0');
+    for (; *pos < format_.size() && format_.text()[*pos] >= '0' && format_.text()[*pos] <= '9';
+         ++*pos) {
+      number = number * 10 + (format_.text()[*pos] - '0');
       if (number > kMostWidth) {
         return InvalidArgument("a width or precision above " + std::to_string(kMostWidth));
       }
@@ -69,32 +69,32 @@ class PercentFormatter {
     return number;
   }
 
-  Status ReadConversion(size_t* at) {
+  Status ReadConversion(size_t* pos) {
     const std::string& text = format_.text();
     Conversion conversion;
     std::optional<Value> named;
-    if (*at < text.size() && text[*at] == '(') {
-      const size_t end = text.find(')', *at);
+    if (*pos < text.size() && text[*pos] == '(') {
+      const size_t end = text.find(')', *pos);
       if (end == std::string::npos || !arguments_.Is(Kind::kDict)) {
         return InvalidArgument("a format with names needs a mapping");
       }
       const Value* found =
-          arguments_.dict().Find(std::string_view(text).substr(*at + 1, end - *at - 1));
+          arguments_.dict().Find(std::string_view(text).substr(*pos + 1, end - *pos - 1));
       if (found == nullptr) return InvalidArgument("the format names a key that is not there");
       named = *found;
-      *at = end + 1;
+      *pos = end + 1;
     }
-    while (*at < text.size() && std::string_view("-+ 0").find(text[*at]) != std::string::npos) {
-      conversion.flags += text[(*at)++];
+    while (*pos < text.size() && std::string_view("-+ 0").find(text[*pos]) != std::string::npos) {
+      conversion.flags += text[(*pos)++];
     }
-    OUTRIDER_ASSIGN(conversion.width, ReadNumber(at));
-    if (*at < text.size() && text[*at] == '.') {
-      ++*at;
-      OUTRIDER_ASSIGN(conversion.precision, ReadNumber(at));
+    OUTRIDER_ASSIGN(conversion.width, ReadNumber(pos));
+    if (*pos < text.size() && text[*pos] == '.') {
+      ++*pos;
+      OUTRIDER_ASSIGN(conversion.precision, ReadNumber(pos));
     }
-    if (*at < text.size() && std::string_view("hlL").find(text[*at]) != std::string::npos) ++*at;
-    if (*at >= text.size()) return InvalidArgument("the format ends within a conversion");
-    conversion.type = text[(*at)++];
+    if (*pos < text.size() && std::string_view("hlL").find(text[*pos]) != std::string::npos) ++*pos;
+    if (*pos >= text.size()) return InvalidArgument("the format ends within a conversion");
+    conversion.type = text[(*pos)++];
     if (conversion.type == '%') {
       out_.Append("%");
       return Status();
@@ -246,13 +246,13 @@ Result<Value> FormatBraces(Runtime& runtime, const Value& format, const Argument
   const std::string_view text = marked->text();
   MarkedText out;
   size_t next = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t brace = std::min(text.find_first_of("{}", at), text.size());
-    out.Append(*marked, {at, brace});
+  for (size_t pos = 0; pos < text.size();) {
+    const size_t brace = std::min(text.find_first_of("{}", pos), text.size());
+    out.Append(*marked, {pos, brace});
     if (brace == text.size()) break;
     if (brace + 1 < text.size() && text[brace + 1] == text[brace]) {
       out.Append(*marked, {brace, brace + 1});
-      at = brace + 2;
+      pos = brace + 2;
       continue;
     }
     const size_t end = text[brace] == '{' ? text.find('}', brace) : text.npos;
@@ -261,7 +261,7 @@ Result<Value> FormatBraces(Runtime& runtime, const Value& format, const Argument
                     FieldOf(text.substr(brace + 1, end - brace - 1), arguments, &next));
     OUTRIDER_ASSIGN(const MarkedText shown, runtime.TextOf(value));
     out.Append(shown);
-    at = end + 1;
+    pos = end + 1;
   }
   return runtime.NewText(std::move(out));
 }

@@ -21,13 +21,13 @@ Result<Value> Range(Runtime& runtime, const Value& /*self*/, const Bound& bound)
   if (step == 0) return InvalidArgument("a range's step must not be 0");
   const int64_t from = one ? 0 : first;
   std::vector<Value> items;
-  int64_t at = from;
-  while (step > 0 ? at < second : at > second) {
+  int64_t pos = from;
+  while (step > 0 ? pos < second : pos > second) {
     if (static_cast<int64_t>(items.size()) == kMaxRange) {
       return InvalidArgument("a range of more than " + std::to_string(kMaxRange) + " numbers");
     }
-    items.push_back(Value::Int(at));
-    if (__builtin_add_overflow(at, step, &at)) break;
+    items.push_back(Value::Int(pos));
+    if (__builtin_add_overflow(pos, step, &pos)) break;
   }
   return runtime.NewItems(Sequence::Flavor::kRange, std::move(items));
 }

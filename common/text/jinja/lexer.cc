@@ -49,15 +49,15 @@ class Lexer {
   std::string_view Rest(size_t from) const {
     return std::string_view(source_).substr(std::min(from, source_.size()));
   }
-  bool Looks(size_t at, std::string_view text) const { return Rest(at).starts_with(text); }
+  bool Looks(size_t pos, std::string_view text) const { return Rest(pos).starts_with(text); }
 
-  size_t SkipSpace(size_t at) const {
-    while (at < source_.size()) {
-      const Utf8Character character = FirstCharacter(Rest(at));
+  size_t SkipSpace(size_t pos) const {
+    while (pos < source_.size()) {
+      const Utf8Character character = FirstCharacter(Rest(pos));
       if (!IsSpace(character.code)) break;
-      at += character.size;
+      pos += character.size;
     }
-    return at;
+    return pos;
   }
 
   // Moves to `to` and counts lines.
@@ -91,11 +91,11 @@ class Lexer {
 
   // The end of a `%}` or `#}` with its sign, including the newline or space that it takes; nullopt
   // if there is none.
-  std::optional<size_t> EndOfTag(size_t at, std::string_view end) const {
-    if (Looks(at, "-") && Looks(at + 1, end)) return SkipSpace(at + 1 + end.size());
-    if (Looks(at, "+") && Looks(at + 1, end)) return at + 1 + end.size();
-    if (!Looks(at, end)) return std::nullopt;
-    return at + end.size() + (Looks(at + end.size(), "\n") ? 1 : 0);
+  std::optional<size_t> EndOfTag(size_t pos, std::string_view end) const {
+    if (Looks(pos, "-") && Looks(pos + 1, end)) return SkipSpace(pos + 1 + end.size());
+    if (Looks(pos, "+") && Looks(pos + 1, end)) return pos + 1 + end.size();
+    if (!Looks(pos, end)) return std::nullopt;
+    return pos + end.size() + (Looks(pos + end.size(), "\n") ? 1 : 0);
   }
 
   static char SignAt(std::string_view text) {
@@ -141,11 +141,11 @@ class Lexer {
 
   // After `{%`: the end of the rest of `raw %}`.
   std::optional<size_t> EndOfRawBegin(size_t inside) const {
-    size_t at = SkipSpace(inside);
-    if (!Looks(at, "raw")) return std::nullopt;
-    at = SkipSpace(at + 3);
-    if (Looks(at, "-%}")) return SkipSpace(at + 3);
-    return Looks(at, "%}") ? std::optional(at + 2) : std::nullopt;
+    size_t pos = SkipSpace(inside);
+    if (!Looks(pos, "raw")) return std::nullopt;
+    pos = SkipSpace(pos + 3);
+    if (Looks(pos, "-%}")) return SkipSpace(pos + 3);
+    return Looks(pos, "%}") ? std::optional(pos + 2) : std::nullopt;
   }
 
   Status ReadRaw(size_t inside) {
@@ -186,9 +186,9 @@ class Lexer {
                        is_print ? "'{{' is not closed by '}}'" : "'{%' is not closed by '%}'");
   }
 
-  std::optional<size_t> EndOfPrint(size_t at) const {
-    if (Looks(at, "-}}")) return SkipSpace(at + 3);
-    return Looks(at, "}}") ? std::optional(at + 2) : std::nullopt;
+  std::optional<size_t> EndOfPrint(size_t pos) const {
+    if (Looks(pos, "-}}")) return SkipSpace(pos + 3);
+    return Looks(pos, "}}") ? std::optional(pos + 2) : std::nullopt;
   }
 
   Status ReadToken(std::string* open) {
@@ -234,16 +234,16 @@ class Lexer {
     return Status();
   }
 
-  // Digits of a base with single underscores between them, from `at`.
-  size_t EndOfDigits(size_t at, std::string_view digits) const {
+  // Digits of a base with single underscores between them, from `pos`.
+  size_t EndOfDigits(size_t pos, std::string_view digits) const {
     const auto is_digit = [&](size_t i) {
       return i < source_.size() && digits.find(source_[i]) != digits.npos;
     };
-    if (!is_digit(at)) return at;
-    while (is_digit(at + 1) || (Looks(at + 1, "_") && is_digit(at + 2))) {
-      at += is_digit(at + 1) ? 1 : 2;
+    if (!is_digit(pos)) return pos;
+    while (is_digit(pos + 1) || (Looks(pos + 1, "_") && is_digit(pos + 2))) {
+      pos += is_digit(pos + 1) ? 1 : 2;
     }
-    return at + 1;
+    return pos + 1;
   }
 
   Status ReadNumber() {

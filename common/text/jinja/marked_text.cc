@@ -28,7 +28,7 @@ void MarkedText::Append(const MarkedText& other, ByteRange bytes) {
   text_.append(other.text_, bytes.begin, bytes.end - bytes.begin);
   const auto& marks = other.from_request_;
   auto mark = std::upper_bound(marks.begin(), marks.end(), bytes.begin,
-                               [](size_t at, const ByteRange& range) { return at < range.end; });
+                               [](size_t pos, const ByteRange& range) { return pos < range.end; });
   for (; mark != marks.end() && mark->begin < bytes.end; ++mark) {
     Mark({base + std::max(mark->begin, bytes.begin) - bytes.begin,
           base + std::min(mark->end, bytes.end) - bytes.begin});

@@ -22,6 +22,7 @@ struct ByteRange {
 class MarkedText {
  public:
   MarkedText() = default;
+  // `from_request`: all of the text came from the request.
   explicit MarkedText(std::string text, bool from_request = false);
 
   const std::string& text() const { return text_; }
@@ -40,13 +41,13 @@ class MarkedText {
   template <class Visit>
   void ForEachPart(Visit visit) const {
     const std::string_view whole = text_;
-    size_t at = 0;
+    size_t pos = 0;
     for (const ByteRange& marked : from_request_) {
-      if (at < marked.begin) visit(whole.substr(at, marked.begin - at), false);
+      if (pos < marked.begin) visit(whole.substr(pos, marked.begin - pos), false);
       visit(whole.substr(marked.begin, marked.end - marked.begin), true);
-      at = marked.end;
+      pos = marked.end;
     }
-    if (at < whole.size()) visit(whole.substr(at), false);
+    if (pos < whole.size()) visit(whole.substr(pos), false);
   }
 
  private:

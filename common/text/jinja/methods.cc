@@ -30,9 +30,10 @@ Result<Value> StripMethod(Runtime& runtime, const Value& self, const Bound& boun
 }
 
 // Counts the parts of a text with `separators` separators, before they are made.
-Status CountParts(Runtime& runtime, size_t separators, int64_t most) {
+Status CountParts(Runtime& runtime, size_t separators, int64_t max_splits) {
   constexpr size_t kPartBytes = sizeof(String) + sizeof(MarkedText) + sizeof(ByteRange);
-  const size_t parts = most < 0 ? separators : std::min(separators, static_cast<size_t>(most));
+  const size_t parts =
+      max_splits < 0 ? separators : std::min(separators, static_cast<size_t>(max_splits));
   return runtime.CountBytes((parts + 1) * kPartBytes);
 }
 
@@ -46,16 +47,16 @@ Result<Value> ListOfTexts(Runtime& runtime, std::vector<MarkedText> parts) {
 template <Side side>
 Result<Value> SplitMethod(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
-  OUTRIDER_ASSIGN(const int64_t most, IntArgument(bound.at[1], "maxsplit", -1));
+  OUTRIDER_ASSIGN(const int64_t max_splits, IntArgument(bound.at[1], "maxsplit", -1));
   OUTRIDER_TRY(runtime.CountBytes(text->size()));
   if (bound.at[0] == nullptr || bound.at[0]->is_none()) {
-    OUTRIDER_TRY(CountParts(runtime, CountSpaces(text->text()), most));
-    return ListOfTexts(runtime, SplitAtSpace(*text, most, side));
+    OUTRIDER_TRY(CountParts(runtime, CountSpaces(text->text()), max_splits));
+    return ListOfTexts(runtime, SplitAtSpace(*text, max_splits, side));
   }
   OUTRIDER_ASSIGN(const MarkedText* const separator, TextArgument(*bound.at[0], "sep"));
   if (separator->empty()) return InvalidArgument("the separator is empty");
-  OUTRIDER_TRY(CountParts(runtime, CountOf(text->text(), separator->text()), most));
-  return ListOfTexts(runtime, SplitAt(*text, separator->text(), most, side));
+  OUTRIDER_TRY(CountParts(runtime, CountOf(text->text(), separator->text()), max_splits));
+  return ListOfTexts(runtime, SplitAt(*text, separator->text(), max_splits, side));
 }
 
 Result<Value> SplitLinesMethod(Runtime& runtime, const Value& self, const Bound& bound) {
@@ -98,23 +99,23 @@ Result<int64_t> Find(Runtime& runtime, const Value& self, const Bound& bound) {
   if (!part.has_value()) return -1;
   const std::string_view whole =
       std::string_view(text->text()).substr(part->begin, part->end - part->begin);
-  const size_t at = side == Side::kLeft ? whole.find(sub->text()) : whole.rfind(sub->text());
-  if (at == whole.npos) return -1;
+  const size_t pos = side == Side::kLeft ? whole.find(sub->text()) : whole.rfind(sub->text());
+  if (pos == whole.npos) return -1;
   return static_cast<int64_t>(
-      CountCharacters(std::string_view(text->text()).substr(0, part->begin + at)));
+      CountCharacters(std::string_view(text->text()).substr(0, part->begin + pos)));
 }
 
 template <Side side>
 Result<Value> FindTextMethod(Runtime& runtime, const Value& self, const Bound& bound) {
-  OUTRIDER_ASSIGN(const int64_t at, Find<side>(runtime, self, bound));
-  return Value::Int(at);
+  OUTRIDER_ASSIGN(const int64_t pos, Find<side>(runtime, self, bound));
+  return Value::Int(pos);
 }
 
 template <Side side>
 Result<Value> IndexMethod(Runtime& runtime, const Value& self, const Bound& bound) {
-  OUTRIDER_ASSIGN(const int64_t at, Find<side>(runtime, self, bound));
-  if (at < 0) return InvalidArgument("the substring is not found");
-  return Value::Int(at);
+  OUTRIDER_ASSIGN(const int64_t pos, Find<side>(runtime, self, bound));
+  if (pos < 0) return InvalidArgument("the substring is not found");
+  return Value::Int(pos);
 }
 
 Result<Value> CountMethod(Runtime& runtime, const Value& self, const Bound& bound) {
@@ -165,14 +166,14 @@ Result<Value> PartitionMethod(Runtime& runtime, const Value& self, const Bound& 
   OUTRIDER_ASSIGN(const MarkedText* const separator, TextArgument(*bound.at[0], "sep"));
   if (separator->empty()) return InvalidArgument("the separator is empty");
   OUTRIDER_TRY(runtime.CountBytes(text->size()));
-  const size_t at = side == Side::kLeft ? text->text().find(separator->text())
-                                        : text->text().rfind(separator->text());
-  if (at == std::string::npos) {
+  const size_t pos = side == Side::kLeft ? text->text().find(separator->text())
+                                         : text->text().rfind(separator->text());
+  if (pos == std::string::npos) {
     if (side == Side::kLeft) return NewTuple({self, Value::Text(""), Value::Text("")});
     return NewTuple({Value::Text(""), Value::Text(""), self});
   }
-  const size_t end = at + separator->size();
-  return NewTuple({Value::Text(text->Slice({0, at})), Value::Text(text->Slice({at, end})),
+  const size_t end = pos + separator->size();
+  return NewTuple({Value::Text(text->Slice({0, pos})), Value::Text(text->Slice({pos, end})),
                    Value::Text(text->Slice({end, text->size()}))});
 }
 
@@ -180,10 +181,10 @@ Result<Value> ReplaceMethod(Runtime& runtime, const Value& self, const Bound& bo
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
   OUTRIDER_ASSIGN(const MarkedText* const from, TextArgument(*bound.at[0], "old"));
   OUTRIDER_ASSIGN(const MarkedText* const to, TextArgument(*bound.at[1], "new"));
-  OUTRIDER_ASSIGN(const int64_t most, IntArgument(bound.at[2], "count", -1));
+  OUTRIDER_ASSIGN(const int64_t max_count, IntArgument(bound.at[2], "count", -1));
   OUTRIDER_TRY(
-      runtime.CountBytes(text->size() + BytesAfterReplace(*text, from->text(), *to, most)));
-  return Value::Text(Replace(*text, from->text(), *to, most));
+      runtime.CountBytes(text->size() + BytesAfterReplace(*text, from->text(), *to, max_count)));
+  return Value::Text(Replace(*text, from->text(), *to, max_count));
 }
 
 Result<Value> JoinMethod(Runtime& runtime, const Value& self, const Bound& bound) {
@@ -260,8 +261,8 @@ Result<Value> PadMethod(Runtime& runtime, const Value& self, const Bound& bound)
   }
   const auto length = static_cast<int64_t>(CountCharacters(text->text()));
   const auto padding = static_cast<size_t>(std::max<int64_t>(width - length, 0));
-  const size_t most = runtime.limits().value_bytes + 1;
-  OUTRIDER_TRY(runtime.CountBytes(std::min(padding, most) * fill.size() + text->size()));
+  const size_t max_bytes = runtime.limits().value_bytes + 1;
+  OUTRIDER_TRY(runtime.CountBytes(std::min(padding, max_bytes) * fill.size() + text->size()));
   // CPython's str.center puts the odd space on the left if the width is odd.
   size_t left = side == Side::kRight ? padding : 0;
   if (side == Side::kBoth) left = padding / 2 + (padding & static_cast<size_t>(width) & 1);

@@ -172,12 +172,12 @@ Result<bool> Runtime::Contains(const Value& container, const Value& item) {
     }
     case Kind::kSequence: {
       Sequence& sequence = container.sequence();
-      size_t at = sequence.next;
+      size_t pos = sequence.next;
       bool found = false;
-      for (; at < sequence.items.size() && !found; ++at) {
-        OUTRIDER_ASSIGN(found, Equal(sequence.items[at], item));
+      for (; pos < sequence.items.size() && !found; ++pos) {
+        OUTRIDER_ASSIGN(found, Equal(sequence.items[pos], item));
       }
-      if (sequence.flavor == Flavor::kGenerator) sequence.next = at;
+      if (sequence.flavor == Flavor::kGenerator) sequence.next = pos;
       return found;
     }
     default: return NoSuchOperator("in", item, container);

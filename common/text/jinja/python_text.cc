@@ -163,13 +163,13 @@ bool IsFinalSigma(std::string_view before, std::string_view after) {
   return after.empty() || !IsCased(FirstCharacter(after).code);
 }
 
-// Appends the lower case of the character at `at` of `text`.
-void AppendLower(std::string_view text, size_t at, std::string& out) {
-  const Utf8Character character = FirstCharacter(text.substr(at));
+// Appends the lower case of the character at `pos` of `text`.
+void AppendLower(std::string_view text, size_t pos, std::string& out) {
+  const Utf8Character character = FirstCharacter(text.substr(pos));
   constexpr char32_t kCapitalSigma = 0x3A3, kSigma = 0x3C3, kFinalSigma = 0x3C2;
   constexpr char32_t kCapitalDottedI = 0x130, kDotAbove = 0x307;
   if (character.code == kCapitalSigma) {
-    const bool last = IsFinalSigma(text.substr(0, at), text.substr(at + character.size));
+    const bool last = IsFinalSigma(text.substr(0, pos), text.substr(pos + character.size));
     AppendUtf8(last ? kFinalSigma : kSigma, out);
   } else if (character.code == kCapitalDottedI) {
     AppendUtf8('i', out);
@@ -200,8 +200,8 @@ std::optional<std::string> WithoutUnderscores(std::string_view text) {
       out += text[i];
       continue;
     }
-    const auto is_digit = [&](size_t at) {
-      return at < text.size() && std::isxdigit(static_cast<unsigned char>(text[at])) != 0;
+    const auto is_digit = [&](size_t pos) {
+      return pos < text.size() && std::isxdigit(static_cast<unsigned char>(text[pos])) != 0;
     };
     if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) return std::nullopt;
   }
@@ -277,28 +277,28 @@ size_t CountCharacters(std::string_view text) {
 }
 
 size_t ByteOfCharacter(std::string_view text, size_t index) {
-  size_t at = 0;
+  size_t pos = 0;
   for (; index > 0; --index) {
-    for (++at; at < text.size() && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80; ++at) {
+    for (++pos; pos < text.size() && (static_cast<uint8_t>(text[pos]) & 0xC0) == 0x80; ++pos) {
     }
   }
-  return at;
+  return pos;
 }
 
 std::string Upper(std::string_view text) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
     AppendUpper(character.code, out);
-    at += character.size;
+    pos += character.size;
   }
   return out;
 }
 
 std::string Lower(std::string_view text) {
   std::string out;
-  for (size_t at = 0; at < text.size(); at += FirstCharacter(text.substr(at)).size) {
-    AppendLower(text, at, out);
+  for (size_t pos = 0; pos < text.size(); pos += FirstCharacter(text.substr(pos)).size) {
+    AppendLower(text, pos, out);
   }
   return out;
 }
@@ -306,45 +306,45 @@ std::string Lower(std::string_view text) {
 std::string Title(std::string_view text) {
   std::string out;
   bool in_word = false;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
     if (in_word) {
-      AppendLower(text, at, out);
+      AppendLower(text, pos, out);
     } else {
       AppendTitle(character.code, out);
     }
     in_word = IsCased(character.code);
-    at += character.size;
+    pos += character.size;
   }
   return out;
 }
 
 std::string Capitalized(std::string_view text) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
-    if (at == 0) {
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
+    if (pos == 0) {
       AppendTitle(character.code, out);
     } else {
-      AppendLower(text, at, out);
+      AppendLower(text, pos, out);
     }
-    at += character.size;
+    pos += character.size;
   }
   return out;
 }
 
 std::string SwapCase(std::string_view text) {
   std::string out;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
     if (IsUpper(character.code)) {
-      AppendLower(text, at, out);
+      AppendLower(text, pos, out);
     } else if (IsLower(character.code)) {
       AppendUpper(character.code, out);
     } else {
       AppendUtf8(character.code, out);
     }
-    at += character.size;
+    pos += character.size;
   }
   return out;
 }
@@ -462,15 +462,15 @@ std::vector<Line> SplitLines(std::string_view text) {
       {'\n', '\r'}, {0x1C, 0x1E}, {0x85, 0x85}, {0x2028, 0x2029}};  // \n \v \f \r ..
   std::vector<Line> lines;
   size_t begin = 0;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character character = FirstCharacter(text.substr(at));
-    size_t next = at + character.size;
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Character character = FirstCharacter(text.substr(pos));
+    size_t next = pos + character.size;
     if (IsIn(kLineEnds, character.code)) {
       if (character.code == '\r' && next < text.size() && text[next] == '\n') ++next;
-      lines.push_back({begin, at, next});
+      lines.push_back({begin, pos, next});
       begin = next;
     }
-    at = next;
+    pos = next;
   }
   if (begin < text.size()) lines.push_back({begin, text.size(), text.size()});
   return lines;

@@ -39,10 +39,10 @@ void AppendStringRepr(const String& string, MarkedText* out) {
   out->Append(std::string_view(&quote, 1));
   string.marked.ForEachPart([&](std::string_view part, bool from_request) {
     std::string shown;
-    for (size_t at = 0; at < part.size();) {
-      const Utf8Character character = FirstCharacter(part.substr(at));
+    for (size_t pos = 0; pos < part.size();) {
+      const Utf8Character character = FirstCharacter(part.substr(pos));
       outrider::jinja::AppendRepr(character.code, quote, shown);
-      at += character.size;
+      pos += character.size;
     }
     out->Append(shown, from_request);
   });
@@ -139,10 +139,10 @@ Result<std::vector<Value>> Runtime::ItemsOf(const Value& value) {
     case Kind::kString: {
       const MarkedText& text = value.marked();
       OUTRIDER_TRY(CountBytes(text.size() * kCharacterBytes));
-      for (size_t at = 0; at < text.size();) {
-        const size_t size = FirstCharacter(std::string_view(text.text()).substr(at)).size;
-        items.push_back(Value::Text(text.Slice({at, at + size})));
-        at += size;
+      for (size_t pos = 0; pos < text.size();) {
+        const size_t size = FirstCharacter(std::string_view(text.text()).substr(pos)).size;
+        items.push_back(Value::Text(text.Slice({pos, pos + size})));
+        pos += size;
       }
       return items;
     }

@@ -58,9 +58,9 @@ Result<Value> FirstFilter(Runtime& runtime, const Value& self, const Bound& /*bo
     if (sequence.next == sequence.items.size()) {
       return Value::Undefined("there is no first item, the sequence is empty");
     }
-    const size_t at = sequence.next;
+    const size_t pos = sequence.next;
     if (sequence.flavor == Flavor::kGenerator) ++sequence.next;
-    return sequence.items[at];
+    return sequence.items[pos];
   }
   if (self.is_string() && !self.text().empty()) return runtime.Item(self, Value::Int(0));
   OUTRIDER_ASSIGN(const std::vector<Value> items, runtime.ItemsOf(self));
@@ -291,11 +291,11 @@ Result<Value> SliceFilter(Runtime& runtime, const Value& self, const Bound& boun
                                            runtime.limits().value_bytes + 1)));
   std::vector<Value> parts;
   const auto count = static_cast<int64_t>(items.size());
-  size_t at = 0;
+  size_t pos = 0;
   for (int64_t i = 0; i < slices; ++i) {
     const bool longer = i < count % slices;
     std::vector<Value> part;
-    for (int64_t j = 0; j < count / slices + (longer ? 1 : 0); ++j) part.push_back(items[at++]);
+    for (int64_t j = 0; j < count / slices + (longer ? 1 : 0); ++j) part.push_back(items[pos++]);
     if (IsGiven(bound.at[1]) && !longer) part.push_back(*bound.at[1]);
     OUTRIDER_ASSIGN(parts.emplace_back(), runtime.NewItems(Flavor::kList, std::move(part)));
   }

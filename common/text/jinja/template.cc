@@ -15,8 +15,8 @@ Result<Template> Template::Parse(std::string_view source) {
     return InvalidArgument("the template has " + std::to_string(source.size()) +
                            " bytes, at most " + std::to_string(kMaxTemplateBytes) + " are read");
   }
-  if (const std::optional<size_t> at = FindInvalidUtf8(source)) {
-    return InvalidArgument("the template is not UTF-8 at byte " + std::to_string(*at));
+  if (const std::optional<size_t> pos = FindInvalidUtf8(source)) {
+    return InvalidArgument("the template is not UTF-8 at byte " + std::to_string(*pos));
   }
   OUTRIDER_ASSIGN(Program program, ParseTemplate(source));
   return Template(std::move(program));

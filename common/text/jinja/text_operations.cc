@@ -41,8 +41,8 @@ ByteRange TakeWord(const MarkedText& text, Side side, ByteRange* bytes) {
   return word;
 }
 
-size_t Limit(int64_t most) {
-  return most < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(most);
+size_t Limit(int64_t max_splits) {
+  return max_splits < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(max_splits);
 }
 
 }  // namespace
@@ -61,35 +61,35 @@ MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, 
   return text.Slice(Stripped(text, {0, text.size()}, side, is_in));
 }
 
-std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side side) {
+std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t max_splits, Side side) {
   std::vector<MarkedText> parts;
   ByteRange rest = Stripped(text, {0, text.size()}, side, IsSpace);
-  while (rest.begin < rest.end && parts.size() < Limit(most)) {
+  while (rest.begin < rest.end && parts.size() < Limit(max_splits)) {
     parts.push_back(text.Slice(TakeWord(text, side, &rest)));
   }
-  // The rest after `most` splits keeps the white space at its other end.
+  // The rest after `max_splits` splits keeps the white space at its other end.
   if (rest.begin < rest.end) parts.push_back(text.Slice(rest));
   if (side == Side::kRight) std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
-std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator, int64_t most,
-                                Side side) {
+std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator,
+                                int64_t max_splits, Side side) {
   std::vector<MarkedText> parts;
   const std::string_view whole = text.text();
   ByteRange rest{0, text.size()};
-  while (parts.size() < Limit(most)) {
+  while (parts.size() < Limit(max_splits)) {
     if (side == Side::kLeft) {
-      const size_t at = whole.find(separator, rest.begin);
-      if (at == whole.npos) break;
-      parts.push_back(text.Slice({rest.begin, at}));
-      rest.begin = at + separator.size();
+      const size_t position = whole.find(separator, rest.begin);
+      if (position == whole.npos) break;
+      parts.push_back(text.Slice({rest.begin, position}));
+      rest.begin = position + separator.size();
     } else {
       if (rest.end < separator.size()) break;
-      const size_t at = whole.rfind(separator, rest.end - separator.size());
-      if (at == whole.npos) break;
-      parts.push_back(text.Slice({at + separator.size(), rest.end}));
-      rest.end = at;
+      const size_t pos = whole.rfind(separator, rest.end - separator.size());
+      if (pos == whole.npos) break;
+      parts.push_back(text.Slice({pos + separator.size(), rest.end}));
+      rest.end = pos;
     }
   }
   parts.push_back(text.Slice(rest));
@@ -100,7 +100,7 @@ std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separat
 size_t CountOf(std::string_view text, std::string_view part) {
   if (part.empty()) return CountCharacters(text) + 1;
   size_t count = 0;
-  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+  for (size_t pos = text.find(part); pos != text.npos; pos = text.find(part, pos + part.size())) {
     ++count;
   }
   return count;
@@ -117,36 +117,36 @@ size_t CountSpaces(std::string_view text) {
 }
 
 size_t BytesAfterReplace(const MarkedText& text, std::string_view from, const MarkedText& to,
-                         int64_t most) {
-  const size_t count = std::min(CountOf(text.text(), from), Limit(most));
+                         int64_t max_count) {
+  const size_t count = std::min(CountOf(text.text(), from), Limit(max_count));
   size_t added = 0;
   if (__builtin_mul_overflow(count, to.size(), &added)) added = SIZE_MAX / 2;
   return text.size() + added;
 }
 
 MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedText& to,
-                   int64_t most) {
+                   int64_t max_count) {
   MarkedText out;
   const std::string_view whole = text.text();
-  size_t at = 0, count = 0;
-  while (count < Limit(most)) {
+  size_t pos = 0, count = 0;
+  while (count < Limit(max_count)) {
     if (from.empty()) {
       if (count > 0) {
-        if (at == whole.size()) break;
-        const size_t size = FirstCharacter(whole.substr(at)).size;
-        out.Append(text, {at, at + size});
-        at += size;
+        if (pos == whole.size()) break;
+        const size_t size = FirstCharacter(whole.substr(pos)).size;
+        out.Append(text, {pos, pos + size});
+        pos += size;
       }
     } else {
-      const size_t found = whole.find(from, at);
+      const size_t found = whole.find(from, pos);
       if (found == whole.npos) break;
-      out.Append(text, {at, found});
-      at = found + from.size();
+      out.Append(text, {pos, found});
+      pos = found + from.size();
     }
     out.Append(to);
     ++count;
   }
-  out.Append(text, {at, whole.size()});
+  out.Append(text, {pos, whole.size()});
   return out;
 }
 

@@ -17,20 +17,20 @@ enum class Side { kLeft, kRight, kBoth };
 
 // Removes characters of `chars` (nullopt: white space) at its ends.
 MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, Side side);
-// str.split and str.rsplit: splits at runs of white space, at most `most` times (negative: any
-// number), from `side`, kLeft or kRight.
-std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t most, Side side);
+// str.split and str.rsplit: splits at runs of white space, at most `max_splits` times (negative:
+// any number), from `side`, kLeft or kRight.
+std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t max_splits, Side side);
 // The same at `separator`. REQUIRES: it is not empty.
-std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator, int64_t most,
-                                Side side);
+std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separator,
+                                int64_t max_splits, Side side);
 // Occurrences of `part` in `text`, without overlaps; an empty one is around every character.
 size_t CountOf(std::string_view text, std::string_view part);
 size_t CountSpaces(std::string_view text);
-// `most`: replacements; negative: any number. An empty `from` is found around every character.
+// `max_count`: replacements; negative: any number. An empty `from` is found around every character.
 size_t BytesAfterReplace(const MarkedText& text, std::string_view from, const MarkedText& to,
-                         int64_t most);
+                         int64_t max_count);
 MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedText& to,
-                   int64_t most);
+                   int64_t max_count);
 // `text` changed to `changed`.
 MarkedText Changed(const MarkedText& text, std::string changed);
 MarkedText Concatenated(const std::vector<MarkedText>& parts, const MarkedText& between);

@@ -153,8 +153,8 @@ std::optional<size_t> Dict::IndexOf(const Value& key) const {
     return std::nullopt;
   }
   const auto [first, last] = index_.equal_range(HashOf(key));
-  for (auto at = first; at != last; ++at) {
-    if (IsEqual(entries_[at->second].key, key)) return at->second;
+  for (auto it = first; it != last; ++it) {
+    if (IsEqual(entries_[it->second].key, key)) return it->second;
   }
   return std::nullopt;
 }
@@ -162,8 +162,8 @@ std::optional<size_t> Dict::IndexOf(const Value& key) const {
 void Dict::Set(Value key, Value value) {
   Include(key.extent(), &extent_);
   Include(value.extent(), &extent_);
-  if (const std::optional<size_t> at = IndexOf(key)) {
-    entries_[*at].value = std::move(value);
+  if (const std::optional<size_t> index = IndexOf(key)) {
+    entries_[*index].value = std::move(value);
     return;
   }
   entries_.push_back({std::move(key), std::move(value)});
@@ -174,8 +174,8 @@ void Dict::Set(Value key, Value value) {
 }
 
 const Value* Dict::Find(const Value& key) const {
-  const std::optional<size_t> at = IndexOf(key);
-  return at.has_value() ? &entries_[*at].value : nullptr;
+  const std::optional<size_t> index = IndexOf(key);
+  return index.has_value() ? &entries_[*index].value : nullptr;
 }
 
 const Value* Dict::Find(std::string_view key) const {

@@ -30,12 +30,12 @@ TEST(HeadLoss, GradientIsThatOfTheLoss) {
       AddHeadGradient(head, hidden, label, 6.f, 1.f, gradient);
       for (size_t i = 0; i < head.parameters.size(); ++i) {
         constexpr float kStep = 4e-3f;
-        const float at = head.parameters[i];
-        head.parameters[i] = at + kStep;
+        const float before = head.parameters[i];
+        head.parameters[i] = before + kStep;
         const double above = AddHeadGradient(head, hidden, label, 6.f, 1.f, ignored);
-        head.parameters[i] = at - kStep;
+        head.parameters[i] = before - kStep;
         const double below = AddHeadGradient(head, hidden, label, 6.f, 1.f, ignored);
-        head.parameters[i] = at;
+        head.parameters[i] = before;
         // Floats: the loss is good to 1e-6, the quotient to some 1e-4, its curvature aside.
         const double slope = (above - below) / (2 * static_cast<double>(kStep));
         EXPECT_NEAR(static_cast<double>(gradient[i]), slope, 2e-3 + 2e-3 * std::abs(slope))

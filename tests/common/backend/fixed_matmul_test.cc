@@ -68,12 +68,12 @@ TEST_P(FixedMatMul, KeepsTwentyThreeBitsOfActivations) {
   for (float& value : x) value = normal(random);
   const std::vector<float> y = MultiplyCodes(matrix, x);
   for (int i = 0; i < kRows * kOut; ++i) {
-    const float* const of_row = &x[i / kOut * kIn];
+    const float* const x_row = &x[i / kOut * kIn];
     float largest = 0;
-    for (int k = 0; k < kIn; ++k) largest = std::max(largest, std::fabs(of_row[k]));
+    for (int k = 0; k < kIn; ++k) largest = std::max(largest, std::fabs(x_row[k]));
     // Half a step of each activation, and the roundings of the sum.
     const double bound = 0x1p-22 * largest * Magnitude(matrix, i % kOut);
-    ASSERT_NEAR(y[i], ExactProduct(matrix, i % kOut, of_row), bound) << i;
+    ASSERT_NEAR(y[i], ExactProduct(matrix, i % kOut, x_row), bound) << i;
   }
 }
 
@@ -184,12 +184,12 @@ TEST(FixedMatMul8BitActivations, RoundsByGroup) {
   }
   const std::vector<float> y = MultiplyCodes(matrix, x, true);
   for (int i = 0; i < kRows * kOut; ++i) {
-    const float* const of_row = &rounded[i / kOut * kIn];
+    const float* const x_row = &rounded[i / kOut * kIn];
     double magnitude = 0;
     for (int k = 0; k < kIn; ++k) {
-      magnitude += CodeAt(matrix, i % kOut, k) * std::fabs(of_row[k]);
+      magnitude += CodeAt(matrix, i % kOut, k) * std::fabs(x_row[k]);
     }
-    EXPECT_NEAR(y[i], ExactProduct(matrix, i % kOut, of_row), 0x1p-22 * magnitude) << i;
+    EXPECT_NEAR(y[i], ExactProduct(matrix, i % kOut, x_row), 0x1p-22 * magnitude) << i;
   }
 }
 

@@ -10,7 +10,7 @@ namespace outrider::grammar {
 namespace {
 
 TEST(CodePointSet, MergesAndLeavesOutSurrogates) {
-  CodePointSet set = CodePointSet::Of('c', 'f');
+  CodePointSet set = CodePointSet::Range('c', 'f');
   set.Add('a', 'b');
   set.Add(0xD000, 0xE010);
   const std::vector<CodePointRange> expected = {{'a', 'f'}, {0xD000, 0xD7FF}, {0xE000, 0xE010}};
@@ -18,7 +18,7 @@ TEST(CodePointSet, MergesAndLeavesOutSurrogates) {
 }
 
 TEST(CodePointSet, ComplementOfComplementIsTheSet) {
-  CodePointSet set = CodePointSet::Of(0, 5);
+  CodePointSet set = CodePointSet::Range(0, 5);
   set.Add(0x7F, 0x900);
   set.Add(kLastCodePoint, kLastCodePoint);
   EXPECT_EQ(set.Complement().Complement().Ranges(), set.Ranges());

@@ -50,9 +50,9 @@ inline std::shared_ptr<const TokenTable> TokensOf(const std::vector<std::string>
   std::set<std::string> texts;
   for (int byte = 0; byte < 256; ++byte) texts.insert(std::string(1, static_cast<char>(byte)));
   for (const std::string& sample : samples) {
-    for (size_t at = 0; at < sample.size(); ++at) {
-      for (size_t size = 2; size <= longest && at + size <= sample.size(); ++size) {
-        texts.insert(sample.substr(at, size));
+    for (size_t pos = 0; pos < sample.size(); ++pos) {
+      for (size_t size = 2; size <= longest && pos + size <= sample.size(); ++size) {
+        texts.insert(sample.substr(pos, size));
       }
     }
   }

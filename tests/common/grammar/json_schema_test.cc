@@ -239,15 +239,16 @@ TEST(JsonSchema, NumberBoundsMayHaveFractions) {
 }
 
 TEST(JsonSchema, MultiplesAreExact) {
-  for (const int of : {1, 2, 3, 7, 10, 64, 100}) {
-    const std::string multiple = R"("multipleOf":)" + std::to_string(of);
+  for (const int divisor : {1, 2, 3, 7, 10, 64, 100}) {
+    const std::string multiple = R"("multipleOf":)" + std::to_string(divisor);
     const GrammarPtr all = Compiled(Kind::kJsonSchema, R"({"type":"integer",)" + multiple + "}");
     const GrammarPtr some = Compiled(
         Kind::kJsonSchema, R"({"type":"integer","minimum":-150,"maximum":233,)" + multiple + "}");
     for (int value = -400; value <= 400; ++value) {
       const std::string text = std::to_string(value);
-      ASSERT_EQ(Accepts(all, text), value % of == 0) << value << " of " << of;
-      ASSERT_EQ(Accepts(some, text), value % of == 0 && value >= -150 && value <= 233) << value;
+      ASSERT_EQ(Accepts(all, text), value % divisor == 0) << value << " of " << divisor;
+      ASSERT_EQ(Accepts(some, text), value % divisor == 0 && value >= -150 && value <= 233)
+          << value;
     }
     EXPECT_FALSE(Accepts(all, "-0"));
     EXPECT_FALSE(Accepts(all, "00"));

@@ -104,8 +104,8 @@ TEST(ResidualRow, DrawsByInverseCdfOfResidual) {
     std::vector<double> want(target.size());
     double total = 0;
     for (int x = 0; x < vocab; ++x) {
-      const auto at = static_cast<size_t>(x);
-      total += want[at] = std::max(0.0, 0.8 * target[at] - row.draft.Of(x));
+      const auto index = static_cast<size_t>(x);
+      total += want[index] = std::max(0.0, 0.8 * target[index] - row.draft.Of(x));
     }
     if (total == 0) continue;
     EXPECT_NEAR(row.Total(), total, 1e-15);

@@ -117,10 +117,10 @@ TEST(Softmax, SurvivesExtremeTemperatures) {
 TEST(RowArgmax, FindsLowestIndexOfMaximum) {
   for (const int n : kSizes) {
     std::vector<float> row = RandomLogits(n, 7, 1.f);
-    const size_t at = static_cast<size_t>(n) * 3 / 4;
-    row[at] = 50.f;
+    const size_t index = static_cast<size_t>(n) * 3 / 4;
+    row[index] = 50.f;
     row.back() = 50.f;
-    EXPECT_EQ(RowArgmax(row), static_cast<TokenId>(at)) << n;
+    EXPECT_EQ(RowArgmax(row), static_cast<TokenId>(index)) << n;
     EXPECT_EQ(RowMax(row), 50.f) << n;
   }
 }
@@ -136,11 +136,11 @@ TEST(IsFinite, SeesOneBadEntryAnywhere) {
   for (const int n : kSizes) {
     std::vector<float> row(static_cast<size_t>(n), -3.4e38f);
     EXPECT_TRUE(IsFinite(row)) << n;
-    for (const size_t at : {size_t{0}, row.size() / 2, row.size() - 1}) {
+    for (const size_t index : {size_t{0}, row.size() / 2, row.size() - 1}) {
       for (const float bad : {kNan, kInf, -kInf}) {
-        const float good = std::exchange(row[at], bad);
-        EXPECT_FALSE(IsFinite(row)) << n << ' ' << at;
-        row[at] = good;
+        const float good = std::exchange(row[index], bad);
+        EXPECT_FALSE(IsFinite(row)) << n << ' ' << index;
+        row[index] = good;
       }
     }
   }

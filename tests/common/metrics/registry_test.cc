@@ -58,9 +58,9 @@ TEST(ProcessMetrics, SayWhatTheSystemSays) {
   AddProcessMetrics(registry);
   const auto value = [page = MetricsExporter::MetricsOf(registry)](const std::string& name) {
     const std::string body = "\n" + page().body;
-    const size_t at = body.find("\n" + name + " ");
-    return at == std::string::npos ? NAN
-                                   : std::strtod(body.c_str() + at + name.size() + 2, nullptr);
+    const size_t pos = body.find("\n" + name + " ");
+    return pos == std::string::npos ? NAN
+                                    : std::strtod(body.c_str() + pos + name.size() + 2, nullptr);
   };
   EXPECT_GT(value("process_cpu_seconds_total"), 0);
   EXPECT_GT(value("process_resident_memory_bytes"), 1e6);

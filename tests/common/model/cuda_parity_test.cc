@@ -39,7 +39,7 @@ class CudaParity : public ::testing::TestWithParam<Case> {
   }
 
   // A prompt, a tree after it, one path of it kept, a token after that.
-  static Rows Story(Model& model, int vocabulary) {
+  static Rows RunStory(Model& model, int vocabulary) {
     const SequenceId sequence = model.NewSequence();
     Rows rows = Extend(model, sequence, RandomTokens(60, vocabulary, 1));
     const std::vector<int32_t> parents = {-1, -1, 0, 1, 1, 4, 2, 5, 7};
@@ -52,7 +52,7 @@ class CudaParity : public ::testing::TestWithParam<Case> {
   }
 
   Rows RowsOf(const std::string& device, WeightType weights, KvType kv) {
-    return Story(*Load(device, weights, kv), GetParam().checkpoint.vocab_size);
+    return RunStory(*Load(device, weights, kv), GetParam().checkpoint.vocab_size);
   }
 
   static std::vector<double> SortedErrors(const Rows& want, const Rows& got) {

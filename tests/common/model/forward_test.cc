@@ -199,8 +199,8 @@ TEST(Forward, HiddenStatesAreInputOfHead) {
         dot += static_cast<double>(LoadElement(*head, id * hidden + i)) *
                output.hidden[row * hidden + i];
       }
-      const size_t at = row * static_cast<size_t>(checkpoint.vocab_size) + id;
-      ASSERT_NEAR(output.logits[at], dot, 1e-4);
+      const size_t index = row * static_cast<size_t>(checkpoint.vocab_size) + id;
+      ASSERT_NEAR(output.logits[index], dot, 1e-4);
     }
   }
 }
@@ -243,11 +243,11 @@ TEST(Forward, TruncatingAndForkingKeepHistories) {
   // Both now write to what was a shared page.
   model->Truncate(first, 20);
   model->Truncate(*second, 25);
-  const Rows of_first = Extend(*model, first, next);
-  const Rows of_second = Extend(*model, *second, next);
+  const Rows first_rows = Extend(*model, first, next);
+  const Rows second_rows = Extend(*model, *second, next);
   const auto prefix = [&](int n) { return std::vector(tokens.begin(), tokens.begin() + n); };
-  EXPECT_TRUE(BitEqual(of_first.back(), RunFresh(*model, Join(prefix(20), next)).back()));
-  EXPECT_TRUE(BitEqual(of_second.back(), RunFresh(*model, Join(prefix(25), next)).back()));
+  EXPECT_TRUE(BitEqual(first_rows.back(), RunFresh(*model, Join(prefix(20), next)).back()));
+  EXPECT_TRUE(BitEqual(second_rows.back(), RunFresh(*model, Join(prefix(25), next)).back()));
   model->Release(first);
   model->Release(*second);
   EXPECT_EQ(model->free_pages(), model->total_pages());

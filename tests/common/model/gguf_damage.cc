@@ -37,9 +37,9 @@ std::string WordsOf(const std::filesystem::path& file, const std::string& from,
                     const std::string& to) {
   const Status status = LoadChanged(file, [&](std::string& bytes) {
     ASSERT_EQ(from.size(), to.size());
-    const size_t at = bytes.find(from);
-    ASSERT_NE(at, std::string::npos);
-    bytes.replace(at, to.size(), to);
+    const size_t pos = bytes.find(from);
+    ASSERT_NE(pos, std::string::npos);
+    bytes.replace(pos, to.size(), to);
   });
   EXPECT_FALSE(status.ok());
   return status.message();

@@ -62,7 +62,7 @@ class GgufGptOss : public ::testing::Test {
   Status LoadWith(const std::function<void(std::string& bytes)>& change) {
     return LoadChanged(file(), change);
   }
-  std::string Words(const std::string& from, const std::string& to) {
+  std::string ErrorAfterReplacing(const std::string& from, const std::string& to) {
     return WordsOf(file(), from, to);
   }
 
@@ -150,11 +150,13 @@ TEST_F(GgufGptOss, NamesDamagedTensors) {
 
 TEST_F(GgufGptOss, RefusesWhatIsMissingByName) {
   Make();
-  EXPECT_THAT(Words("blk.1.attn_sinks.weight", "blk.1.attn_drain.weight"),
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.attn_sinks.weight", "blk.1.attn_drain.weight"),
               HasSubstr("blk.1.attn_drain.weight is a tensor that gpt-oss models of 2 layers"));
-  EXPECT_THAT(Words("gpt-oss.attention.sliding_window", "gpt-oss.attention.sliding_panels"),
-              HasSubstr("gpt-oss.attention.sliding_panels is not supported"));
-  EXPECT_THAT(Words("blk.1.ffn_up_exps.bias", "blk.0.ffn_up_exps.bias"), HasSubstr("ffn_up_exps"));
+  EXPECT_THAT(
+      ErrorAfterReplacing("gpt-oss.attention.sliding_window", "gpt-oss.attention.sliding_panels"),
+      HasSubstr("gpt-oss.attention.sliding_panels is not supported"));
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.ffn_up_exps.bias", "blk.0.ffn_up_exps.bias"),
+              HasSubstr("ffn_up_exps"));
   const Status experts = LoadWith([](std::string& bytes) {
     const std::string key = "gpt-oss.expert_count";
     bytes[bytes.find(key) + key.size() + 4] = 5;

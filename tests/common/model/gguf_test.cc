@@ -73,7 +73,7 @@ TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
 
 class GgufModel : public ::testing::Test {
  protected:
-  void Make(const CheckpointOptions& checkpoint, const GgufOptions& gguf) {
+  void WriteModel(const CheckpointOptions& checkpoint, const GgufOptions& gguf) {
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), checkpoint).ok());
     ASSERT_TRUE(WriteGguf(directory_.path(), file(), gguf).ok());
   }
@@ -81,7 +81,7 @@ class GgufModel : public ::testing::Test {
   Status LoadWith(const std::function<void(std::string& bytes)>& change) {
     return LoadChanged(file(), change);
   }
-  std::string Words(const std::string& from, const std::string& to) {
+  std::string ErrorAfterReplacing(const std::string& from, const std::string& to) {
     return WordsOf(file(), from, to);
   }
 
@@ -89,7 +89,7 @@ class GgufModel : public ::testing::Test {
 };
 
 TEST_F(GgufModel, IsReadAsItsCheckpointIs) {
-  Make({.eos_token_ids = {7}, .tokenizer = true}, {.type = "F16", .tokenizer = true});
+  WriteModel({.eos_token_ids = {7}, .tokenizer = true}, {.type = "F16", .tokenizer = true});
   const ModelConfig config = LoadModelConfig(file()).value();
   EXPECT_EQ(config.architecture, "LlamaForCausalLM");
   EXPECT_EQ(config.name, "small");
@@ -109,7 +109,7 @@ TEST_F(GgufModel, IsReadAsItsCheckpointIs) {
 }
 
 TEST_F(GgufModel, TakesExpertsApart) {
-  Make({.family = Family::kMixtral}, {.type = "Q8_0"});
+  WriteModel({.family = Family::kMixtral}, {.type = "Q8_0"});
   const ModelConfig config = LoadModelConfig(file()).value();
   EXPECT_EQ(config.architecture, "MixtralForCausalLM");
   ASSERT_TRUE(config.layers[1].mlp.mixture.has_value());
@@ -119,7 +119,7 @@ TEST_F(GgufModel, TakesExpertsApart) {
   const Checkpoint checkpoint = Checkpoint::Open(file()).value();
   EXPECT_TRUE(checkpoint.Has("model.layers.1.block_sparse_moe.experts.5.w2.weight"));
   EXPECT_FALSE(checkpoint.Has("model.layers.1.block_sparse_moe.experts.6.w2.weight"));
-  Make({.family = Family::kQwen3Moe}, {.type = "F16"});
+  WriteModel({.family = Family::kQwen3Moe}, {.type = "F16"});
   const ModelConfig qwen = LoadModelConfig(file()).value();
   EXPECT_EQ(qwen.architecture, "Qwen3MoeForCausalLM");
   EXPECT_TRUE(qwen.layers[0].mlp.mixture->router.normalizes);
@@ -127,11 +127,11 @@ TEST_F(GgufModel, TakesExpertsApart) {
 }
 
 TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
-  Make({.family = Family::kMixtral}, {.type = "Q8_0"});
+  WriteModel({.family = Family::kMixtral}, {.type = "Q8_0"});
   // A file from the time before experts became one tensor.
-  EXPECT_THAT(Words("blk.1.ffn_gate_exps.weight", "blk.1.ffn_gate.0005.weight"),
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.ffn_gate_exps.weight", "blk.1.ffn_gate.0005.weight"),
               HasSubstr("ffn_gate.0005.weight is a tensor that llama models of 2 layers do not"));
-  EXPECT_THAT(Words("llama.expert_used_count", "llama.expert_used_coins"),
+  EXPECT_THAT(ErrorAfterReplacing("llama.expert_used_count", "llama.expert_used_coins"),
               HasSubstr("llama.expert_used_coins is not supported"));
   const auto with_experts = [&](char count) {
     return LoadWith([&](std::string& bytes) {
@@ -146,7 +146,7 @@ TEST_F(GgufModel, RefusesExpertsThatItCannotRead) {
 
 TEST_F(GgufModel, KeepsEightAndFourBitCodes) {
   const auto kept = [&](const GgufOptions& options) {
-    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, options);
+    WriteModel({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, options);
     const auto backend = CreateCpuBackend({}).value();
     const Weights weights =
         LoadWeights(LoadModelConfig(file()).value(), Checkpoint::Open(file()).value(),
@@ -172,15 +172,16 @@ TEST_F(GgufModel, KeepsEightAndFourBitCodes) {
 TEST_F(GgufModel, NamesNonFiniteScale) {
   struct Scale {
     const char* type;
-    size_t at;  // in the block
+    size_t offset;  // in the block
   };
   // Of Q4_K, the scale and the minimum.
   for (const Scale& scale : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0}, Scale{"Q4_K", 2},
                              Scale{"Q6_K", 208}}) {
-    Make({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64}, {.type = scale.type});
+    WriteModel({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64},
+               {.type = scale.type});
     const Status status = LoadWith([&](std::string& bytes) {
-      const size_t at = PlaceOf(bytes, "blk.1.ffn_down.weight");
-      bytes.replace(at + scale.at, 2, "\xff\x7f");  // a NaN
+      const size_t block = PlaceOf(bytes, "blk.1.ffn_down.weight");
+      bytes.replace(block + scale.offset, 2, "\xff\x7f");  // a NaN
     });
     EXPECT_EQ(status.code(), Code::kDataLoss) << scale.type;
     EXPECT_THAT(status.message(), HasSubstr("down")) << scale.type;
@@ -188,29 +189,30 @@ TEST_F(GgufModel, NamesNonFiniteScale) {
 }
 
 TEST_F(GgufModel, RefusesUnknownKeysByName) {
-  Make({.tokenizer = true}, {.type = "F16", .tokenizer = true});
-  EXPECT_THAT(Words(GgufString("llama"), GgufString("gptj2")),
+  WriteModel({.tokenizer = true}, {.type = "F16", .tokenizer = true});
+  EXPECT_THAT(ErrorAfterReplacing(GgufString("llama"), GgufString("gptj2")),
               AllOf(HasSubstr("small.gguf: general.architecture is gptj2"), HasSubstr("gemma3")));
-  EXPECT_THAT(Words(GgufString("model"), GgufString("lorax")),
+  EXPECT_THAT(ErrorAfterReplacing(GgufString("model"), GgufString("lorax")),
               HasSubstr("general.type is lorax, not a model"));
-  EXPECT_THAT(Words("llama.vocab_size", "llama.expert_use"),
+  EXPECT_THAT(ErrorAfterReplacing("llama.vocab_size", "llama.expert_use"),
               HasSubstr("llama.expert_use is not supported"));
-  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.1.ffn_ab.weight"),
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.ffn_up.weight", "blk.1.ffn_ab.weight"),
               HasSubstr("blk.1.ffn_ab.weight is a tensor that llama models of 2 layers do not"));
-  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.2.ffn_up.weight"),
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.ffn_up.weight", "blk.2.ffn_up.weight"),
               HasSubstr("blk.2.ffn_up.weight is a tensor"));
-  EXPECT_THAT(Words("blk.1.ffn_up.weight", "blk.1.ffn_up.wei\n\1t"), HasSubstr("is a tensor"));
-  EXPECT_THAT(Words("llama.block_count", "Llama.block_count"),
+  EXPECT_THAT(ErrorAfterReplacing("blk.1.ffn_up.weight", "blk.1.ffn_up.wei\n\1t"),
+              HasSubstr("is a tensor"));
+  EXPECT_THAT(ErrorAfterReplacing("llama.block_count", "Llama.block_count"),
               HasSubstr("llama.block_count is missing"));
-  EXPECT_THAT(Words("llama.context_length", "Llama.context_length"),
+  EXPECT_THAT(ErrorAfterReplacing("llama.context_length", "Llama.context_length"),
               HasSubstr("llama.context_length is missing"));
 }
 
 TEST_F(GgufModel, ChecksSizesLikeConfig) {
-  Make({}, {.type = "F16"});
+  WriteModel({}, {.type = "F16"});
   const auto with = [&](const std::string& key, uint32_t from, uint32_t to) {
-    return Words(key + LittleEndian(uint32_t{4}) + LittleEndian(from),
-                 key + LittleEndian(uint32_t{4}) + LittleEndian(to));
+    return ErrorAfterReplacing(key + LittleEndian(uint32_t{4}) + LittleEndian(from),
+                               key + LittleEndian(uint32_t{4}) + LittleEndian(to));
   };
   EXPECT_THAT(with("llama.embedding_length", 64, 1u << 20),
               HasSubstr("small.gguf (as config.json): hidden_size is 1048576"));
@@ -225,7 +227,7 @@ TEST_F(GgufModel, ChecksSizesLikeConfig) {
 }
 
 TEST_F(GgufModel, RefusesSeveralFilesOfAFolder) {
-  Make({}, {.type = "F16"});
+  WriteModel({}, {.type = "F16"});
   std::filesystem::remove(directory_.path() / "model.safetensors");
   std::filesystem::remove(directory_.path() / "config.json");
   directory_.Write("other.gguf", "x");

@@ -43,9 +43,9 @@ TEST_F(LoadModelTest, TellsHowFarItIs) {
   std::vector<int64_t> told;
   int64_t all = 0;
   ASSERT_TRUE(LoadModel(directory_.path(), CreateCpuBackend({}).value(), kExactOptions,
-                        [&](int64_t done, int64_t of) {
+                        [&](int64_t done, int64_t total) {
                           told.push_back(done);
-                          all = of;
+                          all = total;
                         })
                   .ok());
   ASSERT_GT(told.size(), 4u);
@@ -155,7 +155,7 @@ class WeightValues : public LoadModelTest {
   void SetUp() override {
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), {.dtype = Dtype::kF32}).ok());
   }
-  void Set(const std::string& tensor, size_t index, float value) const {
+  void SetElement(const std::string& tensor, size_t index, float value) const {
     std::string file = directory_.Read("model.safetensors");
     uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, file.data(), sizeof header_bytes);
@@ -165,7 +165,7 @@ class WeightValues : public LoadModelTest {
                 sizeof value);
     directory_.Write("model.safetensors", file);
   }
-  static ModelOptions Kept(WeightType type) {
+  static ModelOptions OptionsFor(WeightType type) {
     ModelOptions options = kExactOptions;
     options.weights = type;
     return options;
@@ -186,9 +186,9 @@ TEST_F(WeightValues, NonFiniteValuesAreRefused) {
         Case{stacked, 64 * 31 + 63, INFINITY, "[31, 63] is infinite"},
         Case{stacked, 0, -INFINITY, "[0, 0] is infinite"}, Case{norm, 63, NAN, "[63] is NaN"}}) {
     SetUp();
-    Set(c.tensor, c.index, c.value);
+    SetElement(c.tensor, c.index, c.value);
     for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kW8A8}) {
-      const Status status = Load(Kept(type));
+      const Status status = Load(OptionsFor(type));
       EXPECT_EQ(status.code(), Code::kDataLoss);
       EXPECT_THAT(status.message(), HasSubstr(c.tensor + c.words));
     }
@@ -196,19 +196,19 @@ TEST_F(WeightValues, NonFiniteValuesAreRefused) {
 }
 
 TEST_F(WeightValues, MustFitStoredType) {
-  Set("model.embed_tokens.weight", 1, 70000.f);
-  EXPECT_TRUE(Load(Kept(WeightType::kF32)).ok());
-  EXPECT_TRUE(Load(Kept(WeightType::kBf16)).ok());
-  EXPECT_THAT(Load(Kept(WeightType::kF16)).message(),
+  SetElement("model.embed_tokens.weight", 1, 70000.f);
+  EXPECT_TRUE(Load(OptionsFor(WeightType::kF32)).ok());
+  EXPECT_TRUE(Load(OptionsFor(WeightType::kBf16)).ok());
+  EXPECT_THAT(Load(OptionsFor(WeightType::kF16)).message(),
               AllOf(HasSubstr("embed_tokens.weight[0, 1] is 70000"), HasSubstr("--weights bf16")));
-  Set("model.embed_tokens.weight", 1, 3.4e38f);
-  EXPECT_TRUE(Load(Kept(WeightType::kF32)).ok());
-  EXPECT_THAT(Load(Kept(WeightType::kBf16)).message(), HasSubstr("more than bf16 can hold"));
+  SetElement("model.embed_tokens.weight", 1, 3.4e38f);
+  EXPECT_TRUE(Load(OptionsFor(WeightType::kF32)).ok());
+  EXPECT_THAT(Load(OptionsFor(WeightType::kBf16)).message(), HasSubstr("more than bf16 can hold"));
 }
 
 TEST_F(WeightValues, AreSaidToBeRounded) {
   ::testing::internal::CaptureStderr();
-  EXPECT_TRUE(Load(Kept(WeightType::kBf16)).ok());
+  EXPECT_TRUE(Load(OptionsFor(WeightType::kBf16)).ok());
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("--weights f32 keeps them as they are stored stored=f32 kept=bf16"));
 }

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 class LoadMixtureTest : public ::testing::Test {
  protected:
-  void Make(CheckpointOptions options) {
+  void WriteCheckpoint(CheckpointOptions options) {
     options.dtype = Dtype::kF32;
     ASSERT_TRUE(MakeCheckpoint(directory_.path(), options).ok());
     const std::string file = directory_.Read("model.safetensors");
@@ -84,7 +84,7 @@ class LoadMixtureTest : public ::testing::Test {
 };
 
 TEST_F(LoadMixtureTest, NamesDamagedTensorsOfMixtral) {
-  Make({.family = Family::kMixtral});
+  WriteCheckpoint({.family = Family::kMixtral});
   const std::string block = "model.layers.1.block_sparse_moe.";
   ExpectNamed(block + "gate.weight", "asks for [6, 64]");
   ExpectNamed(block + "experts.5.w1.weight", "asks for [64, 64]");
@@ -93,13 +93,13 @@ TEST_F(LoadMixtureTest, NamesDamagedTensorsOfMixtral) {
 }
 
 TEST_F(LoadMixtureTest, NamesDamagedTensorsOfQwen) {
-  Make({.family = Family::kQwen3Moe});
+  WriteCheckpoint({.family = Family::kQwen3Moe});
   ExpectNamed("model.layers.0.mlp.gate.weight", "asks for [6, 64]");
   ExpectNamed("model.layers.0.mlp.experts.2.down_proj.weight", "asks for [64, 64]");
 }
 
 TEST_F(LoadMixtureTest, NamesDamagedTensorsOfGptOss) {
-  Make({.family = Family::kGptOss});
+  WriteCheckpoint({.family = Family::kGptOss});
   const std::string layer = "model.layers.1.";
   ExpectNamed(layer + "mlp.router.weight", "asks for [6, 64]");
   ExpectNamed(layer + "mlp.router.bias", "asks for [6]");
@@ -111,7 +111,7 @@ TEST_F(LoadMixtureTest, NamesDamagedTensorsOfGptOss) {
 }
 
 TEST_F(LoadMixtureTest, NamesDamagedBlocksOfMxfp4) {
-  Make({.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4});
+  WriteCheckpoint({.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4});
   EXPECT_TRUE(Load().ok()) << Load().ToString();
   const std::string down = "model.layers.1.mlp.experts.down_proj";
   for (const char* suffix : {"_blocks", "_scales"}) {
@@ -129,7 +129,7 @@ TEST_F(LoadMixtureTest, NamesDamagedBlocksOfMxfp4) {
 }
 
 TEST_F(LoadMixtureTest, RefusesIncompleteMxfp4Blocks) {
-  Make({.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4});
+  WriteCheckpoint({.family = Family::kGptOss, .stored_as = StoredAs::kMxfp4});
   const Checkpoint checkpoint = Checkpoint::Open(directory_.path()).value();
   const Status status = StackedExperts::Find(checkpoint, "model.layers.0.mlp.experts.down_proj",
                                              {.experts = 6, .rows = 64, .columns = 40})
@@ -139,7 +139,7 @@ TEST_F(LoadMixtureTest, RefusesIncompleteMxfp4Blocks) {
 }
 
 TEST_F(LoadMixtureTest, RefusesAQuantizedRouter) {
-  Make({.family = Family::kMixtral, .stored_as = StoredAs::kInt8Rows});
+  WriteCheckpoint({.family = Family::kMixtral, .stored_as = StoredAs::kInt8Rows});
   const Status status =
       LoadWith("model.layers.0.block_sparse_moe.gate.weight", [](StoredTensor& tensor) {
         tensor.dtype = "I8";
@@ -154,7 +154,7 @@ TEST_F(LoadMixtureTest, TakesEveryFormat) {
   for (const Family family : {Family::kMixtral, Family::kGptOss}) {
     for (const StoredAs stored : {StoredAs::kFloats, StoredAs::kMxfp4}) {
       if (stored == StoredAs::kMxfp4 && family != Family::kGptOss) continue;
-      Make({.family = family, .stored_as = stored});
+      WriteCheckpoint({.family = family, .stored_as = stored});
       for (const WeightType type : {WeightType::kF32, WeightType::kBf16, WeightType::kW8A8,
                                     WeightType::kW8A16, WeightType::kW4A16}) {
         EXPECT_TRUE(Load(type).ok()) << static_cast<int>(type) << Load(type).ToString();

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 class ModelDirectoryTest : public ::testing::Test {
  protected:
   // A folder that can be served.
-  void Make(int shards = 1) {
+  void WriteModel(int shards = 1) {
     fs::remove_all(folder());
     ASSERT_TRUE(
         MakeCheckpoint(folder(), {.vocab_size = 300, .shards = shards, .tokenizer = true}).ok());
@@ -30,38 +30,38 @@ class ModelDirectoryTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& text = "x") const {
     directory_.Write("model/" + name, text);
   }
-  std::string Words(const fs::path& path) const {
+  std::string ErrorOf(const fs::path& path) const {
     const Status status = CheckModelDirectory(path);
     EXPECT_FALSE(status.ok());
     return status.message();
   }
-  std::string Words() const { return Words(folder()); }
+  std::string ErrorOf() const { return ErrorOf(folder()); }
 
   TempDirectory directory_;
 };
 
 TEST_F(ModelDirectoryTest, JudgesTheArchitectureFirst) {
-  Make();
+  WriteModel();
   auto config = nlohmann::json::parse(directory_.Read("model/config.json"));
   config["architectures"] = {"GPT2LMHeadModel"};
   Write("config.json", config.dump());
   Write("tokenizer.json", "{}");  // would be rejected, too
   Remove("model.safetensors");
-  EXPECT_THAT(Words(), AllOf(HasSubstr("GPT2LMHeadModel"), HasSubstr("not supported"),
-                             HasSubstr("LlamaForCausalLM")));
+  EXPECT_THAT(ErrorOf(), AllOf(HasSubstr("GPT2LMHeadModel"), HasSubstr("not supported"),
+                               HasSubstr("LlamaForCausalLM")));
 }
 
 TEST_F(ModelDirectoryTest, SaysWhatThePathIs) {
-  Make();
-  EXPECT_THAT(Words("no-such-org/no-such-model"),
+  WriteModel();
+  EXPECT_THAT(ErrorOf("no-such-org/no-such-model"),
               AllOf(HasSubstr("hf download no-such-org/no-such-model"), HasSubstr("--local-dir")));
-  EXPECT_THAT(Words("/no/such/folder"),
+  EXPECT_THAT(ErrorOf("/no/such/folder"),
               ::testing::EndsWith("/no/such/folder: there is no such folder"));
   Write("small.Q4.gguf");
-  EXPECT_THAT(Words(folder() / "small.Q4.gguf"),
+  EXPECT_THAT(ErrorOf(folder() / "small.Q4.gguf"),
               HasSubstr("small.Q4.gguf: ends within its header"));
-  EXPECT_THAT(Words(folder() / "config.json"), HasSubstr("is a file"));
-  EXPECT_THAT(Words(directory_.path()), HasSubstr("no config.json"));
+  EXPECT_THAT(ErrorOf(folder() / "config.json"), HasSubstr("is a file"));
+  EXPECT_THAT(ErrorOf(directory_.path()), HasSubstr("no config.json"));
 }
 
 TEST_F(ModelDirectoryTest, ErrorsListWhatWasFound) {
@@ -80,7 +80,7 @@ TEST_F(ModelDirectoryTest, ErrorsListWhatWasFound) {
       Write(file,
             file == "adapter_config.json" ? R"({"base_model_name_or_path": "org/base"})" : "x");
     }
-    EXPECT_THAT(Words(), HasSubstr(words));
+    EXPECT_THAT(ErrorOf(), HasSubstr(words));
   }
   const std::vector<Case> without_weights = {
       {{"pytorch_model.bin"}, "pytorch_model.bin, a Python pickle"},
@@ -90,27 +90,27 @@ TEST_F(ModelDirectoryTest, ErrorsListWhatWasFound) {
       {{"consolidated.safetensors"}, "only files such as consolidated.safetensors"},
       {{}, "the download is not complete"}};
   for (const auto& [files, words] : without_weights) {
-    Make();
+    WriteModel();
     Remove("model.safetensors");
     for (const std::string& file : files) Write(file);
-    EXPECT_THAT(Words(), HasSubstr(words));
+    EXPECT_THAT(ErrorOf(), HasSubstr(words));
   }
 }
 
 TEST_F(ModelDirectoryTest, CountsMissingShards) {
-  Make(/*shards=*/3);
+  WriteModel(/*shards=*/3);
   Remove("model-00002-of-00003.safetensors");
-  EXPECT_THAT(Words(), AllOf(HasSubstr("1 of the 3 files"),
-                             HasSubstr("the first of them model-00002-of-00003.safetensors")));
+  EXPECT_THAT(ErrorOf(), AllOf(HasSubstr("1 of the 3 files"),
+                               HasSubstr("the first of them model-00002-of-00003.safetensors")));
 }
 
 TEST_F(ModelDirectoryTest, SaysWhichTokenizerIsThere) {
-  Make();
+  WriteModel();
   Remove("tokenizer.json");
-  EXPECT_THAT(Words(), HasSubstr("no tokenizer.json; the download is not complete"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("no tokenizer.json; the download is not complete"));
   Write("vocab.json");
-  EXPECT_THAT(Words(), AllOf(HasSubstr("the tokenizer only as vocab.json"),
-                             HasSubstr("AutoTokenizer.from_pretrained")));
+  EXPECT_THAT(ErrorOf(), AllOf(HasSubstr("the tokenizer only as vocab.json"),
+                               HasSubstr("AutoTokenizer.from_pretrained")));
   Write("tokenizer.model");
   EXPECT_TRUE(CheckModelDirectory(folder()).ok());
 }

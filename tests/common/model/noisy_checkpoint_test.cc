@@ -21,13 +21,13 @@ std::vector<double> Softmax(const std::vector<float>& logits) {
 
 // The acceptance probability of one draft token, on average: the sum of min(p, q).
 double ChanceToAgree(Model& a, Model& b, std::span<const TokenId> tokens) {
-  const Rows of_a = RunFresh(a, tokens), of_b = RunFresh(b, tokens);
+  const Rows rows_a = RunFresh(a, tokens), rows_b = RunFresh(b, tokens);
   double sum = 0;
-  for (size_t i = 0; i < of_a.size(); ++i) {
-    const std::vector<double> p = Softmax(of_a[i]), q = Softmax(of_b[i]);
+  for (size_t i = 0; i < rows_a.size(); ++i) {
+    const std::vector<double> p = Softmax(rows_a[i]), q = Softmax(rows_b[i]);
     for (size_t token = 0; token < p.size(); ++token) sum += std::min(p[token], q[token]);
   }
-  return sum / static_cast<double>(of_a.size());
+  return sum / static_cast<double>(rows_a.size());
 }
 
 TEST(NoisyCheckpoint, AgreesOftenButNotAlways) {

@@ -21,13 +21,13 @@ TEST(PageHashes, AreFnv1aOfPrefix) {
 TEST(PageHashes, AgreeOnSharedPages) {
   const std::vector<TokenId> a = {1, 2, 3, 4, 5, 6, 7, 8};
   const std::vector<TokenId> b = {1, 2, 3, 4, 5, 9, 7, 8};
-  const std::vector<uint64_t> of_a = TokenPageHashes(a, 2, 100);
-  const std::vector<uint64_t> of_b = TokenPageHashes(b, 2, 100);
-  ASSERT_THAT(of_a, SizeIs(4));
-  EXPECT_EQ(of_a[0], of_b[0]);
-  EXPECT_EQ(of_a[1], of_b[1]);
-  EXPECT_NE(of_a[2], of_b[2]);
-  EXPECT_NE(of_a[3], of_b[3]);  // its own tokens are the same, those before it are not
+  const std::vector<uint64_t> hashes_a = TokenPageHashes(a, 2, 100);
+  const std::vector<uint64_t> hashes_b = TokenPageHashes(b, 2, 100);
+  ASSERT_THAT(hashes_a, SizeIs(4));
+  EXPECT_EQ(hashes_a[0], hashes_b[0]);
+  EXPECT_EQ(hashes_a[1], hashes_b[1]);
+  EXPECT_NE(hashes_a[2], hashes_b[2]);
+  EXPECT_NE(hashes_a[3], hashes_b[3]);  // its own tokens are the same, those before it are not
 }
 
 TEST(PageHashes, GoOnFromThePageBefore) {

@@ -52,9 +52,11 @@ TEST(PrefixRouter, ChoosesByNamesWhateverTheirOrder) {
   PrefixRouter one = RouterOf(7);
   PrefixRouter other;
   for (int v = 6; v >= 0; --v) other.Add(NameOf(v));
-  const std::vector<int> of_one = Homes(one, 1000);
-  const std::vector<int> of_other = Homes(other, 1000);
-  for (size_t key = 0; key < of_one.size(); ++key) EXPECT_EQ(of_one[key], 6 - of_other[key]);
+  const std::vector<int> homes_of_one = Homes(one, 1000);
+  const std::vector<int> homes_of_other = Homes(other, 1000);
+  for (size_t key = 0; key < homes_of_one.size(); ++key) {
+    EXPECT_EQ(homes_of_one[key], 6 - homes_of_other[key]);
+  }
 }
 
 TEST(PrefixRouter, SharesKeysEqually) {
@@ -126,11 +128,11 @@ TEST(PrefixRouter, KeepsTheBoundAtEveryRequest) {
     for (int i = 0; i < 20000; ++i) {
       const double u = std::uniform_real_distribution<double>(0.01, 1)(random);
       const auto family = static_cast<int>(1 / u);  // Zipf: half of them are the first
-      const int at = Route(router, "family " + std::to_string(family) + " and what follows it");
-      router.Begin(at);
-      running.push_back(at);
+      const int choice = Route(router, "family " + std::to_string(family) + " and what follows it");
+      router.Begin(choice);
+      running.push_back(choice);
       const double mean = static_cast<double>(running.size()) / verifiers;
-      ASSERT_LE(router.in_flight(at), std::ceil(1.25 * mean)) << i << " of " << verifiers;
+      ASSERT_LE(router.in_flight(choice), std::ceil(1.25 * mean)) << i << " of " << verifiers;
       // Between 50 and 100 in flight, by turns.
       while (running.size() > (i / 1000 % 2 == 0 ? 100u : 50u)) {
         const size_t ended = random() % running.size();
@@ -150,7 +152,7 @@ TEST(PrefixRouter, SendsAFamilyToOneVerifier) {
     homes[family].insert(
         Route(router, "doc-" + std::to_string(100 + family) + ", question " + std::to_string(i)));
   }
-  for (const auto& [family, of_it] : homes) EXPECT_THAT(of_it, SizeIs(1)) << family;
+  for (const auto& [family, verifiers] : homes) EXPECT_THAT(verifiers, SizeIs(1)) << family;
 }
 
 // What a hash of the first page would send to one verifier.

@@ -95,7 +95,7 @@ class ConnectionIntakeTest : public ::testing::Test {
 };
 
 TEST_F(ConnectionIntakeTest, LimitsConnectionsPerPeerAndTotal) {
-  Start({.all = 5, .of_a_peer = 3});
+  Start({.total = 5, .per_peer = 3});
   std::vector<Descriptor> open;
   for (int i = 0; i < 3; ++i) open.push_back(Connect("127.0.0.1"));
   ASSERT_TRUE(taken_.Await(3));
@@ -106,7 +106,7 @@ TEST_F(ConnectionIntakeTest, LimitsConnectionsPerPeerAndTotal) {
 }
 
 TEST_F(ConnectionIntakeTest, EndedConnectionMakesRoom) {
-  Start({.all = 2, .of_a_peer = 2});
+  Start({.total = 2, .per_peer = 2});
   const Descriptor first = Connect("127.0.0.1");
   const Descriptor second = Connect("127.0.0.1");
   ASSERT_TRUE(taken_.Await(2));

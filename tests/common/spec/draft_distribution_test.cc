@@ -108,15 +108,15 @@ TEST(DistributionRounding, SharesAreRoundedDown) {
 
 TEST(DistributionRounding, NeverDrawsZeroWeightEntry) {
   const std::vector<uint32_t> weights = {65533, 2, 1, 0, 0};
-  const auto at = [&](double coin) {
+  const auto sample = [&](double coin) {
     return EntryAt([&](int i) { return weights[static_cast<size_t>(i)]; }, 5, coin);
   };
-  EXPECT_EQ(at(0.), 0);
-  EXPECT_EQ(at(65532.999 / 65536), 0);
-  EXPECT_EQ(at(65533. / 65536), 1);
-  EXPECT_EQ(at(65534.999 / 65536), 1);
-  EXPECT_EQ(at(65535. / 65536), 2);
-  EXPECT_EQ(at(1 - 0x1p-53), 2);
+  EXPECT_EQ(sample(0.), 0);
+  EXPECT_EQ(sample(65532.999 / 65536), 0);
+  EXPECT_EQ(sample(65533. / 65536), 1);
+  EXPECT_EQ(sample(65534.999 / 65536), 1);
+  EXPECT_EQ(sample(65535. / 65536), 2);
+  EXPECT_EQ(sample(1 - 0x1p-53), 2);
 }
 
 TEST(SampleDraftDistribution, GivesTokensTheirShares) {

@@ -20,7 +20,7 @@ using testing::TokenizerJsonOf;
 
 VocabularyEntries EntriesOf(const std::string& json, int limit = 1000,
                             const std::vector<TokenId>& ends = {}) {
-  return VocabularyEntries::Of(*Tokenizer::FromJson(json).value(), limit, ends).value();
+  return VocabularyEntries::FromTokenizer(*Tokenizer::FromJson(json).value(), limit, ends).value();
 }
 
 TEST(VocabularyEntries, HoldBytesAndKinds) {
@@ -44,7 +44,7 @@ TEST(VocabularyEntries, ByteTokensAreAliases) {
       R"("<0x62>":1,"a":2},"merges":[]}})";
   const auto tokenizer = Tokenizer::FromJson(json);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
-  const VocabularyEntries entries = VocabularyEntries::Of(**tokenizer, 10, {}).value();
+  const VocabularyEntries entries = VocabularyEntries::FromTokenizer(**tokenizer, 10, {}).value();
   EXPECT_EQ(entries.kind(0), TokenKind::kAlias);
   EXPECT_EQ(entries.bytes(0), "a");
   EXPECT_EQ(entries.kind(1), TokenKind::kText);

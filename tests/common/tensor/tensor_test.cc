@@ -140,19 +140,19 @@ TEST(TensorView, DescribesShapeAndType) {
 
 TEST(FindUnfit, FindsTheFirstWhereverItIs) {
   constexpr size_t kSize = 2600;  // two blocks and a part
-  for (const size_t at : {size_t{0}, size_t{1023}, size_t{1024}, size_t{2599}, kSize}) {
+  for (const size_t index : {size_t{0}, size_t{1023}, size_t{1024}, size_t{2599}, kSize}) {
     std::vector<float> f32(kSize, -2.f);
     std::vector<uint16_t> bf16(kSize, FloatToBf16(3e38f)), f16(kSize, FloatToF16(-65504.f));
-    if (at < kSize) {
-      f32[at] = -INFINITY;
-      bf16[at] = FloatToBf16(NAN);
-      f16[at] = FloatToF16(INFINITY);
+    if (index < kSize) {
+      f32[index] = -INFINITY;
+      bf16[index] = FloatToBf16(NAN);
+      f16[index] = FloatToF16(INFINITY);
       f32.back() = NAN;
     }
     const std::vector<int64_t> shape = {26, 100};
-    EXPECT_EQ(FindUnfit({f32.data(), Dtype::kF32, shape}), at);
-    EXPECT_EQ(FindUnfit({bf16.data(), Dtype::kBf16, shape}), at);
-    EXPECT_EQ(FindUnfit({f16.data(), Dtype::kF16, shape}), at);
+    EXPECT_EQ(FindUnfit({f32.data(), Dtype::kF32, shape}), index);
+    EXPECT_EQ(FindUnfit({bf16.data(), Dtype::kBf16, shape}), index);
+    EXPECT_EQ(FindUnfit({f16.data(), Dtype::kF16, shape}), index);
   }
   const std::vector<float> large = {1.f, 65519.f, -65520.f};
   EXPECT_EQ(FindUnfit({large.data(), Dtype::kF32, {3}}, 65520.f), 2u);

@@ -97,16 +97,16 @@ TEST(Bpe, VocabularyImpliesByteFallback) {
 Ids MergeBySearching(Ids ids, const std::map<std::pair<TokenId, TokenId>, int>& ranks) {
   while (true) {
     int best = -1;
-    size_t at = 0;
+    size_t pos = 0;
     for (size_t i = 0; i + 1 < ids.size(); ++i) {
       const auto rank = ranks.find({ids[i], ids[i + 1]});
       if (rank == ranks.end() || (best >= 0 && rank->second >= best)) continue;
       best = rank->second;
-      at = i;
+      pos = i;
     }
     if (best < 0) return ids;
-    ids[at] = 256 + best;
-    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    ids[pos] = 256 + best;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(pos) + 1);
   }
 }
 

@@ -81,20 +81,20 @@ GgufWriter OfSentencePiece(const Json& tokenizer) {
   std::vector<int32_t> types(vocab.size(), 1);
   std::vector<float> scores(vocab.size());
   for (const auto& [text, id] : vocab.items()) {
-    const auto at = id.get<size_t>();
-    tokens[at] = text;
-    scores[at] = -static_cast<float>(at);
-    if (ParseByteTokenName(text).has_value()) types[at] = 6;
+    const auto token = id.get<size_t>();
+    tokens[token] = text;
+    scores[token] = -static_cast<float>(token);
+    if (ParseByteTokenName(text).has_value()) types[token] = 6;
   }
   for (const Json& added : tokenizer["added_tokens"]) {
-    const auto at = added["id"].get<size_t>();
-    if (at >= tokens.size()) {
-      tokens.resize(at + 1);
-      scores.resize(at + 1, -1000.f);
-      types.resize(at + 1);
+    const auto index = added["id"].get<size_t>();
+    if (index >= tokens.size()) {
+      tokens.resize(index + 1);
+      scores.resize(index + 1, -1000.f);
+      types.resize(index + 1);
     }
-    tokens[at] = added["content"];
-    types[at] = added.value("special", false) ? 3 : 4;
+    tokens[index] = added["content"];
+    types[index] = added.value("special", false) ? 3 : 4;
   }
   types[0] = 2;
   GgufWriter writer;
@@ -117,7 +117,7 @@ class GgufTokenizer : public ::testing::Test {
     EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
     return tokenizer.ok() ? std::move(*tokenizer) : nullptr;
   }
-  std::string Words(const GgufWriter& writer) {
+  std::string ErrorOf(const GgufWriter& writer) {
     const Status status = Tokenizer::Load(Write(writer)).status();
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(status.message(), HasSubstr("m.gguf: "));
@@ -253,16 +253,16 @@ TEST_F(GgufTokenizer, BeginsTextsAsTheFileSays) {
 
 TEST_F(GgufTokenizer, RefusesWhatItDoesNotKnow) {
   const Json tokenizer = Json::parse(WithPattern(kGpt2Pattern));
-  EXPECT_THAT(Words(OfByteLevel(tokenizer, "deepseek-llm")),
+  EXPECT_THAT(ErrorOf(OfByteLevel(tokenizer, "deepseek-llm")),
               AllOf(HasSubstr("tokenizer.ggml.pre is deepseek-llm"), HasSubstr("llama-bpe")));
   GgufWriter other;
   other.Text("tokenizer.ggml.model", "rwkv");
-  EXPECT_THAT(Words(other), HasSubstr("tokenizer.ggml.model is rwkv"));
-  EXPECT_THAT(Words(GgufWriter()), HasSubstr("tokenizer.ggml.model is missing"));
+  EXPECT_THAT(ErrorOf(other), HasSubstr("tokenizer.ggml.model is rwkv"));
+  EXPECT_THAT(ErrorOf(GgufWriter()), HasSubstr("tokenizer.ggml.model is missing"));
   const auto with = [&](const std::function<void(GgufWriter&)>& change) {
     GgufWriter writer = OfByteLevel(tokenizer, "gpt-2");
     change(writer);
-    return Words(writer);
+    return ErrorOf(writer);
   };
   EXPECT_THAT(with([](GgufWriter& w) { w.Bool("tokenizer.ggml.add_eos_token", true); }),
               HasSubstr("tokenizer.ggml.add_eos_token is true"));
@@ -283,20 +283,20 @@ TEST_F(GgufTokenizer, RefusesListsThatDoNotFit) {
     writer.Bool("tokenizer.ggml.add_bos_token", false);
     return writer;
   };
-  EXPECT_THAT(Words(llama({}, {}, {})), HasSubstr("has 0 tokens"));
-  EXPECT_THAT(Words(llama({"a", "b"}, {1}, {0, 0})), HasSubstr("token_type has 1 elements"));
-  EXPECT_THAT(Words(llama({"a"}, {7}, {0})), HasSubstr("gives token 0 the type 7"));
-  EXPECT_THAT(Words(llama({"a"}, {1}, {0, 0})), HasSubstr("scores has 2 elements"));
-  EXPECT_THAT(Words(llama({""}, {1}, {0})), HasSubstr("piece 0 is empty"));
-  EXPECT_THAT(Words(llama({"\xFF"}, {1}, {0})), HasSubstr("is not UTF-8"));
-  EXPECT_THAT(Words(llama({std::string(257, 'a')}, {1}, {0})), HasSubstr("piece 0: 257 bytes"));
-  EXPECT_THAT(Words(llama({"<unk>", "b"}, {2, 2}, {0, 0})), HasSubstr("second unknown piece"));
-  EXPECT_THAT(Words(llama({"a"}, {1}, {std::numeric_limits<float>::infinity()})),
+  EXPECT_THAT(ErrorOf(llama({}, {}, {})), HasSubstr("has 0 tokens"));
+  EXPECT_THAT(ErrorOf(llama({"a", "b"}, {1}, {0, 0})), HasSubstr("token_type has 1 elements"));
+  EXPECT_THAT(ErrorOf(llama({"a"}, {7}, {0})), HasSubstr("gives token 0 the type 7"));
+  EXPECT_THAT(ErrorOf(llama({"a"}, {1}, {0, 0})), HasSubstr("scores has 2 elements"));
+  EXPECT_THAT(ErrorOf(llama({""}, {1}, {0})), HasSubstr("piece 0 is empty"));
+  EXPECT_THAT(ErrorOf(llama({"\xFF"}, {1}, {0})), HasSubstr("is not UTF-8"));
+  EXPECT_THAT(ErrorOf(llama({std::string(257, 'a')}, {1}, {0})), HasSubstr("piece 0: 257 bytes"));
+  EXPECT_THAT(ErrorOf(llama({"<unk>", "b"}, {2, 2}, {0, 0})), HasSubstr("second unknown piece"));
+  EXPECT_THAT(ErrorOf(llama({"a"}, {1}, {std::numeric_limits<float>::infinity()})),
               HasSubstr("not finite"));
   // Each of these is a merge of two others in many ways.
   std::vector<std::string> runs;
   for (size_t size = 1; size <= 200; ++size) runs.emplace_back(size, 'a');
-  EXPECT_THAT(Words(llama(runs, std::vector<int32_t>(200, 1), std::vector<float>(200))),
+  EXPECT_THAT(ErrorOf(llama(runs, std::vector<int32_t>(200, 1), std::vector<float>(200))),
               HasSubstr("merges of the pieces"));
 }
 

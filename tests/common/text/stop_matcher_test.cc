@@ -115,10 +115,10 @@ TEST(StopMatcher, AgreesWithDefinitionForAnyCuts) {
     for (size_t i = 1 + random() % 3; i > 0; --i) stops.push_back(word(1 + random() % 6));
     const std::string text = word(random() % 24);
     std::vector<std::string> pushes;
-    for (size_t at = 0; at < text.size();) {
+    for (size_t pos = 0; pos < text.size();) {
       const size_t size = random() % 5;
-      pushes.push_back(text.substr(at, size));
-      at += size;
+      pushes.push_back(text.substr(pos, size));
+      pos += size;
     }
     ASSERT_EQ(Feed(stops, pushes).text, Reference(stops, text).text)
         << text << " " << ::testing::PrintToString(stops);

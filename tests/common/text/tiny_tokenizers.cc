@@ -74,8 +74,8 @@ std::string With(const std::string& json, const std::string& pointer, const std:
 
 std::string Without(const std::string& json, const std::string& pointer) {
   Json edited = Json::parse(json);
-  const Json::json_pointer at(pointer);
-  edited[at.parent_pointer()].erase(at.back());
+  const Json::json_pointer field(pointer);
+  edited[field.parent_pointer()].erase(field.back());
   return edited.dump();
 }
 

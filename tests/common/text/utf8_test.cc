@@ -80,10 +80,10 @@ TEST(Utf8, StreamIsIndependentOfCuts) {
     for (int i = 0; i < 12; ++i) text += bytes[random() % bytes.size()];
     Utf8Stream stream;
     std::string out;
-    for (size_t at = 0; at < text.size();) {
+    for (size_t pos = 0; pos < text.size();) {
       const size_t size = 1 + random() % 4;
-      stream.Push(std::string_view(text).substr(at, size), out);
-      at += size;
+      stream.Push(std::string_view(text).substr(pos, size), out);
+      pos += size;
     }
     stream.Finish(out);
     ASSERT_EQ(out, Lossy(text)) << ::testing::PrintToString(text);

@@ -43,12 +43,12 @@ Span Example() {
 TEST(OtlpJson, RequestHoldsResourceScopeAndSpans) {
   const Json request = Export({Example(), Example()});
   ASSERT_EQ(request["resourceSpans"].size(), 1u);
-  const Json& of_resource = request["resourceSpans"][0];
-  EXPECT_EQ(of_resource["resource"]["attributes"],
+  const Json& resource_spans = request["resourceSpans"][0];
+  EXPECT_EQ(resource_spans["resource"]["attributes"],
             Json::parse(R"([{"key":"service.name","value":{"stringValue":"outrider-test"}}])"));
-  ASSERT_EQ(of_resource["scopeSpans"].size(), 1u);
-  EXPECT_EQ(of_resource["scopeSpans"][0]["scope"]["name"], "outrider");
-  EXPECT_EQ(of_resource["scopeSpans"][0]["spans"].size(), 2u);
+  ASSERT_EQ(resource_spans["scopeSpans"].size(), 1u);
+  EXPECT_EQ(resource_spans["scopeSpans"][0]["scope"]["name"], "outrider");
+  EXPECT_EQ(resource_spans["scopeSpans"][0]["spans"].size(), 2u);
 }
 
 TEST(OtlpJson, IdsAreHexTimesAreStrings) {

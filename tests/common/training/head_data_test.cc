@@ -152,18 +152,18 @@ TEST_F(HeadDataFile, DropsEmptyBlocksAtEnd) {
 TEST_F(HeadDataFile, DamageInMiddleIsError) {
   Write(4);
   const std::string bytes = Bytes();
-  for (size_t at = kHeaderBytes; at < kHeaderBytes + kExampleBytes; ++at) {
+  for (size_t byte = kHeaderBytes; byte < kHeaderBytes + kExampleBytes; ++byte) {
     std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    damaged[byte] = static_cast<char>(damaged[byte] ^ 1);
     SetBytes(damaged);
     const Result<HeadData> data = ReadHeadData(path_, kAll);
-    EXPECT_EQ(data.status().code(), Code::kDataLoss) << at;
+    EXPECT_EQ(data.status().code(), Code::kDataLoss) << byte;
   }
-  for (size_t at = 12; at < kHeaderBytes; ++at) {  // after magic and version
+  for (size_t offset = 12; offset < kHeaderBytes; ++offset) {  // after magic and version
     std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    damaged[offset] = static_cast<char>(damaged[offset] ^ 1);
     SetBytes(damaged);
-    EXPECT_EQ(CountHeadData(path_).status().code(), Code::kDataLoss) << at;
+    EXPECT_EQ(CountHeadData(path_).status().code(), Code::kDataLoss) << offset;
   }
 }
 

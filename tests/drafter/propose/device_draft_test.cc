@@ -261,8 +261,8 @@ TEST_F(DeviceDraftTest, SessionsJoinBetweenChains) {
     StepToRest();
     std::map<uint64_t, std::vector<DraftPart>> parts;
     for (DraftPart& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
-    for (auto& [id, of_session] : parts) {
-      drafts[on_device].push_back(Assemble(std::move(of_session)));
+    for (auto& [id, session_parts] : parts) {
+      drafts[on_device].push_back(Assemble(std::move(session_parts)));
     }
   }
   ASSERT_EQ(drafts[1].size(), 5u);
@@ -404,8 +404,8 @@ TEST_F(DeviceDraftTest, OnlyTheHostsDrawsCount) {
       StepToRest();
       std::map<uint64_t, std::vector<DraftPart>> parts;
       for (DraftPart& draft : link_->TakeDrafts()) parts[draft.session].push_back(std::move(draft));
-      for (auto& [id, of_session] : parts) {
-        drafts[on_device].push_back(Assemble(std::move(of_session)));
+      for (auto& [id, session_parts] : parts) {
+        drafts[on_device].push_back(Assemble(std::move(session_parts)));
       }
     }
     ASSERT_EQ(drafts[1].size(), 2u);

@@ -18,7 +18,7 @@ class DraftAheadTest : public LoopTest {
  protected:
   static constexpr DraftLoopOptions kAhead = {.ahead_tokens = 64, .max_ahead_rows = 16};
 
-  static SessionOpening Of(DraftKind kind, SessionOpening session) {
+  static SessionOpening OpeningOf(DraftKind kind, SessionOpening session) {
     session.kind = kind;
     if (kind == DraftKind::kArgmax) session.sampling.temperature = 0.f;
     return session;
@@ -53,7 +53,7 @@ TEST_F(DraftAheadTest, LikelyEndsNeedNoForwardPass) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax}) {
     for (int node = 0; node <= 3; ++node) {
       Start({}, kAhead);
-      SessionOpening session = Of(kind, Opening(1, 3));
+      SessionOpening session = OpeningOf(kind, Opening(1, 3));
       Push(session);
       const DraftTree draft = TheDraft();
       const size_t passes = model_->batches().size();
@@ -76,7 +76,7 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
     Start({}, kAhead);
     for (TokenId next = 0; next < kVocab; ++next) {
       for (int node = 0; node <= 3; ++node) {
-        SessionOpening session = Of(kind, Opening(1, 3));
+        SessionOpening session = OpeningOf(kind, Opening(1, 3));
         Push(session);
         const DraftTree draft = TheDraft();
         Decide(session, draft, node, next, {.round = 2, .shape = Sequences(1, 3)});
@@ -121,7 +121,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
     Start(model, options);
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &observer);
     link_ = Connect(kConnection);
-    SessionOpening session = Of(kKinds[run % 3], Opening(1, shapes[below(6)]));
+    SessionOpening session = OpeningOf(kKinds[run % 3], Opening(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
     session.plan.stop = stops[below(5)];

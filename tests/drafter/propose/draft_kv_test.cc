@@ -133,7 +133,7 @@ TEST_F(DraftKvTest, ForksNeverExceedReservation) {
         for (const int32_t node : nodes) Feed(kv_->sequence(node), {tree.token(node)});
         EXPECT_EQ(budget_->free_pages(), secured);
       }
-      kv_->Settle();
+      kv_->FreeUnusedPages();
       EXPECT_GE(budget_->free_pages(), secured);
       EXPECT_EQ(budget_->free_pages(), model_->free_pages());
     }

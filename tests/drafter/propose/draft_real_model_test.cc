@@ -111,10 +111,10 @@ TEST_F(DraftRealModel, DraftsMatchOnCachedPrefixes) {
   std::vector<std::vector<DraftTree>> drafts;
   for (const bool kept : {false, true}) {
     Start({.prefix_cache = kept});
-    std::vector<DraftTree>& of_loop = drafts.emplace_back();
+    std::vector<DraftTree>& loop_drafts = drafts.emplace_back();
     for (size_t i = 0; i < texts.size(); ++i) {
       Push(Opening(i, shape, texts[i]));
-      of_loop.push_back(Drafted());
+      loop_drafts.push_back(Drafted());
       Push(CloseEvent{i});
     }
   }

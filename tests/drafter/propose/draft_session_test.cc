@@ -14,7 +14,7 @@ using ::testing::IsEmpty;
 
 class DraftSessionTest : public ::testing::Test {
  protected:
-  DraftSession Make(const DraftShape& shape) {
+  DraftSession MakeSession(const DraftShape& shape) {
     SessionOpening open;
     open.tokens = {1, 2, 3};
     open.prompt_tokens = 2;
@@ -56,7 +56,7 @@ class DraftSessionTest : public ::testing::Test {
 };
 
 TEST_F(DraftSessionTest, FeedsTokensBeforeDrafting) {
-  DraftSession session = Make(Sequences(2, 2));
+  DraftSession session = MakeSession(Sequences(2, 2));
   EXPECT_THAT(session.Missing(), ElementsAre(1, 2, 3));
   session.MarkFed(2);
   EXPECT_THAT(session.Missing(), ElementsAre(3));
@@ -73,7 +73,7 @@ TEST_F(DraftSessionTest, CountsKvOfAcceptedTokensOnly) {
   const std::vector<int> kept = {3, 4, 5, 5};
   const std::vector<int> fed = {0, 1, 2, 2};
   for (int node = 0; node <= 3; ++node) {
-    DraftSession session = Make(Sequences(1, 3));
+    DraftSession session = MakeSession(Sequences(1, 3));
     for (const TokenId token : {4, 5, 6}) Draw(session, {token});
     (void)session.TakeChunk();
     const Result<int> applied = session.Apply(Decision(node, {2}));
@@ -86,7 +86,7 @@ TEST_F(DraftSessionTest, CountsKvOfAcceptedTokensOnly) {
 }
 
 TEST_F(DraftSessionTest, TakesPathOfAcceptedNode) {
-  DraftSession session = Make({.length = 2, .branching = {2, 2}});
+  DraftSession session = MakeSession({.length = 2, .branching = {2, 2}});
   Draw(session, {5, 6});
   Draw(session, {4, 3});
   (void)session.TakeChunk();
@@ -97,7 +97,7 @@ TEST_F(DraftSessionTest, TakesPathOfAcceptedNode) {
 }
 
 TEST_F(DraftSessionTest, OnlySentTokensCanBeAccepted) {
-  DraftSession session = Make(Sequences(1, 4));
+  DraftSession session = MakeSession(Sequences(1, 4));
   Draw(session, {4});
   Draw(session, {5});
   EXPECT_EQ(session.Apply(Decision(1, {0})).status().code(), Code::kInvalidArgument);
@@ -111,7 +111,7 @@ TEST_F(DraftSessionTest, OnlySentTokensCanBeAccepted) {
 }
 
 TEST_F(DraftSessionTest, RefusedVerdictChangesNothing) {
-  DraftSession session = Make(Sequences(1, 2));
+  DraftSession session = MakeSession(Sequences(1, 2));
   Draw(session, {4});
   Draw(session, {5});
   EXPECT_THAT(session.TakeChunk().tokens, ElementsAre(4, 5));
@@ -127,11 +127,11 @@ TEST_F(DraftSessionTest, RefusedVerdictChangesNothing) {
 
 TEST_F(DraftSessionTest, CutsPlansToFeasibleDepths) {
   bounds_.max_context = 5;
-  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 3);  // depths after 3, 4 and 5 tokens
+  EXPECT_EQ(MakeSession(Sequences(2, 9)).shape().length, 3);  // depths after 3, 4 and 5 tokens
   bounds_.max_draft_length = 2;
-  EXPECT_EQ(Make(Sequences(2, 9)).shape().length, 2);
-  EXPECT_FALSE(Make(Sequences(1, 0)).drafting());
-  EXPECT_FALSE(Make(Sequences(1, -1)).drafting());
+  EXPECT_EQ(MakeSession(Sequences(2, 9)).shape().length, 2);
+  EXPECT_FALSE(MakeSession(Sequences(1, 0)).drafting());
+  EXPECT_FALSE(MakeSession(Sequences(1, -1)).drafting());
 }
 
 }  // namespace

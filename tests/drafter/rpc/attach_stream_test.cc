@@ -34,7 +34,7 @@ TEST(AttachStream, CallHoldsNoReference) {
 // A verifier that answers Hello with `vocabulary`, and a VocabularyMatch with Welcome.
 class AnotherVocabulary : public ::testing::Test {
  protected:
-  static FakeDraftingServer::Behaviour Sends(const v1::FromVerifier& vocabulary) {
+  static FakeDraftingServer::Behaviour SendVocabulary(const v1::FromVerifier& vocabulary) {
     return [vocabulary](const v1::FromDrafter& message, FakeDraftingServer::Sink& sink) {
       if (message.has_hello()) sink.Send(vocabulary);
       if (message.has_match()) sink.Send(FakeDraftingServer::Welcome());
@@ -45,7 +45,7 @@ class AnotherVocabulary : public ::testing::Test {
     for (const std::string& token : tokens) EXPECT_TRUE(entries.Add(TokenKind::kText, token).ok());
     return ToWire(entries);
   }
-  static std::shared_ptr<const DrafterVocabulary> Own() {
+  static std::shared_ptr<const DrafterVocabulary> OwnVocabulary() {
     DrafterVocabulary own;
     for (const char* token : {"c", "a", "b"}) {
       EXPECT_TRUE(own.entries.Add(TokenKind::kText, token).ok());
@@ -66,8 +66,8 @@ class AnotherVocabulary : public ::testing::Test {
 };
 
 TEST_F(AnotherVocabulary, IsComparedAndTranslated) {
-  FakeDraftingServer server(Sends(Vocabulary({"a", "ac", "b"})));
-  const auto stream = Attach(server, Own());
+  FakeDraftingServer server(SendVocabulary(Vocabulary({"a", "ac", "b"})));
+  const auto stream = Attach(server, OwnVocabulary());
   const LinkEvent event = events_.Await<WelcomeEvent>();
   const auto& welcome = std::get<WelcomeEvent>(event.message);
   ASSERT_NE(welcome.vocabulary, nullptr);
@@ -87,13 +87,13 @@ TEST_F(AnotherVocabulary, InvalidOneEndsStream) {
   const std::pair<v1::FromVerifier, std::string> cases[] = {
       {Vocabulary({"a", "b", "a"}), "ids 0 and 2 are the same token"}, {cut, "ends within id 1"}};
   for (const auto& [vocabulary, words] : cases) {
-    FakeDraftingServer server(Sends(vocabulary));
-    const Status end = *Attach(server, Own())->WaitForEnd(std::nullopt);
+    FakeDraftingServer server(SendVocabulary(vocabulary));
+    const Status end = *Attach(server, OwnVocabulary())->WaitForEnd(std::nullopt);
     EXPECT_EQ(end.code(), Code::kInvalidArgument);
     EXPECT_THAT(end.message(), ::testing::HasSubstr(words));
     EXPECT_EQ(events_.Count<WelcomeEvent>(), 0);
   }
-  FakeDraftingServer server(Sends(Vocabulary({"a"})));
+  FakeDraftingServer server(SendVocabulary(Vocabulary({"a"})));
   const Status end = *Attach(server, nullptr)->WaitForEnd(std::nullopt);
   EXPECT_EQ(end.code(), Code::kFailedPrecondition);
 }

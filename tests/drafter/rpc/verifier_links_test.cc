@@ -81,7 +81,7 @@ class VerifierLinksTest : public ::testing::Test {
     return std::make_unique<VerifierLinks>(options, &events_, &observer_);
   }
 
-  static bool Greeted(FakeDraftingServer& server, int hellos = 1) {
+  static bool AwaitHellos(FakeDraftingServer& server, int hellos = 1) {
     return server.Await([hellos](const auto& messages) {
       return std::count_if(messages.begin(), messages.end(),
                            [](const auto& m) { return m.has_hello(); }) >= hellos;
@@ -111,10 +111,10 @@ TEST_F(VerifierLinksTest, EveryResolvedAddressIsDialled) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_});
-  ASSERT_TRUE(Greeted(one));
+  ASSERT_TRUE(AwaitHellos(one));
   EXPECT_TRUE(two.received().empty());
   dns_->Set(std::vector{one.address(), two.address()});
-  EXPECT_TRUE(Greeted(two));
+  EXPECT_TRUE(AwaitHellos(two));
   ASSERT_TRUE(observer_.AwaitVerifiers(2));
   ASSERT_TRUE(dns_->AwaitLookups(3));
   EXPECT_EQ(one.received().size(), 1u) << "one dial, whatever is looked up again";
@@ -173,7 +173,7 @@ TEST_F(VerifierLinksTest, ReturningAddressIsDialledAgain) {
   CloseUnwanted();
   ASSERT_TRUE(observer_.AwaitDetached(1));
   dns_->Set(std::vector{one.address(), two.address()});
-  EXPECT_TRUE(Greeted(one, 2));
+  EXPECT_TRUE(AwaitHellos(one, 2));
 }
 
 TEST_F(VerifierLinksTest, LostRemovedAddressIsNotDialled) {
@@ -196,13 +196,13 @@ TEST_F(VerifierLinksTest, FailedLookupChangesNothing) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_});
-  ASSERT_TRUE(Greeted(one));
+  ASSERT_TRUE(AwaitHellos(one));
   dns_->Set(Unavailable("no answer"));
   ASSERT_TRUE(observer_.AwaitLookupsFailed(3));
   EXPECT_EQ(events_.Count<WantedEvent>(), 0);
   FakeDraftingServer two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
-  EXPECT_TRUE(Greeted(two));
+  EXPECT_TRUE(AwaitHellos(two));
 }
 
 TEST_F(VerifierLinksTest, LooksUpLostVerifierAtOnce) {
@@ -213,14 +213,14 @@ TEST_F(VerifierLinksTest, LooksUpLostVerifierAtOnce) {
   FakeDraftingServer next(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{next.address()});
   one.reset();
-  EXPECT_TRUE(Greeted(next));
+  EXPECT_TRUE(AwaitHellos(next));
 }
 
 TEST_F(VerifierLinksTest, HangingLookupBlocksNothing) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->SetHangs(true);
   auto links = Links({name_, one.address()});
-  EXPECT_TRUE(Greeted(one));
+  EXPECT_TRUE(AwaitHellos(one));
   ASSERT_TRUE(observer_.AwaitVerifiers(1));
   links->Stop();
   EXPECT_TRUE(one.AwaitHalfClosed(1));
@@ -236,9 +236,9 @@ TEST_F(VerifierLinksTest, FollowsLinesOfFile) {
   };
   write(one.address() + "\n");
   const auto links = Links({"file:" + path}, kNever, kSoon);
-  ASSERT_TRUE(Greeted(one));
+  ASSERT_TRUE(AwaitHellos(one));
   write(one.address() + "\n" + two.address() + "\n10.0.0.1:7300\n");
-  ASSERT_TRUE(Greeted(two));
+  ASSERT_TRUE(AwaitHellos(two));
   ASSERT_TRUE(observer_.AwaitVerifiers(2)) << "one may not be dialled";
   write("nonsense\n");
   ASSERT_TRUE(observer_.AwaitLookupsFailed(1));
@@ -252,7 +252,7 @@ TEST_F(VerifierLinksTest, AddressNamedTwiceIsOneVerifier) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address()});
   const auto links = Links({name_, one.address()});
-  ASSERT_TRUE(Greeted(one));
+  ASSERT_TRUE(AwaitHellos(one));
   ASSERT_TRUE(dns_->AwaitLookups(3));
   EXPECT_EQ(one.received().size(), 1u);
 }
@@ -279,7 +279,7 @@ TEST_F(VerifierLinksTest, ReplacesVerifierThatLeavesName) {
   (void)events_.Await<WelcomeEvent>();
   const bool first = !one.received().empty();
   dns_->Set(std::vector{first ? two.address() : one.address()});
-  EXPECT_TRUE(Greeted(first ? two : one));
+  EXPECT_TRUE(AwaitHellos(first ? two : one));
   ASSERT_TRUE(observer_.AwaitLeaving(1)) << "its sessions go on";
   EXPECT_EQ(observer_.left(), std::vector{SubsetReason::kGone});
   CloseUnwanted();
@@ -297,7 +297,7 @@ TEST_F(VerifierLinksTest, FullVerifierGivesWayToAnother) {
   for (int i = 0; full.received().empty(); ++i) {
     subset_.drafter = "d" + std::to_string(i);
     const auto links = Links({full.address(), free.address()});
-    EXPECT_TRUE(Greeted(free, i + 1));
+    EXPECT_TRUE(AwaitHellos(free, i + 1));
   }
   EXPECT_EQ(observer_.left().back(), SubsetReason::kRefused);
 }
@@ -311,7 +311,7 @@ TEST_F(VerifierLinksTest, DropsVerifierThatNeverWelcomes) {
   for (int i = 0; mute.received().empty(); ++i) {
     subset_.drafter = "d" + std::to_string(i);
     const auto links = Links({mute.address(), free.address()});
-    EXPECT_TRUE(Greeted(free, i + 1));
+    EXPECT_TRUE(AwaitHellos(free, i + 1));
     if (mute.received().empty()) continue;
     EXPECT_TRUE(observer_.AwaitMostLeaving(1));
     EXPECT_TRUE(observer_.AwaitLeaving(0)) << "its stream is cancelled";

@@ -113,9 +113,9 @@ TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   const auto process = StartListening(server->address(), "127.0.0.1:0");
   const std::string line = process->AwaitLine(" drafting ");
-  const size_t at = line.find(" port=");
-  ASSERT_NE(at, std::string::npos) << process->Log();
-  const std::string address = "127.0.0.1:" + std::to_string(std::stoi(line.substr(at + 6)));
+  const size_t pos = line.find(" port=");
+  ASSERT_NE(pos, std::string::npos) << process->Log();
+  const std::string address = "127.0.0.1:" + std::to_string(std::stoi(line.substr(pos + 6)));
   ASSERT_NE(process->AwaitLine(" attached "), "") << process->Log();
   EXPECT_EQ(Probe(address, ""), Health::kServing);
   EXPECT_EQ(Probe(address, "outrider.v1.Drafting"), Health::kServing);

@@ -30,7 +30,7 @@ std::vector<std::string> Names(int count) {
 // A drafter whose time the test moves.
 class Subset : public ::testing::Test {
  protected:
-  void Make(int size, const std::string& zone = "", const std::string& drafter = "d0") {
+  void MakeSubset(int size, const std::string& zone = "", const std::string& drafter = "d0") {
     subset_ = std::make_unique<VerifierSubset>(
         SubsetOptions{.drafter = drafter, .size = size, .zone = zone}, now_);
   }
@@ -85,24 +85,24 @@ class Subset : public ::testing::Test {
 };
 
 TEST_F(Subset, HoldsAllOfFewVerifiers) {
-  Make(8);
+  MakeSubset(8);
   EXPECT_THAT(Fill(Names(3)), UnorderedElementsAreArray(Names(3)));
   EXPECT_EQ(subset_->held(), 3);
   EXPECT_EQ(Visit(), "") << "there is no other";
 }
 
 TEST_F(Subset, RanksDifferBetweenDrafters) {
-  Make(4);
+  MakeSubset(4);
   const auto first = Fill(Names(100));
   EXPECT_THAT(first, SizeIs(4));
-  Make(4);
+  MakeSubset(4);
   EXPECT_EQ(Fill(Names(100)), first) << "the same name, the same subset";
-  Make(4, "", "d1");
+  MakeSubset(4, "", "d1");
   EXPECT_NE(Fill(Names(100)), first);
 }
 
 TEST_F(Subset, LostAddressMovesNoOtherStream) {
-  Make(4);
+  MakeSubset(4);
   std::vector<std::string> names = Names(100);
   const auto held = Fill(names);
   std::erase(names, held[1]);
@@ -120,7 +120,7 @@ TEST_F(Subset, LostAddressMovesNoOtherStream) {
 }
 
 TEST_F(Subset, ReplacesVerifierThatStaysAway) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(10));
   subset_->OnDetached(held[0], now_);
   EXPECT_THAT(Advance(), IsEmpty());
@@ -139,7 +139,7 @@ TEST_F(Subset, ReplacesVerifierThatStaysAway) {
 }
 
 TEST_F(Subset, KeepsDialledVerifierWithoutAnother) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(2));
   subset_->OnDetached(held[0], now_);
   subset_->OnRefused(held[1], now_);
@@ -148,7 +148,7 @@ TEST_F(Subset, KeepsDialledVerifierWithoutAnother) {
 }
 
 TEST_F(Subset, RefusingVerifierTemptsEverMoreSeldom) {
-  Make(1);
+  MakeSubset(1);
   const auto held = Fill(Names(2));
   const std::string other = held[0] == "v0:1" ? "v1:1" : "v0:1";
   // Each visit says that it lacks drafters, and each attachment is refused.
@@ -212,7 +212,7 @@ TEST_F(Subset, ChangedListRanksAsNewOne) {
 }
 
 TEST_F(Subset, RefusalMovesToNextInRank) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(5));
   subset_->OnRefused(held[0], now_);
   const auto changes = Advance();
@@ -229,7 +229,7 @@ TEST_F(Subset, RefusalMovesToNextInRank) {
 }
 
 TEST_F(Subset, MovesToVerifierLackingDrafters) {
-  Make(4);
+  MakeSubset(4);
   const auto held = Fill(Names(20));
   subset_->OnDemand(held[2], {.wanted = 1, .attached = 30});
   const std::string to = MoveBy({.wanted = 20, .attached = 2});
@@ -245,7 +245,7 @@ TEST_F(Subset, MovesToVerifierLackingDrafters) {
 }
 
 TEST_F(Subset, StaysIfMoveFails) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(5));
   const std::string to = MoveBy({.wanted = 20, .attached = 2});
   now_ += seconds(10);
@@ -256,7 +256,7 @@ TEST_F(Subset, StaysIfMoveFails) {
 }
 
 TEST_F(Subset, ReplacesVerifierLostDuringMoveOnce) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(9));
   const std::string to = MoveBy({.wanted = 20, .attached = 2});
   for (const std::string& address : held) subset_->OnDetached(address, now_);
@@ -267,7 +267,7 @@ TEST_F(Subset, ReplacesVerifierLostDuringMoveOnce) {
   EXPECT_TRUE(subset_->holds(to));
   EXPECT_EQ(subset_->held(), 2);
   // The same if the move ends later than the loss is noticed.
-  Make(2);
+  MakeSubset(2);
   Fill(Names(9));
   const std::string late = MoveBy({.wanted = 20, .attached = 2});
   for (const std::string& name : Names(9)) {
@@ -280,7 +280,7 @@ TEST_F(Subset, ReplacesVerifierLostDuringMoveOnce) {
 }
 
 TEST_F(Subset, StaysWhereItIsNeeded) {
-  Make(2);
+  MakeSubset(2);
   Fill(Names(5), {.wanted = 4, .attached = 4});
   for (int i = 0; i < 50; ++i) {
     const std::string address = Visit();
@@ -291,7 +291,7 @@ TEST_F(Subset, StaysWhereItIsNeeded) {
 }
 
 TEST_F(Subset, VisitsEveryOtherInTurn) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(7));
   std::set<std::string> seen;
   for (int i = 0; i < 5; ++i) {
@@ -306,7 +306,7 @@ TEST_F(Subset, VisitsEveryOtherInTurn) {
 }
 
 TEST_F(Subset, VisitsHighRankedNewAddressFirst) {
-  Make(2);
+  MakeSubset(2);
   Fill(Names(50));
   for (int i = 0; i < 10; ++i) subset_->OnVisited(Visit(), "", DrafterDemand{1, 10}, now_);
   // A name that ranks before all but the two that are held, found by trying.
@@ -325,7 +325,7 @@ TEST_F(Subset, VisitsHighRankedNewAddressFirst) {
 }
 
 TEST_F(Subset, AsksForLostVerifierBetweenOthers) {
-  Make(2);
+  MakeSubset(2);
   const auto held = Fill(Names(100));
   subset_->OnDetached(held[0], now_);
   now_ += seconds(10);
@@ -334,17 +334,17 @@ TEST_F(Subset, AsksForLostVerifierBetweenOthers) {
   subset_->OnAttached(replacement[0], "");
   subset_->OnLeft(held[0]);
   const auto visits_of_lost = [&](int visits, const auto& on_lost) {
-    int of_lost = 0;
+    int moved = 0;
     for (int i = 0; i < visits; ++i) {
       const std::string address = Visit();
       if (address == held[0]) {
-        ++of_lost;
+        ++moved;
         on_lost();
       } else {
         subset_->OnVisited(address, "", DrafterDemand{.wanted = 1, .attached = 10}, now_);
       }
     }
-    return of_lost;
+    return moved;
   };
   const auto still_away = [&] { subset_->OnFailed(held[0], now_); };
   EXPECT_GE(visits_of_lost(3, still_away), 1);
@@ -359,7 +359,7 @@ TEST_F(Subset, AsksForLostVerifierBetweenOthers) {
 }
 
 TEST_F(Subset, OldVerifiersAreNotRevisitedSoon) {
-  Make(1);
+  MakeSubset(1);
   Fill(Names(2));
   const std::string old = Visit();
   subset_->OnVisited(old, "", std::nullopt, now_);
@@ -369,7 +369,7 @@ TEST_F(Subset, OldVerifiersAreNotRevisitedSoon) {
 }
 
 TEST_F(Subset, DrainingStreamsBoundTheMoves) {
-  Make(4);
+  MakeSubset(4);
   Fill(Names(50), {.wanted = 1, .attached = 30});
   const std::string to = MoveBy({.wanted = 20, .attached = 2});
   subset_->OnAttached(to, "");
@@ -378,7 +378,7 @@ TEST_F(Subset, DrainingStreamsBoundTheMoves) {
 }
 
 TEST_F(Subset, ReattachesReturningAddressWhileDraining) {
-  Make(4);
+  MakeSubset(4);
   const auto held = Fill(Names(4));
   subset_->SetAddresses(Addresses({held[0], held[1], held[2]}));
   EXPECT_THAT(Advance(), SizeIs(1));
@@ -390,7 +390,7 @@ TEST_F(Subset, ReattachesReturningAddressWhileDraining) {
 }
 
 TEST_F(Subset, MovesToOwnZone) {
-  Make(2, "a");
+  MakeSubset(2, "a");
   const auto held = Fill(Names(10), {.wanted = 1, .attached = 10}, "b");
   EXPECT_EQ(subset_->in_other_zone(), 2);
   const std::string to = MoveBy({.wanted = 1, .attached = 10}, "a");
@@ -401,20 +401,20 @@ TEST_F(Subset, MovesToOwnZone) {
   EXPECT_EQ(changes[0].reason, SubsetReason::kZone);
   EXPECT_EQ(subset_->in_other_zone(), 1);
   // Without a zone of its own it does not care.
-  Make(2);
+  MakeSubset(2);
   Fill(Names(10), {.wanted = 1, .attached = 10}, "b");
   EXPECT_EQ(subset_->in_other_zone(), 0);
   EXPECT_EQ(MoveBy({.wanted = 1, .attached = 10}, "a"), "");
 }
 
 TEST_F(Subset, SuspensionReturnsToOwnZone) {
-  Make(1, "a");
+  MakeSubset(1, "a");
   Fill(Names(4), {.wanted = 1, .attached = 0}, "b");
   EXPECT_NE(MoveBy({.wanted = 1, .attached = 0}, "a"), "");
 }
 
 TEST_F(Subset, ReplacesLostVerifierFromOwnZone) {
-  Make(2, "a");
+  MakeSubset(2, "a");
   const auto held = Fill(Names(20), {.wanted = 1, .attached = 10}, "a");
   std::string own;
   for (int i = 0; i < 10; ++i) {

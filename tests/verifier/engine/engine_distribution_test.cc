@@ -172,9 +172,9 @@ class EngineDistribution : public ::testing::Test {
 
   const std::vector<float>& Cached(std::map<Tokens, std::vector<float>>& rows,
                                    const FakeModel& model, const Tokens& output, bool masked) {
-    auto [at, is_new] = rows.try_emplace(output);
-    if (is_new) at->second = RowOf(model, output, masked);
-    return at->second;
+    auto [it, is_new] = rows.try_emplace(output);
+    if (is_new) it->second = RowOf(model, output, masked);
+    return it->second;
   }
 
   DraftTree MakeDraft(const DraftPlan& plan, uint64_t seed, const Tokens& output) {

@@ -28,11 +28,11 @@ class TimedEngineTest : public EngineTest {
     plain_before_ = metrics_.round_seconds_if_plain_total.value();
   }
 
-  double Took() const { return metrics_.round_seconds_total.value() - took_before_; }
+  double RoundSeconds() const { return metrics_.round_seconds_total.value() - took_before_; }
   // `neither`: seconds that drafts do not affect.
   double Speedup(double neither = 0) const {
     const double plain = metrics_.round_seconds_if_plain_total.value() - plain_before_;
-    return (plain - neither) / (Took() - neither);
+    return (plain - neither) / (RoundSeconds() - neither);
   }
 
   // Runs request 1 to its end: each draft arrives 3 ms after its plan, with `right` of 4 tokens
@@ -74,7 +74,7 @@ TEST_F(TimedEngineTest, PlainDecodingHasSpeedupOne) {
     Submit(id, Greedy(10 + static_cast<int>(id)));
   }
   while (engine_->Step()) clock_.Advance(std::chrono::microseconds(137));
-  EXPECT_GT(Took(), 2.0);
+  EXPECT_GT(RoundSeconds(), 2.0);
   EXPECT_EQ(metrics_.round_seconds_if_plain_total.value(), metrics_.round_seconds_total.value());
 }
 
@@ -95,7 +95,7 @@ TEST_F(TimedEngineTest, MissingDraftCostsItsWait) {
     if (!engine_->Step()) clock_.Advance(*engine_->NextDeadline() - clock_.Now());
   }
   ASSERT_TRUE(sink->ended);
-  EXPECT_GT(Took(), 0.1) << "the drafter's timeout";
+  EXPECT_GT(RoundSeconds(), 0.1) << "the drafter's timeout";
   EXPECT_LT(Speedup(), 0.5);
 }
 

@@ -234,19 +234,19 @@ TEST_F(EngineTest, ScoresTreeAndFollowsItsPath) {
   EXPECT_EQ(source_.plan(1).shape, Sequences(2, 3));
   EXPECT_EQ(source_.opened[1].kind, DraftKind::kArgmax);
   const auto other = [](TokenId t) { return t == 0 ? 1 : 0; };
-  for (size_t at = 0; at < 8;) {
+  for (size_t index = 0; index < 8;) {
     DraftTree tree;
-    const int wrong = tree.AddDraw(0, other(want[at])), right = tree.AddDraw(0, want[at]);
-    const int wrong2 = tree.AddDraw(wrong, want[at + 1]);
-    const int right2 = tree.AddDraw(right, want[at + 1]);
-    tree.AddDraw(wrong2, want[at + 2]);
-    tree.AddDraw(right2, other(want[at + 2]));
+    const int wrong = tree.AddDraw(0, other(want[index])), right = tree.AddDraw(0, want[index]);
+    const int wrong2 = tree.AddDraw(wrong, want[index + 1]);
+    const int right2 = tree.AddDraw(right, want[index + 1]);
+    tree.AddDraw(wrong2, want[index + 2]);
+    tree.AddDraw(right2, other(want[index + 2]));
     engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     ASSERT_TRUE(engine_->Step());
     EXPECT_EQ(source_.decided[1].back().node, right2);
     EXPECT_EQ(sink->chunks.back().accepted, 2);
-    at += 3;
-    EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + at));
+    index += 3;
+    EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + index));
     EXPECT_EQ(sink->chunks.back().drafted, 6);
   }
   const auto batch = model_.batches().back();
@@ -270,14 +270,14 @@ TEST_F(EngineTest, GumbelTextIgnoresDrafts) {
   engine_->Step();
   EXPECT_EQ(source_.opened[1].kind, DraftKind::kRace);
   while (!sink->ended) {
-    const size_t at = sink->tokens.size();
-    const auto token = [&](size_t i) { return at + i < 30 ? plain->tokens[at + i] : 7; };
+    const size_t index = sink->tokens.size();
+    const auto token = [&](size_t i) { return index + i < 30 ? plain->tokens[index + i] : 7; };
     DraftTree tree;
-    const int wrong = tree.AddDraw(0, static_cast<TokenId>(at % testing::kLetters));
+    const int wrong = tree.AddDraw(0, static_cast<TokenId>(index % testing::kLetters));
     const int first = tree.AddDraw(0, token(0));
     if (source_.plan(1).shape.length > 1) {
       tree.AddDraw(wrong, 5);
-      tree.AddDraw(first, at % 2 == 0 ? token(1) : 6);
+      tree.AddDraw(first, index % 2 == 0 ? token(1) : 6);
     }
     engine_->draft_consumer().OnDraft(1, source_.plan(1).round, tree, true);
     if (!engine_->Step()) clock_.Advance(std::chrono::seconds(3));

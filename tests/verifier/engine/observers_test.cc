@@ -185,17 +185,17 @@ class SpeedupObserverTest : public ObserversTest {
     if (ends_request) observer_.OnEnded(session_, Status(), clock_.Now());
     observer_.OnStepEnd({}, 1.0, clock_.Now());
   }
-  double Took() const { return metrics_.round_seconds_total.value(); }
+  double RoundSeconds() const { return metrics_.round_seconds_total.value(); }
 
   SpeedupObserver observer_{&metrics_};
 };
 
 TEST_F(SpeedupObserverTest, CountsRoundsAfterTheFirst) {
   Step(1);
-  EXPECT_EQ(Took(), 0) << "the first round has the prompt in it";
+  EXPECT_EQ(RoundSeconds(), 0) << "the first round has the prompt in it";
   Step(1);
   Step(1);
-  EXPECT_THAT(Took(), DoubleEq(2));
+  EXPECT_THAT(RoundSeconds(), DoubleEq(2));
   EXPECT_THAT(metrics_.round_seconds_if_plain_total.value(), DoubleEq(2)) << "all were plain";
 }
 
@@ -206,15 +206,15 @@ TEST_F(SpeedupObserverTest, PreemptedSequencesBeginAgain) {
   clock_.Advance(100 * kSecond);
   observer_.OnStepEnd({}, std::nullopt, clock_.Now());
   Step(1);
-  EXPECT_THAT(Took(), DoubleEq(1)) << "the wait for pages, and computing the text again";
+  EXPECT_THAT(RoundSeconds(), DoubleEq(1)) << "the wait for pages, and computing the text again";
   Step(1);
-  EXPECT_THAT(Took(), DoubleEq(2));
+  EXPECT_THAT(RoundSeconds(), DoubleEq(2));
 }
 
 TEST_F(SpeedupObserverTest, LastRoundCountsToo) {
   Step(1);
   Step(1, /*ends_request=*/true);
-  EXPECT_THAT(Took(), DoubleEq(1));
+  EXPECT_THAT(RoundSeconds(), DoubleEq(1));
   Session next;
   next.id = 1;  // as a new request might have
   observer_.OnStepBegin(clock_.Now());
@@ -223,7 +223,7 @@ TEST_F(SpeedupObserverTest, LastRoundCountsToo) {
   clock_.Advance(kSecond);
   observer_.OnRound(next, {.tokens = {1}}, clock_.Now());
   observer_.OnStepEnd({}, 1.0, clock_.Now());
-  EXPECT_THAT(Took(), DoubleEq(1)) << "nothing is left of the one that ended";
+  EXPECT_THAT(RoundSeconds(), DoubleEq(1)) << "nothing is left of the one that ended";
 }
 
 TEST_F(ObserversTest, ProposerSharesTellWhoDrafted) {

@@ -128,8 +128,10 @@ TEST_F(PlannedEngineTest, ControllerPrefersLookupInRepetitiveText) {
       for (int64_t s = 0; s < plan.shape.leaves(); ++s) {
         int node = DraftTree::kRoot;
         for (int d = 0; d < plan.shape.length; ++d) {
-          const size_t at = std::min(sink->tokens.size() + static_cast<size_t>(d), want.size() - 1);
-          node = draft.AddDraw(node, at % 3 == 0 ? (want[at] + 1) % testing::kLetters : want[at]);
+          const size_t index =
+              std::min(sink->tokens.size() + static_cast<size_t>(d), want.size() - 1);
+          node = draft.AddDraw(
+              node, index % 3 == 0 ? (want[index] + 1) % testing::kLetters : want[index]);
         }
       }
       clock_.Advance(std::chrono::milliseconds(1 + 2 * plan.shape.length));

@@ -38,7 +38,7 @@ class PromptLogprobs : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status.ToString();
     return sink;
   }
-  static GenerationRequest Asking(Tokens prompt, int alternatives) {
+  static GenerationRequest RequestWithLogprobs(Tokens prompt, int alternatives) {
     return {.prompt = std::move(prompt),
             .sampling = {.temperature = 0},
             .max_tokens = kTokens,
@@ -103,14 +103,14 @@ class PromptLogprobs : public ::testing::Test {
 TEST_F(PromptLogprobs, MatchRowsInAnyBatch) {
   source_.accepts = false;
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
-  GenerationRequest plain = Asking({9, 8, 7}, 0);
+  GenerationRequest plain = RequestWithLogprobs({9, 8, 7}, 0);
   plain.prompt_logprobs.reset();
   plain.logprobs = 1;
   plain.max_tokens = 20;
   const auto decoding = Submit(1, plain);
   engine_->Step();
-  const auto sink = Submit(2, Asking(prompt_, 3));
-  const auto other = Submit(3, Asking({5, 5, 6, 6, 7, 7}, 0));
+  const auto sink = Submit(2, RequestWithLogprobs(prompt_, 3));
+  const auto other = Submit(3, RequestWithLogprobs({5, 5, 6, 6, 7, 7}, 0));
   RunAll();
   ASSERT_TRUE(sink->ended && other->ended && decoding->ended);
   ExpectLogprobsOf(prompt_, 3, sink->chunks.front().prompt_logprobs);
@@ -127,7 +127,7 @@ TEST_F(PromptLogprobs, MatchRowsBesideDraftedRound) {
     SCOPED_TRACE(wants_logprobs);
     source_ = {};
     Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
-    GenerationRequest request = Asking({9, 8, 7}, 0);
+    GenerationRequest request = RequestWithLogprobs({9, 8, 7}, 0);
     request.prompt_logprobs.reset();
     if (wants_logprobs) request.logprobs = 2;
     request.speculation.draft_length = 3;
@@ -135,16 +135,16 @@ TEST_F(PromptLogprobs, MatchRowsBesideDraftedRound) {
     while (engine_->Step()) {  // until it waits for its draft
     }
     source_.accepts = false;  // the other one gets no drafts
-    const auto asking = Submit(2, Asking(prompt_, 3));
+    const auto asking = Submit(2, RequestWithLogprobs(prompt_, 3));
     const Tokens text = GreedyText(request.prompt, kTokens);
-    const auto at = drafted->tokens.size();
-    const TokenId wrong = (text[at + 2] + 1) % testing::kLetters;
+    const auto index = drafted->tokens.size();
+    const TokenId wrong = (text[index + 2] + 1) % testing::kLetters;
     engine_->draft_consumer().OnDraft(1, source_.plan(1).round,
-                                      DraftTree::Chain({{text[at], text[at + 1], wrong}}, {}),
+                                      DraftTree::Chain({{text[index], text[index + 1], wrong}}, {}),
                                       /*complete=*/true);
     ASSERT_TRUE(engine_->Step());
     ASSERT_EQ(model_->batches().back().size(), 2u) << "one step, of the round and the prompt";
-    EXPECT_EQ(drafted->tokens.size(), at + 3) << "two of the draft and one more";
+    EXPECT_EQ(drafted->tokens.size(), index + 3) << "two of the draft and one more";
     engine_->draft_consumer().OnDrafterLost(1);
     RunAll();
     ASSERT_TRUE(drafted->ended && asking->ended);
@@ -174,18 +174,18 @@ TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
     return most;
   };
   const Tokens prompt(40, 3);
-  GenerationRequest plain = Asking({9, 8, 7}, 0);
+  GenerationRequest plain = RequestWithLogprobs({9, 8, 7}, 0);
   plain.prompt_logprobs.reset();
   plain.max_tokens = 50;
   const auto decoding = Submit(1, plain);
   engine_->Step();
-  const auto beside = Submit(2, Asking(prompt, 3));
+  const auto beside = Submit(2, RequestWithLogprobs(prompt, 3));
   RunAll();
   ASSERT_TRUE(decoding->ended && beside->ended);
   EXPECT_EQ(most_rows(), 4u);
   ExpectLogprobsOf(prompt, 3, beside->chunks.front().prompt_logprobs);
 
-  const auto alone = Submit(3, Asking(prompt, 3));
+  const auto alone = Submit(3, RequestWithLogprobs(prompt, 3));
   RunAll();
   ASSERT_TRUE(alone->ended);
   EXPECT_EQ(most_rows(), 39u) << "nobody waits";
@@ -194,10 +194,10 @@ TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
 TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
   source_.accepts = false;
   Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 4}});
-  GenerationRequest without = Asking(prompt_, 0);
+  GenerationRequest without = RequestWithLogprobs(prompt_, 0);
   without.prompt_logprobs.reset();
   const auto plain = Submit(1, without);
-  const auto asking = Submit(2, Asking(prompt_, 0));
+  const auto asking = Submit(2, RequestWithLogprobs(prompt_, 0));
   RunAll();
   EXPECT_EQ(asking->tokens, plain->tokens);
   EXPECT_TRUE(plain->chunks.front().prompt_logprobs.empty());
@@ -208,12 +208,12 @@ TEST_F(PromptLogprobs, IgnoreThePrefixCache) {
   Restart({.prefix_cache = true});
   Tokens prompt;
   for (int i = 0; i < 40; ++i) prompt.push_back(i % 20);
-  GenerationRequest without = Asking(prompt, 0);
+  GenerationRequest without = RequestWithLogprobs(prompt, 0);
   without.prompt_logprobs.reset();
   Submit(1, without);
   RunAll();
   const auto cached = Submit(2, without);
-  const auto asking = Submit(3, Asking(prompt, 2));
+  const auto asking = Submit(3, RequestWithLogprobs(prompt, 2));
   RunAll();
   EXPECT_GT(cached->summary.cached_tokens, 0);
   EXPECT_EQ(asking->summary.cached_tokens, 0);
@@ -223,7 +223,7 @@ TEST_F(PromptLogprobs, IgnoreThePrefixCache) {
 TEST_F(PromptLogprobs, AreEmptyForOneTokenPrompt) {
   source_.accepts = false;
   Restart({.prefix_cache = false});
-  const auto sink = Submit(1, Asking({4}, 2));
+  const auto sink = Submit(1, RequestWithLogprobs({4}, 2));
   RunAll();
   ASSERT_TRUE(sink->ended);
   EXPECT_TRUE(sink->chunks.front().prompt_logprobs.empty());
@@ -236,7 +236,7 @@ TEST_F(PromptLogprobs, RowsAndResultsHaveLimits) {
   EXPECT_EQ(PromptRowsOfStep(100'000, 0.06), 10) << "read in 15 ms";
   EXPECT_EQ(PromptRowsOfStep(100'000, 0.), 1);
   const RequestLimits limits{.vocab_size = 32, .max_context = 1 << 18, .kv_tokens = 1 << 18};
-  GenerationRequest request = Asking(Tokens((1 << 18) / 21, 1), 20);
+  GenerationRequest request = RequestWithLogprobs(Tokens((1 << 18) / 21, 1), 20);
   EXPECT_TRUE(Validate(request, limits).ok()) << Validate(request, limits).ToString();
   request.prompt.push_back(1);
   EXPECT_EQ(Validate(request, limits).code(), Code::kInvalidArgument);

@@ -31,7 +31,7 @@ class StructuredOutputTest : public ::testing::Test {
     source_.accepts = false;
   }
 
-  GenerationRequest Following(const std::string& regex, float temperature = 1) {
+  GenerationRequest RequestMatching(const std::string& regex, float temperature = 1) {
     GenerationRequest request{
         .prompt = {1, 2, 3}, .sampling = {.temperature = temperature}, .max_tokens = 40, .seed = 5};
     request.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = regex};
@@ -81,7 +81,7 @@ class StructuredOutputTest : public ::testing::Test {
 };
 
 TEST_F(StructuredOutputTest, ForcedTokensTakeOneForwardPass) {
-  const auto sink = Run(Following("abcabc"));
+  const auto sink = Run(RequestMatching("abcabc"));
   EXPECT_EQ(sink->text, "abcabc");
   EXPECT_EQ(sink->summary.reason, FinishReason::kStop);
   EXPECT_EQ(sink->summary.rounds, 1);
@@ -95,7 +95,7 @@ TEST_F(StructuredOutputTest, ForcedTokensTakeOneForwardPass) {
 }
 
 TEST_F(StructuredOutputTest, SpeculationOffForcesNoTokens) {
-  GenerationRequest request = Following("abcabc");
+  GenerationRequest request = RequestMatching("abcabc");
   request.speculation.enabled = false;
   const auto sink = Run(std::move(request));
   EXPECT_EQ(sink->text, "abcabc");
@@ -104,7 +104,7 @@ TEST_F(StructuredOutputTest, SpeculationOffForcesNoTokens) {
 }
 
 TEST_F(StructuredOutputTest, ForcedTokensEndWithTheOutput) {
-  GenerationRequest request = Following("abcabc");
+  GenerationRequest request = RequestMatching("abcabc");
   request.max_tokens = 3;
   const auto sink = Run(std::move(request));
   EXPECT_EQ(sink->text, "abc");
@@ -114,7 +114,7 @@ TEST_F(StructuredOutputTest, ForcedTokensEndWithTheOutput) {
 
 TEST_F(StructuredOutputTest, ForcedTokensDoNotChangeText) {
   for (const float temperature : {0.f, 1.f}) {
-    GenerationRequest request = Following("(abc|bcd){4}(x|yy)", temperature);
+    GenerationRequest request = RequestMatching("(abc|bcd){4}(x|yy)", temperature);
     request.speculation.rule = Rule::kGumbel;
     GenerationRequest plain = request;
     plain.speculation.enabled = false;
@@ -129,7 +129,7 @@ TEST_F(StructuredOutputTest, ForcedTokensDoNotChangeText) {
 // Up to that point, with forced tokens as well as without.
 TEST_F(StructuredOutputTest, TooAmbiguousGrammarEndsRequest) {
   for (const bool speculates : {false, true}) {
-    GenerationRequest request = Following(kWideAfterAb);
+    GenerationRequest request = RequestMatching(kWideAfterAb);
     CompileWithin({.node_steps = kStepsOfALetter}, request);
     request.speculation.enabled = speculates;
     const auto sink = Run(std::move(request));
@@ -143,7 +143,7 @@ TEST_F(StructuredOutputTest, TooAmbiguousGrammarEndsRequest) {
 // If a text has ended, it does not matter whether a mask could have followed.
 TEST_F(StructuredOutputTest, StopPrecedesFailingMask) {
   for (const bool speculates : {false, true}) {
-    GenerationRequest request = Following(kWideAfterAb);
+    GenerationRequest request = RequestMatching(kWideAfterAb);
     CompileWithin({.node_steps = kStepsOfALetter}, request);
     request.speculation.enabled = speculates;
     request.stop_strings = {"b"};
@@ -156,7 +156,7 @@ TEST_F(StructuredOutputTest, StopPrecedesFailingMask) {
 
 // A round spends a bounded number of steps on a draft, and cuts it where they end.
 TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
-  GenerationRequest request = Following("[a-y]{20}");
+  GenerationRequest request = RequestMatching("[a-y]{20}");
   request.speculation.rule = Rule::kGumbel;
   GenerationRequest plain = request;
   plain.speculation.enabled = false;
@@ -190,7 +190,7 @@ TEST_F(StructuredOutputTest, DraftsEndWhereTheirStepsDo) {
 // The text before is sent, in a separate round or as a draft of the same round.
 TEST_F(StructuredOutputTest, OtherMasksMayExcludeWholeGrammar) {
   for (const bool speculates : {false, true}) {
-    GenerationRequest request = Following("abc");
+    GenerationRequest request = RequestMatching("abc");
     request.sampling.allowed_tokens = {0, 1, kEnd};
     request.speculation.enabled = speculates;
     const auto sink = Run(std::move(request));
@@ -207,7 +207,7 @@ TEST_F(StructuredOutputTest, PreemptionChangesNoText) {
   for (const float temperature : {0.f, 1.f}) {
     for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {
       // After each three letters two are forced.
-      GenerationRequest request = Following("([c-y]{3}ab){18}", temperature);
+      GenerationRequest request = RequestMatching("([c-y]{3}ab){18}", temperature);
       request.max_tokens = 100;
       request.sampling.presence_penalty = 0.2f;
       request.speculation.rule = rule;
@@ -237,7 +237,7 @@ TEST_F(StructuredOutputTest, GrammarNeedsEndToken) {
 }
 
 TEST_F(StructuredOutputTest, EndsOfSequenceCannotBeIgnored) {
-  GenerationRequest request = Following("abc");
+  GenerationRequest request = RequestMatching("abc");
   request.ignore_eos = true;
   const Status status = Validate(request, engine_->limits());
   EXPECT_EQ(status.code(), Code::kInvalidArgument);

@@ -21,7 +21,7 @@ class ApiAnswerTest : public ::testing::Test {
     model_.tokenizer = tokenizer_.get();
   }
 
-  ApiAnswer Make(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
+  ApiAnswer MakeAnswer(bool chat, bool stream, bool logprobs = false, int choices = 1) const {
     ApiRequest request{
         .chat = chat, .choices = choices, .kept = choices, .stream = stream, .include_usage = true};
     request.prompts.push_back({.prompt = {0, 1, 2}});
@@ -29,14 +29,14 @@ class ApiAnswerTest : public ::testing::Test {
     return ApiAnswer(request, model_, 7, 1000);
   }
 
-  static Chunk Ab() { return {.text = "ab", .tokens = {0, 1}, .accepted = 1, .drafted = 4}; }
-  static Chunk AbWithLogprobs() {
-    Chunk chunk = Ab();
+  static Chunk AbChunk() { return {.text = "ab", .tokens = {0, 1}, .accepted = 1, .drafted = 4}; }
+  static Chunk AbChunkWithLogprobs() {
+    Chunk chunk = AbChunk();
     chunk.logprobs = {{.logprob = -0.5f, .top = {{0, -0.5f}}},
                       {.logprob = -std::numeric_limits<float>::infinity(), .top = {{2, -0.25f}}}};
     return chunk;
   }
-  static Summary Stop() {
+  static Summary StopSummary() {
     Summary s{.reason = FinishReason::kStop,
               .prompt_tokens = 3,
               .cached_tokens = 2,
@@ -72,11 +72,11 @@ const nlohmann::json kOneStep = nlohmann::json::parse(R"({"mean_acceptance_lengt
     "num_accepted_draft_tokens": 1, "num_draft_tokens": 4, "num_spec_tokens": 4})");
 
 TEST_F(ApiAnswerTest, WholeCompletion) {
-  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false);
-  EXPECT_TRUE(answer.Add(0, Ab()).empty());
-  EXPECT_TRUE(answer.Add(0, Ab()).empty());
+  ApiAnswer answer = MakeAnswer(/*chat=*/false, /*stream=*/false);
+  EXPECT_TRUE(answer.Add(0, AbChunk()).empty());
+  EXPECT_TRUE(answer.Add(0, AbChunk()).empty());
   EXPECT_FALSE(answer.complete());
-  EXPECT_TRUE(answer.Finish(0, Stop()).empty());
+  EXPECT_TRUE(answer.Finish(0, StopSummary()).empty());
   ASSERT_TRUE(answer.complete());
   EXPECT_EQ(nlohmann::json::parse(answer.Body().All()),
             nlohmann::json({{"id", "cmpl-1000-7"},
@@ -94,14 +94,14 @@ TEST_F(ApiAnswerTest, WholeCompletion) {
 
 // As AIPerf reads it: over all choices, index j counts the steps that accepted j draft tokens.
 TEST_F(ApiAnswerTest, CountsAcceptedDraftTokensPerStep) {
-  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
+  ApiAnswer answer = MakeAnswer(/*chat=*/false, /*stream=*/true, /*logprobs=*/false, /*choices=*/3);
   Summary deeper;
   deeper.drafted_rounds = 5;
   deeper.drafted_tokens = 10;
   deeper.accepted_tokens = 5;
   deeper.accepted_per_position = {3, 2};
-  for (const auto& [index, summary] : {std::pair(0, Stop()), {1, deeper}, {2, Summary()}}) {
-    answer.Add(index, Ab());
+  for (const auto& [index, summary] : {std::pair(0, StopSummary()), {1, deeper}, {2, Summary()}}) {
+    answer.Add(index, AbChunk());
     answer.Finish(index, summary);
   }
   const nlohmann::json usage = nlohmann::json::parse(answer.UsageEvent());
@@ -111,17 +111,17 @@ TEST_F(ApiAnswerTest, CountsAcceptedDraftTokensPerStep) {
                 "acceptance_histogram": [2, 2, 2, 0, 0], "num_spec_steps": 6,
                 "num_accepted_draft_tokens": 6, "num_draft_tokens": 14, "num_spec_tokens": 4})"));
   EXPECT_EQ(usage["usage"]["prompt_tokens_details"]["cached_tokens"], 2) << "of the first choice";
-  ApiAnswer plain = Make(/*chat=*/true, /*stream=*/false);
-  plain.Add(0, Ab());
+  ApiAnswer plain = MakeAnswer(/*chat=*/true, /*stream=*/false);
+  plain.Add(0, AbChunk());
   plain.Finish(0, Summary());
   EXPECT_FALSE(nlohmann::json::parse(plain.Body().All()).contains("metrics"))
       << "no step had a draft";
 }
 
 TEST_F(ApiAnswerTest, WholeChat) {
-  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false);
-  answer.Add(0, Ab());
-  Summary summary = Stop();
+  ApiAnswer answer = MakeAnswer(/*chat=*/true, /*stream=*/false);
+  answer.Add(0, AbChunk());
+  Summary summary = StopSummary();
   summary.reason = FinishReason::kLength;
   answer.Finish(0, summary);
   const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
@@ -161,8 +161,8 @@ TEST_F(ApiAnswerTest, BestOfKeepsTheMostLikely) {
 }
 
 TEST_F(ApiAnswerTest, StreamOfACompletion) {
-  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true);
-  const auto events = answer.Add(0, Ab());
+  ApiAnswer answer = MakeAnswer(/*chat=*/false, /*stream=*/true);
+  const auto events = answer.Add(0, AbChunk());
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(nlohmann::json::parse(events[0]),
             nlohmann::json({{"id", "cmpl-1000-7"},
@@ -175,7 +175,7 @@ TEST_F(ApiAnswerTest, StreamOfACompletion) {
                                                                 {"finish_reason", nullptr}}})},
                             {"usage", nullptr}}));
   EXPECT_TRUE(answer.Add(0, {.text = "", .tokens = {3}}).empty()) << "its text comes later";
-  const auto last = answer.Finish(0, Stop());
+  const auto last = answer.Finish(0, StopSummary());
   ASSERT_EQ(last.size(), 1u);
   const nlohmann::json end = nlohmann::json::parse(last[0]);
   EXPECT_EQ(end["choices"][0]["finish_reason"], "stop");
@@ -186,9 +186,9 @@ TEST_F(ApiAnswerTest, StreamOfACompletion) {
 }
 
 TEST_F(ApiAnswerTest, ChatStreamBeginsWithRoles) {
-  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/true, /*logprobs=*/false, /*choices=*/2);
+  ApiAnswer answer = MakeAnswer(/*chat=*/true, /*stream=*/true, /*logprobs=*/false, /*choices=*/2);
   for (const int index : {1, 0}) {
-    const auto events = answer.Add(index, Ab());
+    const auto events = answer.Add(index, AbChunk());
     ASSERT_EQ(events.size(), 2u);
     const nlohmann::json begin = nlohmann::json::parse(events[0])["choices"][0];
     EXPECT_EQ(begin["index"], index);
@@ -196,11 +196,11 @@ TEST_F(ApiAnswerTest, ChatStreamBeginsWithRoles) {
     EXPECT_EQ(nlohmann::json::parse(events[1])["choices"][0]["delta"],
               nlohmann::json({{"content", "ab"}}));
     EXPECT_EQ(nlohmann::json::parse(events[1])["object"], "chat.completion.chunk");
-    EXPECT_EQ(answer.Add(index, Ab()).size(), 1u);
+    EXPECT_EQ(answer.Add(index, AbChunk()).size(), 1u);
   }
-  answer.Finish(1, Stop());
+  answer.Finish(1, StopSummary());
   EXPECT_FALSE(answer.complete());
-  EXPECT_EQ(nlohmann::json::parse(answer.Finish(0, Stop())[0])["choices"][0]["delta"],
+  EXPECT_EQ(nlohmann::json::parse(answer.Finish(0, StopSummary())[0])["choices"][0]["delta"],
             nlohmann::json::object());
   EXPECT_TRUE(answer.complete());
   const nlohmann::json usage = nlohmann::json::parse(answer.UsageEvent())["usage"];
@@ -209,9 +209,9 @@ TEST_F(ApiAnswerTest, ChatStreamBeginsWithRoles) {
 }
 
 TEST_F(ApiAnswerTest, LogprobOffsetsRunAcrossChunks) {
-  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/true, /*logprobs=*/true);
-  answer.Add(0, AbWithLogprobs());
-  const nlohmann::json event = nlohmann::json::parse(answer.Add(0, AbWithLogprobs())[0]);
+  ApiAnswer answer = MakeAnswer(/*chat=*/false, /*stream=*/true, /*logprobs=*/true);
+  answer.Add(0, AbChunkWithLogprobs());
+  const nlohmann::json event = nlohmann::json::parse(answer.Add(0, AbChunkWithLogprobs())[0]);
   EXPECT_EQ(event["choices"][0]["logprobs"], nlohmann::json::parse(R"({"tokens": ["a", "b"],
       "token_logprobs": [-0.5, -9999.0], "top_logprobs": [{"a": -0.5},
       {"c": -0.25, "b": -9999.0}],
@@ -219,11 +219,11 @@ TEST_F(ApiAnswerTest, LogprobOffsetsRunAcrossChunks) {
 }
 
 TEST_F(ApiAnswerTest, ZeroLogprobsHaveSampledToken) {
-  ApiAnswer answer = Make(/*chat=*/false, /*stream=*/false, /*logprobs=*/true);
-  Chunk chunk = Ab();
+  ApiAnswer answer = MakeAnswer(/*chat=*/false, /*stream=*/false, /*logprobs=*/true);
+  Chunk chunk = AbChunk();
   chunk.logprobs = {{.logprob = -0.5f, .top = {}}, {.logprob = -1.f, .top = {}}};
   answer.Add(0, std::move(chunk));
-  answer.Finish(0, Stop());
+  answer.Finish(0, StopSummary());
   EXPECT_EQ(nlohmann::json::parse(answer.Body().All())["choices"][0]["logprobs"]["top_logprobs"],
             nlohmann::json::parse(R"([{"a": -0.5}, {"b": -1.0}])"));
 }
@@ -233,16 +233,16 @@ TEST_F(ApiAnswerTest, ContinuousUsageIsInEveryEvent) {
   request.prompts.push_back({.prompt = {0, 1, 2}});
   ApiAnswer answer(request, model_, 7, 1000);
   for (const int so_far : {2, 4}) {
-    const nlohmann::json usage = nlohmann::json::parse(answer.Add(0, Ab())[0])["usage"];
+    const nlohmann::json usage = nlohmann::json::parse(answer.Add(0, AbChunk())[0])["usage"];
     EXPECT_EQ(usage["completion_tokens"], so_far);
     EXPECT_EQ(usage["total_tokens"], 3 + so_far);
   }
 }
 
 TEST_F(ApiAnswerTest, LogprobsOfAChatHaveBytes) {
-  ApiAnswer answer = Make(/*chat=*/true, /*stream=*/false, /*logprobs=*/true);
-  answer.Add(0, AbWithLogprobs());
-  answer.Finish(0, Stop());
+  ApiAnswer answer = MakeAnswer(/*chat=*/true, /*stream=*/false, /*logprobs=*/true);
+  answer.Add(0, AbChunkWithLogprobs());
+  answer.Finish(0, StopSummary());
   EXPECT_EQ(nlohmann::json::parse(answer.Body().All())["choices"][0]["logprobs"],
             nlohmann::json::parse(R"({"content": [
       {"token": "a", "logprob": -0.5, "bytes": [97],
@@ -261,8 +261,8 @@ class EchoTest : public ApiAnswerTest {
     request.echoes = {{.text = "abc"}};
     return request;
   }
-  static Chunk First() {
-    Chunk chunk = AbWithLogprobs();
+  static Chunk FirstChunk() {
+    Chunk chunk = AbChunkWithLogprobs();
     chunk.prompt_logprobs = {{.logprob = -1.f, .rank = 1, .top = {{1, -1.f}}},
                              {.logprob = -2.f, .rank = 7, .top = {{3, -0.25f}}}};
     return chunk;
@@ -276,10 +276,10 @@ class EchoTest : public ApiAnswerTest {
 
 TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
   ApiAnswer answer(Request(/*stream=*/false), model_, 7, 1000);
-  answer.Add(0, First());
-  answer.Finish(0, Stop());
-  answer.Add(1, AbWithLogprobs());  // does not ask for rows of the prompt
-  answer.Finish(1, Stop());
+  answer.Add(0, FirstChunk());
+  answer.Finish(0, StopSummary());
+  answer.Add(1, AbChunkWithLogprobs());  // does not ask for rows of the prompt
+  answer.Finish(1, StopSummary());
   const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   for (const nlohmann::json& choice : body["choices"]) {
     EXPECT_EQ(choice["text"], "abcab");
@@ -292,7 +292,8 @@ TEST_F(EchoTest, IsThePromptBeforeEachChoice) {
 TEST_F(EchoTest, PrecedesFirstEventOfChoice) {
   ApiAnswer answer(Request(/*stream=*/true), model_, 7, 1000);
   for (const int index : {0, 1}) {
-    const std::string first = answer.Add(index, index == 0 ? First() : AbWithLogprobs()).at(0);
+    const std::string first =
+        answer.Add(index, index == 0 ? FirstChunk() : AbChunkWithLogprobs()).at(0);
     const ApiAnswer::EventSource echo = answer.TakeEcho(index);
     ASSERT_NE(echo, nullptr);
     nlohmann::json whole;
@@ -306,11 +307,11 @@ TEST_F(EchoTest, PrecedesFirstEventOfChoice) {
     }
     EXPECT_EQ(whole, logprobs_);
     EXPECT_EQ(echo(), "");
-    EXPECT_EQ(nlohmann::json::parse(answer.Add(index, Ab())[0])["choices"][0]["text"], "ab");
+    EXPECT_EQ(nlohmann::json::parse(answer.Add(index, AbChunk())[0])["choices"][0]["text"], "ab");
     EXPECT_EQ(answer.TakeEcho(index), nullptr) << "once";
   }
   ApiAnswer whole(Request(/*stream=*/false), model_, 7, 1000);
-  whole.Add(0, First());
+  whole.Add(0, FirstChunk());
   EXPECT_EQ(whole.TakeEcho(0), nullptr);
 }
 
@@ -363,7 +364,7 @@ TEST_F(EchoTest, SplitsLongPromptOverEvents) {
     }
     EXPECT_GT(events, 3);
     body.Add(0, first);
-    body.Finish(0, Stop());
+    body.Finish(0, StopSummary());
     const nlohmann::json whole = nlohmann::json::parse(body.Body().All())["choices"][0];
     EXPECT_EQ(text, whole["text"]);
     EXPECT_EQ(logprobs, whole["logprobs"]);
@@ -375,11 +376,11 @@ TEST_F(EchoTest, WholeAnswerIsMadeInPieces) {
   request.prompt_logprobs = 20;
   request.prompts[0].prompt.assign(5000, 0);
   ApiAnswer answer(request, model_, 7, 1000);
-  Chunk first = First();
+  Chunk first = FirstChunk();
   first.prompt_logprobs.assign(4999, {.logprob = -1, .rank = 1, .top = {{1, -0.5f}, {2, -0.75f}}});
   for (const int index : {0, 1}) {
     answer.Add(index, first);
-    answer.Finish(index, Stop());
+    answer.Finish(index, StopSummary());
   }
   JsonPieces pieces = answer.Body();
   std::string body;
@@ -402,8 +403,8 @@ TEST_F(EchoTest, WithoutNewTokensIsPromptAlone) {
   request.choices = request.kept = 1;
   request.echo_only = true;
   ApiAnswer answer(request, model_, 7, 1000);
-  answer.Add(0, First());
-  answer.Finish(0, Stop());
+  answer.Add(0, FirstChunk());
+  answer.Finish(0, StopSummary());
   const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   EXPECT_EQ(body["choices"][0]["text"], "abc");
   EXPECT_EQ(body["choices"][0]["logprobs"]["tokens"], nlohmann::json::parse(R"(["a", "b", "c"])"));
@@ -416,8 +417,8 @@ TEST_F(EchoTest, PromptLogprobsHaveVllmsShape) {
   request.echoes.clear();
   request.prompt_logprobs = 1;
   ApiAnswer answer(request, model_, 7, 1000);
-  answer.Add(0, First());
-  answer.Finish(0, Stop());
+  answer.Add(0, FirstChunk());
+  answer.Finish(0, StopSummary());
   const nlohmann::json body = nlohmann::json::parse(answer.Body().All());
   EXPECT_EQ(body["choices"][0]["text"], "ab");
   EXPECT_EQ(body["choices"][0]["prompt_logprobs"], nlohmann::json::parse(R"([null,

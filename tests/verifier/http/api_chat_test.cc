@@ -45,13 +45,16 @@ class ChatTemplateFields : public ApiRequestTest {
     if (!parsed.ok()) return parsed.status().ToString();
     return tokenizer_->Decode(parsed->prompts.at(0).prompt, /*skip_special=*/false);
   }
-  void Use(const std::string& jinja) { model_.chat_template = ChatTemplate::FromText(jinja); }
+  void UseTemplate(const std::string& jinja) {
+    model_.chat_template = ChatTemplate::FromText(jinja);
+  }
 
   const std::string user_ = R"("messages": [{"role": "user", "content": "abc"}])";
 };
 
 TEST_F(ChatTemplateFields, KwargsBecomeVariables) {
-  Use("{% for name, value in extra.items() %}{{ name }}{{ value }}{% endfor %}"
+  UseTemplate(
+      "{% for name, value in extra.items() %}{{ name }}{{ value }}{% endfor %}"
       "{{ 'on' if thinks else 'off' }}{{ depth + 1 }}");
   EXPECT_EQ(PromptOf(user_ + R"(, "chat_template_kwargs":
                 {"thinks": true, "depth": 2, "extra": {"z": "y", "b": null, "a": [1.5, false]}})"),
@@ -72,12 +75,14 @@ TEST_F(ChatTemplateFields, NamesAndPartsAreShown) {
   const std::string body =
       R"("messages": [{"role": "user", "name": "bo", "content":
            [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";
-  Use("{% for m in messages %}{{ m.name ~ m.content }}{% endfor %}");
+  UseTemplate("{% for m in messages %}{{ m.name ~ m.content }}{% endfor %}");
   EXPECT_EQ(PromptOf(body), "boa\nb");
-  Use("{% for m in messages %}{% for p in m['content'] %}<{{ p.type ~ p.text }}>{% endfor %}{% "
+  UseTemplate(
+      "{% for m in messages %}{% for p in m['content'] %}<{{ p.type ~ p.text }}>{% endfor %}{% "
       "endfor %}");
   EXPECT_EQ(PromptOf(body), "<texta><textb>");
-  Use("{% macro show(content) %}{% for p in content %}<{{ p.text }}>{% endfor %}{% endmacro %}"
+  UseTemplate(
+      "{% macro show(content) %}{% for p in content %}<{{ p.text }}>{% endfor %}{% endmacro %}"
       "{{ show(messages[0].content) }}");
   EXPECT_EQ(PromptOf(body), "<a><b>");
 }
@@ -91,17 +96,18 @@ TEST_F(ChatTemplateFields, ContinuesLastMessage) {
             "user: a\nassistant: so ");
   EXPECT_THAT(PromptOf(body + R"(, "continue_final_message": true)"),
               HasSubstr("continue_final_message: needs add_generation_prompt: false"));
-  Use("{{ messages[0].content }}");
+  UseTemplate("{{ messages[0].content }}");
   EXPECT_THAT(
       PromptOf(body + R"(, "add_generation_prompt": false, "continue_final_message": true)"),
       HasSubstr("does not show the last message"));
 }
 
 TEST_F(ChatTemplateFields, TemplatesThatFailRefuseTheChat) {
-  Use("{% if messages | length > 1 %}\n{{ raise_exception('one message at most') }}{% endif %}");
+  UseTemplate(
+      "{% if messages | length > 1 %}\n{{ raise_exception('one message at most') }}{% endif %}");
   EXPECT_EQ(PromptOf(R"("messages": [{"role": "user"}, {"role": "user"}])"),
             "INVALID_ARGUMENT: messages: line 2: the chat template refuses: one message at most");
-  Use("a\n{% new %}");
+  UseTemplate("a\n{% new %}");
   EXPECT_EQ(Chat("").status().code(), Code::kFailedPrecondition);
   EXPECT_THAT(Chat("").status().message(), AllOf(HasSubstr("line 2: '{% new %}' is not supported"),
                                                  HasSubstr("--chat-template")));

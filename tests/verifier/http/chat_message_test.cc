@@ -25,7 +25,7 @@ class ChatAnswers : public ::testing::Test {
     model_.tokenizer = tokenizer_.get();
   }
 
-  ApiAnswer Make(bool stream, bool logprobs = false, int choices = 1) const {
+  ApiAnswer MakeAnswer(bool stream, bool logprobs = false, int choices = 1) const {
     ApiRequest request{.chat = true, .choices = choices, .kept = choices};
     request.stream = stream;
     request.reading = {
@@ -37,15 +37,15 @@ class ChatAnswers : public ::testing::Test {
   }
 
   // The choice of a whole answer.
-  Json Whole(const std::string& text, FinishReason reason = FinishReason::kStop) const {
-    ApiAnswer answer = Make(/*stream=*/false);
+  Json WholeChoice(const std::string& text, FinishReason reason = FinishReason::kStop) const {
+    ApiAnswer answer = MakeAnswer(/*stream=*/false);
     answer.Add(0, {.text = text});
     answer.Finish(0, {.reason = reason});
     return Json::parse(answer.Body().All())["choices"][0];
   }
   // The same, assembled from a stream as openai's client does.
   Json Streamed(const std::vector<std::string>& pieces) const {
-    ApiAnswer answer = Make(/*stream=*/true);
+    ApiAnswer answer = MakeAnswer(/*stream=*/true);
     Json message = {{"role", nullptr}, {"content", ""}, {"reasoning_content", ""}};
     Json calls = Json::array(), choice;
     const auto add = [&](const std::vector<std::string>& events) {
@@ -83,7 +83,7 @@ class ChatAnswers : public ::testing::Test {
 };
 
 TEST_F(ChatAnswers, WholeAnswerHasReasoningAndCalls) {
-  const Json choice = Whole(kText);
+  const Json choice = WholeChoice(kText);
   const Json& message = choice["message"];
   EXPECT_EQ(message["content"], "Let me see.");
   EXPECT_EQ(message["reasoning_content"], "Look é.");
@@ -97,10 +97,11 @@ TEST_F(ChatAnswers, WholeAnswerHasReasoningAndCalls) {
 }
 
 TEST_F(ChatAnswers, ContentIsNullBesideCalls) {
-  EXPECT_TRUE(Whole("<tool_call>{\"name\": \"f\"}</tool_call>")["message"]["content"].is_null());
-  EXPECT_TRUE(Whole("<think>a")["message"]["content"].is_null());
-  EXPECT_EQ(Whole("")["message"]["content"], "");
-  const Json plain = Whole("Hi");
+  EXPECT_TRUE(
+      WholeChoice("<tool_call>{\"name\": \"f\"}</tool_call>")["message"]["content"].is_null());
+  EXPECT_TRUE(WholeChoice("<think>a")["message"]["content"].is_null());
+  EXPECT_EQ(WholeChoice("")["message"]["content"], "");
+  const Json plain = WholeChoice("Hi");
   EXPECT_EQ(plain["message"],
             Json({{"role", "assistant"}, {"content", "Hi"}, {"refusal", nullptr}}));
   EXPECT_EQ(plain["finish_reason"], "stop");
@@ -108,7 +109,7 @@ TEST_F(ChatAnswers, ContentIsNullBesideCalls) {
 
 TEST_F(ChatAnswers, CutAnswerEndsByLength) {
   const Json choice =
-      Whole("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", FinishReason::kLength);
+      WholeChoice("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", FinishReason::kLength);
   EXPECT_EQ(choice["finish_reason"], "length");
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a");
 }
@@ -116,7 +117,7 @@ TEST_F(ChatAnswers, CutAnswerEndsByLength) {
 // However many tokens a step produces.
 TEST_F(ChatAnswers, StreamIsSameForAnyChunks) {
   const std::string text = kText;
-  const Json whole = Whole(text);
+  const Json whole = WholeChoice(text);
   const Json once = Streamed({text});
   for (const char* member : {"content", "reasoning_content", "tool_calls"}) {
     EXPECT_EQ(once["message"][member], whole["message"][member]) << "ids too";
@@ -139,12 +140,12 @@ TEST_F(ChatAnswers, StreamIsSameForAnyChunks) {
 TEST_F(ChatAnswers, SendsHeldBackTextAtEnd) {
   for (const char* text : {"Hi \n", "Hi <tool_call>{\"name\": \"f", "<thi"}) {
     EXPECT_EQ(Streamed({text})["message"]["content"], text);
-    EXPECT_EQ(Whole(text)["message"]["content"], text);
+    EXPECT_EQ(WholeChoice(text)["message"]["content"], text);
   }
 }
 
 TEST_F(ChatAnswers, IdsOfCallsDiffer) {
-  ApiAnswer answer = Make(/*stream=*/false, /*logprobs=*/false, /*choices=*/2);
+  ApiAnswer answer = MakeAnswer(/*stream=*/false, /*logprobs=*/false, /*choices=*/2);
   for (const int choice : {0, 1}) {
     answer.Add(choice, {.text = kText});
     answer.Finish(choice, {});
@@ -165,7 +166,7 @@ TEST_F(ChatAnswers, IdsOfCallsDiffer) {
 }
 
 TEST_F(ChatAnswers, SendsEachTokensLogprobOnce) {
-  ApiAnswer answer = Make(/*stream=*/true, /*logprobs=*/true);
+  ApiAnswer answer = MakeAnswer(/*stream=*/true, /*logprobs=*/true);
   size_t told = 0;
   const auto count = [&](const std::vector<std::string>& events) {
     for (const std::string& event : events) {
@@ -202,8 +203,8 @@ TEST_F(ChatAnswers, OmittedReasoningHasNoLogprobs) {
     const auto add_events = [&](const std::vector<std::string>& events) {
       for (const std::string& event : events) add(Json::parse(event)["choices"][0]["logprobs"]);
     };
-    for (size_t at = 0; at < text.size(); at += chunk) {
-      const std::string part = text.substr(at, chunk);
+    for (size_t pos = 0; pos < text.size(); pos += chunk) {
+      const std::string part = text.substr(pos, chunk);
       Chunk next{.text = part, .tokens = tokenizer->Encode(part, false).value()};
       next.logprobs.assign(next.tokens.size(), {.logprob = -1});
       add_events(answer.Add(0, std::move(next)));

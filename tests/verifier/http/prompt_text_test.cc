@@ -35,7 +35,8 @@ class PromptText : public ::testing::Test {
                          .max_draft_tokens = 24}};
   }
 
-  std::vector<TokenId> Of(const std::string& prompt, const std::string& fields = "") const {
+  std::vector<TokenId> PromptTokens(const std::string& prompt,
+                                    const std::string& fields = "") const {
     const auto parsed = ParseCompletion(
         R"({"prompt": )" + prompt + (fields.empty() ? "" : ", ") + fields + "}", model_);
     EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
@@ -47,23 +48,24 @@ class PromptText : public ::testing::Test {
 };
 
 TEST_F(PromptText, BeginsWithBosByDefault) {
-  EXPECT_THAT(Of(R"("ab")"), ElementsAre(kBosToken, 0, 1));
-  EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": true)"), ElementsAre(kBosToken, 0, 1));
-  EXPECT_THAT(Of(R"("ab")", R"("add_special_tokens": false)"), ElementsAre(0, 1));
-  EXPECT_THAT(Of("[0, 1]"), ElementsAre(0, 1)) << "token ids are taken as they are";
+  EXPECT_THAT(PromptTokens(R"("ab")"), ElementsAre(kBosToken, 0, 1));
+  EXPECT_THAT(PromptTokens(R"("ab")", R"("add_special_tokens": true)"),
+              ElementsAre(kBosToken, 0, 1));
+  EXPECT_THAT(PromptTokens(R"("ab")", R"("add_special_tokens": false)"), ElementsAre(0, 1));
+  EXPECT_THAT(PromptTokens("[0, 1]"), ElementsAre(0, 1)) << "token ids are taken as they are";
 }
 
 TEST_F(PromptText, ParsesSpecialTokensByDefault) {
-  EXPECT_THAT(Of(R"("a<x>b")"), ElementsAre(kBosToken, 0, kMarkToken, 1));
-  EXPECT_THAT(Of(R"(["a<x>", "b"])"), ElementsAre(kBosToken, 0, kMarkToken));
-  EXPECT_THAT(Of(R"("<s>a")"), ElementsAre(kBosToken, kBosToken, 0));
-  const std::vector<TokenId> plain = Of(R"("a<x>b")", R"("parse_special": false)");
+  EXPECT_THAT(PromptTokens(R"("a<x>b")"), ElementsAre(kBosToken, 0, kMarkToken, 1));
+  EXPECT_THAT(PromptTokens(R"(["a<x>", "b"])"), ElementsAre(kBosToken, 0, kMarkToken));
+  EXPECT_THAT(PromptTokens(R"("<s>a")"), ElementsAre(kBosToken, kBosToken, 0));
+  const std::vector<TokenId> plain = PromptTokens(R"("a<x>b")", R"("parse_special": false)");
   EXPECT_EQ(plain.size(), 6u) << "BOS and five letters";
   EXPECT_THAT(plain, Not(Contains(kMarkToken)));
 }
 
 TEST_F(PromptText, EmptyPromptStartsFromBos) {
-  EXPECT_THAT(Of(R"("")"), ElementsAre(kBosToken));
+  EXPECT_THAT(PromptTokens(R"("")"), ElementsAre(kBosToken));
   const auto refused = ParseCompletion(R"({"prompt": "", "add_special_tokens": false})", model_);
   EXPECT_EQ(refused.status().code(), Code::kInvalidArgument);
   EXPECT_THAT(refused.status().message(), HasSubstr("prompt: the prompt is empty"));

@@ -240,11 +240,11 @@ class DocumentedFields : public ::testing::Test {
     for (const FieldsOf kind : kMembers) Add(kind, use, "", &names);
     return names;
   }
-  static Names Both(Names a, const Names& b) {
+  static Names Union(Names a, const Names& b) {
     a.insert(b.begin(), b.end());
     return a;
   }
-  static Names Without(const Names& a, const Names& b) {
+  static Names Difference(const Names& a, const Names& b) {
     Names rest;
     std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::inserter(rest, rest.end()));
     return rest;
@@ -257,20 +257,21 @@ class DocumentedFields : public ::testing::Test {
 TEST_F(DocumentedFields, ServedFieldsMatchCode) {
   const Names documented = Documented("served");
   const Names bodies = OfBodies(FieldUse::kServed), members = OfMembers(FieldUse::kServed);
-  EXPECT_EQ(Without(bodies, documented), Names()) << "served, and not in the page's table";
-  EXPECT_EQ(Without(documented, Both(bodies, members)), Names()) << "in the table, and not served";
-  EXPECT_EQ(Without(members, anywhere_), Names()) << "served, and nowhere on the page";
+  EXPECT_EQ(Difference(bodies, documented), Names()) << "served, and not in the page's table";
+  EXPECT_EQ(Difference(documented, Union(bodies, members)), Names())
+      << "in the table, and not served";
+  EXPECT_EQ(Difference(members, anywhere_), Names()) << "served, and nowhere on the page";
 }
 
 TEST_F(DocumentedFields, IgnoredFieldsMatchCode) {
   EXPECT_EQ(Documented("ignored"),
-            Both(OfBodies(FieldUse::kIgnored), OfMembers(FieldUse::kIgnored)));
+            Union(OfBodies(FieldUse::kIgnored), OfMembers(FieldUse::kIgnored)));
 }
 
 TEST_F(DocumentedFields, RefusedFieldsMatchCode) {
-  const Names always = Both(OfBodies(FieldUse::kRefused), OfMembers(FieldUse::kRefused));
-  const Names unless_told = Both(OfBodies(FieldUse::kNotServed), OfMembers(FieldUse::kNotServed));
-  EXPECT_EQ(Documented("refused"), Both(always, unless_told));
+  const Names always = Union(OfBodies(FieldUse::kRefused), OfMembers(FieldUse::kRefused));
+  const Names unless_told = Union(OfBodies(FieldUse::kNotServed), OfMembers(FieldUse::kNotServed));
+  EXPECT_EQ(Documented("refused"), Union(always, unless_told));
   for (const Row& row : rows_.at("refused")) {
     for (const std::string& name : row.names) {
       EXPECT_TRUE((row.has_star ? unless_told : always).contains(name))

@@ -48,7 +48,7 @@ TEST(Routes, EveryPathIsItsOwnRoute) {
 // Only heads: what follows an accepted head needs no engine here.
 class RoutesOfAnApi : public ::testing::Test {
  protected:
-  std::unique_ptr<HttpApi> Make(bool metrics, const std::string& cors = "") {
+  std::unique_ptr<HttpApi> MakeApi(bool metrics, const std::string& cors = "") {
     HttpApi::Served served{
         .model = {}, .tokens = &tokens_, .version = "1.2.3", .cors_origin = cors};
     if (metrics)
@@ -65,7 +65,7 @@ class RoutesOfAnApi : public ::testing::Test {
 };
 
 TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {
-  const auto api = Make(/*metrics=*/false);
+  const auto api = MakeApi(/*metrics=*/false);
   const auto refusal = api->Admit(Head("GET", "/v1/embeddings\x01"));
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, 404);
@@ -74,11 +74,11 @@ TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {
                              HasSubstr("POST /v1/completions, "), HasSubstr("GET /ping"),
                              Not(HasSubstr("/metrics"))));
   EXPECT_EQ(api->Admit(Head("GET", "/metrics"))->code, 404) << "switched off";
-  EXPECT_FALSE(Make(/*metrics=*/true)->Admit(Head("GET", "/metrics")).has_value());
+  EXPECT_FALSE(MakeApi(/*metrics=*/true)->Admit(Head("GET", "/metrics")).has_value());
 }
 
 TEST_F(RoutesOfAnApi, OnlyHealthSaysThatItDrains) {
-  const auto api = Make(/*metrics=*/true);
+  const auto api = MakeApi(/*metrics=*/true);
   api->Drain();
   for (const Route& route : Routes()) {
     const auto refusal = api->Admit(Head(route.method, route.path));
@@ -90,11 +90,11 @@ TEST_F(RoutesOfAnApi, OnlyHealthSaysThatItDrains) {
 }
 
 TEST_F(RoutesOfAnApi, AnswersBrowsersOfAllowedOrigins) {
-  const auto refusal = Make(/*metrics=*/true)->Admit(Head("OPTIONS", "/v1/completions"));
+  const auto refusal = MakeApi(/*metrics=*/true)->Admit(Head("OPTIONS", "/v1/completions"));
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, 405);
   const auto asked =
-      Make(/*metrics=*/true, "https://a.example")->Admit(Head("OPTIONS", "/v1/completions"));
+      MakeApi(/*metrics=*/true, "https://a.example")->Admit(Head("OPTIONS", "/v1/completions"));
   ASSERT_TRUE(asked.has_value());
   EXPECT_EQ(asked->code, 200);
   EXPECT_THAT(asked->headers, Contains(Pair("Access-Control-Allow-Methods", "POST")));

@@ -92,7 +92,7 @@ class HttpServerTest : public ::testing::Test {
     }
     EXPECT_EQ(server.body_bytes(), bytes);
   }
-  static bool Came(std::future<void> event) {
+  static bool AwaitEvent(std::future<void> event) {
     return event.wait_for(testing::kTimeLimit) == std::future_status::ready;
   }
 
@@ -263,7 +263,7 @@ TEST_F(HttpServerTest, ReportsEarlyDisconnect) {
     client.Send("POST", "/hold", "x");
     handler_.held.get_future().wait();
   }
-  EXPECT_TRUE(Came(handler_.gone.get_future()));
+  EXPECT_TRUE(AwaitEvent(handler_.gone.get_future()));
 }
 
 TEST_F(HttpServerTest, PipelinedBytesHideNoDisconnect) {
@@ -273,7 +273,7 @@ TEST_F(HttpServerTest, PipelinedBytesHideNoDisconnect) {
     client.SendRaw("POST /hold HTTP/1.1\r\nContent-Length: 1\r\n\r\nxGET /ec");
     handler_.held.get_future().wait();
   }
-  EXPECT_TRUE(Came(handler_.gone.get_future()));
+  EXPECT_TRUE(AwaitEvent(handler_.gone.get_future()));
 }
 
 TEST_F(HttpServerTest, DisconnectsClientSendingTooFarAhead) {
@@ -282,21 +282,21 @@ TEST_F(HttpServerTest, DisconnectsClientSendingTooFarAhead) {
   client.SendRaw("POST /hold HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
   handler_.held.get_future().wait();
   client.SendRaw(std::string(1 << 20, 'x'));
-  EXPECT_TRUE(Came(handler_.gone.get_future()));
+  EXPECT_TRUE(AwaitEvent(handler_.gone.get_future()));
 }
 
 TEST_F(HttpServerTest, DisconnectsAReaderThatLags) {
   Start({.max_waiting_bytes = 1 << 20});
   HttpClient client(server_.port());
   client.Send("GET", "/stream");
-  EXPECT_TRUE(Came(handler_.gone.get_future()));
+  EXPECT_TRUE(AwaitEvent(handler_.gone.get_future()));
 }
 
 TEST_F(HttpServerTest, DisconnectsStalledReader) {
   Start({.max_waiting_bytes = 1 << 30, .write_timeout = std::chrono::milliseconds(200)});
   HttpClient client(server_.port());
   client.Send("GET", "/stream");
-  EXPECT_TRUE(Came(handler_.gone.get_future()));
+  EXPECT_TRUE(AwaitEvent(handler_.gone.get_future()));
 }
 
 TEST_F(HttpServerTest, IdleConnectionsMakeRoomAtLimit) {

@@ -89,7 +89,7 @@ Json Format(const Json& schema) {
 TEST_F(StructuredFieldsTest, EachFieldGivesItsSource) {
   const Json schema = Json::parse(kSchema);
   const GrammarSource object{.kind = Kind::kJsonObject};
-  const GrammarSource of_schema{.kind = Kind::kJsonSchema, .text = kSchema};
+  const GrammarSource schema_source{.kind = Kind::kJsonSchema, .text = kSchema};
   const GrammarSource regex{.kind = Kind::kRegex, .text = "a+"};
   const GrammarSource choice{.kind = Kind::kChoice, .choices = {"yes", "no"}};
   const GrammarSource gbnf{.kind = Kind::kGbnf, .text = "root ::= \"a\""};
@@ -98,11 +98,11 @@ TEST_F(StructuredFieldsTest, EachFieldGivesItsSource) {
   };
   ExpectSource({{"response_format", {{"type", "json_object"}}}}, object);
   ExpectSource(outputs("json_object", true), object);
-  ExpectSource(Format(schema), of_schema);
-  ExpectSource(outputs("json", schema), of_schema);
-  ExpectSource(outputs("json", kSchema), of_schema);
-  ExpectSource({{"guided_json", schema}}, of_schema);
-  ExpectSource({{"guided_json", kSchema}}, of_schema);
+  ExpectSource(Format(schema), schema_source);
+  ExpectSource(outputs("json", schema), schema_source);
+  ExpectSource(outputs("json", kSchema), schema_source);
+  ExpectSource({{"guided_json", schema}}, schema_source);
+  ExpectSource({{"guided_json", kSchema}}, schema_source);
   ExpectSource(outputs("regex", "a+"), regex);
   ExpectSource({{"guided_regex", "a+"}}, regex);
   ExpectSource(outputs("choice", {"yes", "no"}), choice);

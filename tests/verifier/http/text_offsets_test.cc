@@ -63,10 +63,10 @@ class PartsTokenizer {
   std::vector<TokenId> Cut(const std::string& text, uint32_t cuts) const {
     std::vector<TokenId> tokens;
     size_t begin = 0;
-    for (size_t at = 0; at < text.size(); ++at) {
-      if (at + 1 < text.size() && (cuts >> at & 1) == 0) continue;
-      tokens.push_back(ids_.at(text.substr(begin, at + 1 - begin)));
-      begin = at + 1;
+    for (size_t pos = 0; pos < text.size(); ++pos) {
+      if (pos + 1 < text.size() && (cuts >> pos & 1) == 0) continue;
+      tokens.push_back(ids_.at(text.substr(begin, pos + 1 - begin)));
+      begin = pos + 1;
     }
     return tokens;
   }

@@ -103,7 +103,7 @@ TEST(AssignmentTest, RemembersThePlanThatWasOverdue) {
 
 class EarlyDrafts : public ::testing::Test {
  protected:
-  static DraftPart Early(uint32_t round, RoundEnd end, TokenId token = 5) {
+  static DraftPart EarlyPart(uint32_t round, RoundEnd end, TokenId token = 5) {
     return {.round = round, .chunk = {.tokens = {token}}, .early = end};
   }
   // `node` of round 1's draft is accepted, then token 7.
@@ -118,8 +118,8 @@ class EarlyDrafts : public ::testing::Test {
 };
 
 TEST_F(EarlyDrafts, AnswerPlanOfGuessedEnd) {
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}, 5), kVocab).ok());
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, 6), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 0, .next = 7}, 5), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 7}, 6), kVocab).ok());
   assignment_.BeginRound(Decision(1), 1, Time());
   ASSERT_TRUE(assignment_.asked.complete);
   EXPECT_THAT(assignment_.asked.draft.Path(1), ElementsAre(6));
@@ -128,16 +128,16 @@ TEST_F(EarlyDrafts, AnswerPlanOfGuessedEnd) {
 
 TEST_F(EarlyDrafts, MayComeAfterTheVerdict) {
   assignment_.BeginRound(Decision(1), 1, Time());
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}, 5), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 0, .next = 7}, 5), kVocab).ok());
   EXPECT_FALSE(assignment_.asked.complete);
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, 6), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 7}, 6), kVocab).ok());
   ASSERT_TRUE(assignment_.asked.complete);
   EXPECT_THAT(assignment_.asked.draft.Path(1), ElementsAre(6));
 }
 
 TEST_F(EarlyDrafts, DropDraftsOfOtherEnds) {
   for (const RoundEnd end : {RoundEnd{.node = 1, .next = 8}, RoundEnd{.node = 0, .next = 7}}) {
-    ASSERT_TRUE(assignment_.TakeEarly(Early(2, end), kVocab).ok());
+    ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, end), kVocab).ok());
   }
   assignment_.BeginRound(Decision(1), 1, Time());
   EXPECT_FALSE(assignment_.asked.complete);
@@ -145,38 +145,38 @@ TEST_F(EarlyDrafts, DropDraftsOfOtherEnds) {
 }
 
 TEST_F(EarlyDrafts, AreNoUseForAnotherPlan) {
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 7}), kVocab).ok());
   assignment_.BeginRound(Decision(1, /*length=*/2), 1, Time());
   EXPECT_FALSE(assignment_.asked.complete);
   // Nor with an early draft that crossed the verdict, whatever it looks like.
-  ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}), kVocab).ok());
+  ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 7}), kVocab).ok());
   EXPECT_FALSE(assignment_.asked.complete);
 }
 
 TEST_F(EarlyDrafts, AreWholeValidAndFew) {
-  DraftPart part = Early(2, {.node = 1, .next = 7});
+  DraftPart part = EarlyPart(2, {.node = 1, .next = 7});
   part.chunk.more = true;
   EXPECT_FALSE(assignment_.TakeEarly(part, kVocab).ok());
   EXPECT_FALSE(assignment_.TakeEarly({.round = 2, .early = RoundEnd()}, kVocab).ok());
-  EXPECT_FALSE(assignment_.TakeEarly(Early(2, {.node = 1, .next = 7}, kVocab), kVocab).ok());
+  EXPECT_FALSE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 7}, kVocab), kVocab).ok());
   for (int i = 0; i < kMaxEarlyDrafts; ++i) {
-    EXPECT_TRUE(assignment_.TakeEarly(Early(2, {.node = 1, .next = i}), kVocab).ok());
+    EXPECT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = i}), kVocab).ok());
   }
-  const Status many = assignment_.TakeEarly(Early(2, {.node = 1, .next = 8}), kVocab);
+  const Status many = assignment_.TakeEarly(EarlyPart(2, {.node = 1, .next = 8}), kVocab);
   EXPECT_EQ(many.message(), "more than 4 early drafts");
 }
 
 TEST_F(EarlyDrafts, AreNotExpectedOfClosedSession) {
   const RoundEnd end{.node = 1, .next = 7};
-  EXPECT_FALSE(assignment_.Expects(Early(1, end))) << "the session's first plan";
-  EXPECT_TRUE(assignment_.Expects(Early(2, end)));
-  EXPECT_FALSE(assignment_.Expects(Early(3, end)));
+  EXPECT_FALSE(assignment_.Expects(EarlyPart(1, end))) << "the session's first plan";
+  EXPECT_TRUE(assignment_.Expects(EarlyPart(2, end)));
+  EXPECT_FALSE(assignment_.Expects(EarlyPart(3, end)));
   assignment_.BeginRound(Decision(1), 1, Time());
-  EXPECT_TRUE(assignment_.Expects(Early(2, end)));
+  EXPECT_TRUE(assignment_.Expects(EarlyPart(2, end)));
   for (int i = 0; i < kMaxEarlyDrafts; ++i) {
-    ASSERT_TRUE(assignment_.TakeEarly(Early(2, {.node = 0, .next = 7}), kVocab).ok());
+    ASSERT_TRUE(assignment_.TakeEarly(EarlyPart(2, {.node = 0, .next = 7}), kVocab).ok());
   }
-  EXPECT_FALSE(assignment_.Expects(Early(2, end))) << "as many as may come have come";
+  EXPECT_FALSE(assignment_.Expects(EarlyPart(2, end))) << "as many as may come have come";
 }
 
 }  // namespace

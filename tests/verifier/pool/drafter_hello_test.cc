@@ -50,7 +50,7 @@ class TranslatingPool : public Pool {
                                                  DraftDistributionLimits{}, nullptr, &clock_);
     translating_->set_consumer(&consumer_);
   }
-  static DrafterHello Other(bool translates = true) {
+  static DrafterHello HelloOfOtherVocabulary(bool translates = true) {
     DrafterHello hello = Hello("d");
     hello.tokenizer.vocabulary = 99;
     hello.vocab_size = 60;
@@ -58,9 +58,9 @@ class TranslatingPool : public Pool {
     return hello;
   }
   // The status for a drafter that was sent the vocabulary.
-  Status Match(uint64_t id, VocabularyMatch match) {
+  Status ReportMatch(uint64_t id, VocabularyMatch match) {
     const auto link = std::make_shared<RecordingLink>();
-    EXPECT_TRUE(translating_->Join(id, Other(), link).ok());
+    EXPECT_TRUE(translating_->Join(id, HelloOfOtherVocabulary(), link).ok());
     EXPECT_EQ(link->vocabulary.size(), kVocabulary);
     EXPECT_EQ(link->welcome.vocab_limit, 0) << "not yet";
     EXPECT_FALSE(translating_->HasRoom(4));
@@ -74,7 +74,7 @@ class TranslatingPool : public Pool {
 };
 
 TEST_F(TranslatingPool, WelcomesWhoSharesMostTokens) {
-  EXPECT_TRUE(Match(1, {.shared = 35, .tokens = 50}).ok());
+  EXPECT_TRUE(ReportMatch(1, {.shared = 35, .tokens = 50}).ok());
   EXPECT_EQ(welcome_.vocab_limit, kVocabulary) << "ids are the target's";
   EXPECT_TRUE(translating_->HasRoom(4));
   const std::vector<DrafterSnapshot> drafters = translating_->Snapshot();
@@ -84,7 +84,7 @@ TEST_F(TranslatingPool, WelcomesWhoSharesMostTokens) {
 }
 
 TEST_F(TranslatingPool, RefusesWhoSharesTooFew) {
-  const Status status = Match(1, {.shared = 34, .tokens = 50});
+  const Status status = ReportMatch(1, {.shared = 34, .tokens = 50});
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("only 68 % of its 50 tokens are among the 100 of large"));
   EXPECT_FALSE(translating_->HasRoom(4));
@@ -96,7 +96,7 @@ TEST_F(TranslatingPool, RefusesNumbersThatDoNotFit) {
        {VocabularyMatch{.shared = 0, .tokens = 0}, VocabularyMatch{.shared = 51, .tokens = 50},
         VocabularyMatch{.shared = 61, .tokens = 61}, VocabularyMatch{.shared = -1, .tokens = 50},
         VocabularyMatch{.shared = 40, .tokens = -50}}) {
-    const Status status = Match(++id, match);
+    const Status status = ReportMatch(++id, match);
     EXPECT_EQ(status.code(), Code::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr(std::to_string(match.shared) + " shared of "));
     EXPECT_FALSE(translating_->HasRoom(4));
@@ -106,23 +106,26 @@ TEST_F(TranslatingPool, RefusesNumbersThatDoNotFit) {
 TEST_F(TranslatingPool, RefusesMatchesOutOfTurn) {
   const VocabularyMatch match{.shared = 40, .tokens = 50};
   EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
-  EXPECT_TRUE(Match(1, match).ok());
+  EXPECT_TRUE(ReportMatch(1, match).ok());
   EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
-  EXPECT_TRUE(translating_->Join(2, Other(), std::make_shared<RecordingLink>()).ok());
+  EXPECT_TRUE(
+      translating_->Join(2, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>()).ok());
   translating_->Leave(2);
   EXPECT_EQ(translating_->OnMatch(2, match).code(), Code::kFailedPrecondition);
-  EXPECT_TRUE(translating_->Join(3, Other(), std::make_shared<RecordingLink>()).ok());
+  EXPECT_TRUE(
+      translating_->Join(3, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>()).ok());
   translating_->Drain();
   EXPECT_EQ(translating_->OnMatch(3, match).code(), Code::kUnavailable);
 }
 
 TEST_F(TranslatingPool, RefusesWhoDoesNotTranslate) {
   const auto link = std::make_shared<RecordingLink>();
-  const Status status = translating_->Join(1, Other(/*translates=*/false), link);
+  const Status status = translating_->Join(1, HelloOfOtherVocabulary(/*translates=*/false), link);
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("the token strings differ"));
   EXPECT_EQ(link->vocabulary.size(), 0);
-  EXPECT_EQ(pool_.Join(1, Other(), link).code(), Code::kFailedPrecondition) << "nothing to send";
+  EXPECT_EQ(pool_.Join(1, HelloOfOtherVocabulary(), link).code(), Code::kFailedPrecondition)
+      << "nothing to send";
 }
 
 TEST_F(Pool, RefusesUnknownProtocols) {

@@ -25,7 +25,7 @@ class LateDrafts : public Pool {
     clock_.Advance(kTick);
   }
   // A part with `more` is not the last one.
-  void Answer(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
+  void SendDraft(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
     const DraftChunk chunk{
         .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = more};
     const uint32_t round = rounds_[session] + 1 - rounds_ago;
@@ -38,14 +38,14 @@ class LateDrafts : public Pool {
   }
   bool Suspended() { return pool_.Snapshot()[0].silent; }
   // Opens a session that has had drafts.
-  void Settle(uint64_t drafter, uint64_t session) {
+  void StartDrafting(uint64_t drafter, uint64_t session) {
     Open(session);
     rounds_[session] = 0;
     ASSERT_EQ(pool_.DrafterName(session), drafter == 1 ? "a" : "b");
-    Answer(drafter, session);
+    SendDraft(drafter, session);
     for (int i = 0; i < 3; ++i) {
       Plan(session);
-      Answer(drafter, session);
+      SendDraft(drafter, session);
     }
   }
 
@@ -55,7 +55,7 @@ class LateDrafts : public Pool {
 
 TEST_F(LateDrafts, SilentDrafterLosesSessionsAtOnce) {
   const auto a = JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   JoinShown(2, Hello("b"));
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
@@ -146,12 +146,12 @@ TEST_F(FullPool, VerifiersOwnDrafterKeepsItsPlace) {
 
 TEST_F(LateDrafts, OftenLateSessionMoves) {
   const auto a = JoinShown(1, Hello("a"));
-  Settle(1, 1);
-  Settle(1, 2);
+  StartDrafting(1, 1);
+  StartDrafting(1, 2);
   Join(2, Hello("b"));
   Plan(2);
   Plan(1);
-  Answer(1, 2);
+  SendDraft(1, 2);
   EXPECT_FALSE(MovesLate(1));
   Plan(1);
   pool_.OnLoad(1, {.sessions = 2});
@@ -160,14 +160,14 @@ TEST_F(LateDrafts, OftenLateSessionMoves) {
 
 TEST_F(LateDrafts, OnlyDrafterKeepsItsSessions) {
   const auto a = JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   Plan(1);
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
   EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
-  Answer(1, 1);
+  SendDraft(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
   EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   Open(2);
@@ -176,17 +176,17 @@ TEST_F(LateDrafts, OnlyDrafterKeepsItsSessions) {
 
 TEST_F(LateDrafts, UnfinishedDraftsSuspendTheirDrafter) {
   const auto a = JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(Suspended()) << i;
     Plan(1);
-    Answer(1, 1, /*more=*/true);
+    SendDraft(1, 1, /*more=*/true);
     EXPECT_FALSE(MovesLate(1)) << "there is no other";
   }
   EXPECT_TRUE(Suspended());
   EXPECT_FALSE(Open(2));
   Plan(1);
-  Answer(1, 1, /*more=*/true);
+  SendDraft(1, 1, /*more=*/true);
   EXPECT_TRUE(consumer_.back.empty()) << "a part is not a draft";
   JoinShown(2, Hello("b"));
   EXPECT_TRUE(pool_.ReassignSession(1)) << "though it is not late again";
@@ -201,10 +201,10 @@ TEST_F(LateDrafts, NewDrafterIsAwaitedOnce) {
   EXPECT_FALSE(Open(2)) << "one request tries it";
   EXPECT_FALSE(pool_.Snapshot()[0].silent);
   clock_.Advance(kTick);
-  Answer(1, 1, /*more=*/true);
+  SendDraft(1, 1, /*more=*/true);
   pool_.MarkLate(1);
   EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is not a draft";
-  Answer(1, 1);
+  SendDraft(1, 1);
   EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
 }
@@ -224,18 +224,18 @@ TEST_F(LateDrafts, ManyNewDraftersAreSeldomAwaited) {
 
 TEST_F(LateDrafts, TeachTheirTimeAfterNextPlan) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
   const Duration before = pool_.SetTimeout(1, kLongTime).usual;
   Plan(1);
-  Answer(1, 1, /*more=*/true);
+  SendDraft(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
   pool_.MarkLate(1);
   const double bound = pool_.Snapshot()[0].round_trip_ms;
   EXPECT_NEAR(bound, 10 + 190. / 8, 0.1) << "of which it has taken 200 so far";
   Plan(1);
   clock_.Advance(std::chrono::milliseconds(390));
-  Answer(1, 1, /*more=*/false, /*rounds_ago=*/1);
+  SendDraft(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
   EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
@@ -252,9 +252,9 @@ TEST_F(LateDrafts, FirstRoundSaysNothing) {
 
 TEST_F(LateDrafts, TriesSuspendedDrafterBesideAnother) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   JoinShown(2, Hello("b"));
-  Settle(2, 2);
+  StartDrafting(2, 2);
   Plan(1);
   EXPECT_TRUE(MovesLate(1));
   Open(1);
@@ -268,7 +268,7 @@ TEST_F(LateDrafts, TriesSuspendedDrafterBesideAnother) {
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";
   rounds_[3] = 0;
-  Answer(1, 3);
+  SendDraft(1, 3);
   pool_.Close(4);
   Open(5);
   EXPECT_EQ(pool_.DrafterName(5), "a") << "it is well";
@@ -277,7 +277,7 @@ TEST_F(LateDrafts, TriesSuspendedDrafterBesideAnother) {
 // A long text takes longer to process than a draft is worth waiting for.
 TEST_F(LateDrafts, TrialWithLongPromptIsRepeated) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   Plan(1);
   pool_.MarkLate(1);
   pool_.Close(1);
@@ -286,19 +286,19 @@ TEST_F(LateDrafts, TrialWithLongPromptIsRepeated) {
   ASSERT_TRUE(Open(3));
   rounds_[3] = 0;
   clock_.Advance(std::chrono::seconds(2));
-  Answer(1, 3);
+  SendDraft(1, 3);
   EXPECT_TRUE(Suspended());
   const std::optional<DraftTiming> timing = pool_.Timing(3, 0);
   ASSERT_TRUE(timing.has_value()) << "the controller may ask once more";
   EXPECT_TRUE(timing->trial);
   Plan(3);
-  Answer(1, 3);
+  SendDraft(1, 3);
   EXPECT_FALSE(Suspended());
 }
 
 TEST_F(LateDrafts, StallIsForgotten) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   Plan(1);
   clock_.Advance(std::chrono::seconds(5));
   pool_.MarkLate(1);
@@ -323,7 +323,7 @@ TEST_F(LateDrafts, StallIsForgotten) {
 // It refuses shortly before the deadline, every time.
 TEST_F(LateDrafts, SlowRefusalsSuspendTheirDrafter) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   const auto refuse = [this](Duration after) {
     Open(2);
     clock_.Advance(after);
@@ -340,7 +340,7 @@ TEST_F(LateDrafts, SlowRefusalsSuspendTheirDrafter) {
 
 TEST_F(LateDrafts, SessionsMoveOnlyWhereTheyFit) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   DrafterHello small = Hello("small");
   small.max_context = 6;
   JoinShown(2, small);
@@ -350,7 +350,7 @@ TEST_F(LateDrafts, SessionsMoveOnlyWhereTheyFit) {
 
 TEST_F(LateDrafts, FruitlessTrialEnds) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   DrafterHello b = Hello("b");
   b.max_context = 1024;
   JoinShown(2, b);
@@ -370,7 +370,7 @@ TEST_F(LateDrafts, FruitlessTrialEnds) {
 
 TEST_F(LateDrafts, MuteNewDrafterDelaysOneSession) {
   JoinShown(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   Join(2, Hello("mute"));
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "mute") << "a new one is tried";
@@ -388,7 +388,7 @@ TEST_F(LateDrafts, MuteNewDrafterDelaysOneSession) {
 
 TEST_F(LateDrafts, TriesSuspendedDrafterLaterAndLater) {
   Join(1, Hello("a"));
-  Settle(1, 1);
+  StartDrafting(1, 1);
   Plan(1);
   pool_.MarkLate(1);
   pool_.Close(1);

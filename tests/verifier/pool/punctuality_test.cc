@@ -17,7 +17,7 @@ class PunctualityTest : public ::testing::Test {
   void InTime(int drafts, double seconds = kUsual, double worth = kPlenty) {
     for (int i = 0; i < drafts; ++i) p_.RecordDraft(clock_.Now(), seconds, worth, /*late=*/false);
   }
-  void Late(int drafts) {
+  void MarkLateDrafts(int drafts) {
     for (int i = 0; i < drafts; ++i) p_.MarkLate(clock_.Now(), kUsual, /*silent=*/false);
   }
 
@@ -28,12 +28,12 @@ class PunctualityTest : public ::testing::Test {
 TEST_F(PunctualityTest, SuspendsAfterThreeLateDrafts) {
   InTime(1);
   for (int i = 0; i < 3; ++i) {
-    Late(2);
+    MarkLateDrafts(2);
     InTime(1);
   }
   EXPECT_FALSE(p_.suspended());
   EXPECT_GT(p_.Timeout(kPlenty), 0);
-  Late(3);
+  MarkLateDrafts(3);
   EXPECT_TRUE(p_.suspended());
   EXPECT_EQ(p_.Timeout(kPlenty), 0);
 }
@@ -77,25 +77,25 @@ TEST_F(PunctualityTest, SuspendsASilentDrafterAtOnce) {
 TEST_F(PunctualityTest, LateDraftIsNotInTime) {
   InTime(1);
   for (int i = 0; i < 2; ++i) {
-    Late(1);
+    MarkLateDrafts(1);
     p_.RecordDraft(clock_.Now(), 0.1, kPlenty, /*late=*/true);
   }
   EXPECT_GT(p_.round_trip().mean, 0.02) << "but its time is learned";
-  Late(1);
+  MarkLateDrafts(1);
   EXPECT_TRUE(p_.suspended());
 }
 
 TEST_F(PunctualityTest, ResumesWithDraftWorthItsWait) {
-  Late(1);
+  MarkLateDrafts(1);
   const double worth = 0.1;
   InTime(5, 0.11, worth);
   EXPECT_TRUE(p_.suspended()) << "plain decoding would be faster";
   InTime(1, 0.09, worth);
   EXPECT_FALSE(p_.suspended());
   EXPECT_DOUBLE_EQ(p_.round_trip().mean, 0.09) << "what it was before says little";
-  Late(1);
+  MarkLateDrafts(1);
   p_ = {};
-  Late(1);
+  MarkLateDrafts(1);
   InTime(5, 1.1);
   EXPECT_TRUE(p_.suspended()) << "nobody ever waits that long";
 }
@@ -112,7 +112,7 @@ TEST_F(PunctualityTest, WaitIsBoundedByDraftsWorth) {
 
 TEST_F(PunctualityTest, TriesSuspendedDrafterLaterAndLater) {
   InTime(1);
-  Late(3);
+  MarkLateDrafts(3);
   int trials = 0;
   for (int i = 0; i < 10'000; ++i) {  // 100 s
     clock_.Advance(std::chrono::milliseconds(10));
@@ -150,7 +150,7 @@ TEST_F(PunctualityTest, TimeForgives) {
   InTime(1);
   for (int i = 0; i < 20; ++i) {
     clock_.Advance(std::chrono::seconds(61));
-    Late(3);
+    MarkLateDrafts(3);
     ASSERT_TRUE(p_.suspended());
     InTime(1);
     EXPECT_FALSE(p_.suspended()) << i;
@@ -160,7 +160,7 @@ TEST_F(PunctualityTest, TimeForgives) {
 TEST_F(PunctualityTest, GoodWorkIsForgiven) {
   for (int i = 0; i < 20; ++i) {  // an occasional stall of the machine
     InTime(100);
-    Late(3);
+    MarkLateDrafts(3);
     ASSERT_TRUE(p_.suspended());
     InTime(1);
     EXPECT_FALSE(p_.suspended()) << i;

@@ -160,11 +160,11 @@ TEST(LocalProposer, FollowsContextInStoreByTokens) {
   store.Add("ann", text);
   for (const size_t piece : {1, 3, 50, 90}) {
     LocalProposer proposer(options, &store, "ann", false);
-    for (size_t at = 0; at + piece <= 600; at += piece) {
-      proposer.Observe(std::span(text).subspan(at, piece));
-      const size_t observed = at + piece;
-      if (at % 7 != 0 || observed < 2) continue;  // it is used only sometimes
-      if (at % 2 == 0) store.Add("ann", Text{1});
+    for (size_t pos = 0; pos + piece <= 600; pos += piece) {
+      proposer.Observe(std::span(text).subspan(pos, piece));
+      const size_t observed = pos + piece;
+      if (pos % 7 != 0 || observed < 2) continue;  // it is used only sometimes
+      if (pos % 2 == 0) store.Add("ann", Text{1});
       const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 4);
       ASSERT_GE(proposal.match_length,
                 std::min<int>(SuffixStore::kContext, static_cast<int>(observed)));

@@ -63,9 +63,9 @@ Text ScanContinuation(std::span<const TokenId> text, Text context, const Continu
     if (static_cast<int>(context.size()) < std::max(1, limits.min_match)) break;
     int total = 0;
     auto best = followers.begin();
-    for (auto at = followers.begin(); at != followers.end(); ++at) {
-      total += at->second.first;
-      if (at->second > best->second) best = at;
+    for (auto it = followers.begin(); it != followers.end(); ++it) {
+      total += it->second.first;
+      if (it->second > best->second) best = it;
     }
     probability *= static_cast<double>(best->second.first) / total;
     if (probability < limits.min_probability) break;

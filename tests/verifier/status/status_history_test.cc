@@ -20,7 +20,7 @@ StatusHistory Make() {
 
 // `i` seconds after the start, at 100 tokens and 10 rounds of arm "a" per second.
 StatusSample At(int i) {
-  StatusSample sample{.at = kStart + seconds(i),
+  StatusSample sample{.time = kStart + seconds(i),
                       .running = 2,
                       .kv_requests = 0.25,
                       .tokens = 100.0 * i,

@@ -169,6 +169,7 @@ int Main(int argc, char** argv) {
   app.add_option("--ways", ways, "Draft lengths, lookup, suffix, alone, adaptive, fixed:ARM,..");
   app.add_option("--starts", run.starts, "Fresh verifiers");
   app.add_option("--rounds", run.rounds, "Times that each of them decodes the texts");
+  app.add_option("--requests", run.requests, "The most requests to each of them; 0: all");
   app.add_option("--concurrency", run.concurrency, "Requests at once");
   app.add_option("--drafter-times", scale, "Multiplies the drafter's and the network's times");
   app.add_flag("--mix", mix, "All domains at one verifier, else one each");

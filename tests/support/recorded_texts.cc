@@ -138,7 +138,9 @@ std::map<std::string, WaySums> DecodeRecorded(const std::vector<RecordedText>& t
     TimedPair pair(PairOf(way, run.costs, seed), &target, &drafter, &tokenizer);
     std::vector<GenerationRequest> requests;
     std::vector<const RecordedText*> asked;
-    for (size_t i = 0; i < texts.size() * static_cast<size_t>(run.rounds); ++i) {
+    size_t count = texts.size() * static_cast<size_t>(run.rounds);
+    if (run.requests > 0) count = std::min(count, static_cast<size_t>(run.requests));
+    for (size_t i = 0; i < count; ++i) {
       asked.push_back(&texts[(i + static_cast<size_t>(start) * 3) % texts.size()]);
       GenerationRequest request{.prompt = asked.back()->prompt, .max_tokens = 240};
       request.sampling.temperature = 0;

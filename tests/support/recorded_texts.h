@@ -73,6 +73,7 @@ struct RecordedRun {
   int starts = 4;  // fresh verifiers
   int rounds = 2;  // through the texts, for each of them
   int concurrency = 1;
+  int requests = 0;  // the most for each of them; 0: all
 };
 
 // Decodes the texts in one way, by domain. Each start begins at another text.

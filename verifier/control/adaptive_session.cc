@@ -50,6 +50,7 @@ AdaptiveSession::AdaptiveSession(Adaptive& shared)
       // Each family gets its share, and none more than half: with many families, trying all of them
       // again and again would cost more than it finds.
       turn_(kTuning.turn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
+      eagerness_(shared.shared_ ? kTuning.shared_eagerness : kTuning.eagerness),
       families_(shared.families_.size()),
       after_(static_cast<size_t>(shared.arms_.proposers())) {
   candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
@@ -154,7 +155,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
   // An upper bound: as if one pull revealed everything.
   const double most =
       std::max(Improvement(c.mean, c.deviation), Improvement(own.mean, own.deviation));
-  if (kTuning.eagerness * horizon * most - speed * c.begins <= std::max(0.0, least)) return 0;
+  if (eagerness_ * horizon * most - speed * c.begins <= std::max(0.0, least)) return 0;
   const double trials = profile(c.arm).Trials(own.belief, c.facts.length);
   if (trials <= 0) return 0;
   const double loss = speed * c.seconds - c.tokens.mean;
@@ -164,7 +165,7 @@ double AdaptiveSession::WorthOfTrying(const Candidate& c, double speed, double h
     const double share = std::sqrt(pulls * trials / (pulls * trials + own.trials));
     const double gain = std::max(Improvement(c.mean, share * c.deviation),
                                  Improvement(own.mean, share * own.deviation));
-    worth = std::max(worth, (kTuning.eagerness * horizon * gain - speed * c.begins) / pulls - loss);
+    worth = std::max(worth, (eagerness_ * horizon * gain - speed * c.begins) / pulls - loss);
   }
   return worth > 0 ? worth + loss : 0;
 }

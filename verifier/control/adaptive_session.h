@@ -63,6 +63,7 @@ class AdaptiveSession final : public PolicySession {
 
   Adaptive& shared_;
   const double turn_;  // per round, for each family
+  const double eagerness_;
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
   int last_arm_ = -1;

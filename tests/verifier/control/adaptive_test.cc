@@ -140,8 +140,8 @@ TEST_F(AdaptiveTest, CatchingUpMustPay) {
   EXPECT_EQ(Play(*session, 200, accepts), 3);
   StreamEstimate streams[2] = {{.round_trip = 0.002, .draft_depth = 0.002, .catch_up_token = 0.01},
                                {.round_trip = 0.002, .draft_depth = 0.002, .catch_up_token = 0.01}};
-  // Drafter b takes a little longer now, and a has several hundred tokens to catch up.
-  streams[1].round_trip = 0.009;
+  // Drafter b takes longer now, and a has several hundred tokens to catch up.
+  streams[1].round_trip = 0.02;
   EXPECT_EQ(session->Choose({.streams = streams}).arm, 3);
   streams[0].catch_up_token = 0;
   EXPECT_NE(session->Choose({.streams = streams}).arm, 3);

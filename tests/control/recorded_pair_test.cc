@@ -1,0 +1,107 @@
+// Requirements on the controller with the default pair: production code decodes recorded texts on
+// simulated clocks (tests/support/recorded_texts.h), as tests/bench/control_pair_bench.cc does.
+//
+// Deterministic. Bounds are the figures of docs/benchmarks.md with some room for other compilers'
+// rounding.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "common/text/tokenizer.h"
+#include "tests/support/recorded_texts.h"
+
+namespace outrider {
+namespace {
+
+using testing::DecodingSums;
+using testing::RecordedRun;
+using testing::RecordedText;
+using testing::WaySums;
+
+constexpr TokenId kEndOfSequence = 4095;
+
+// Speeds over that of the best fixed plan, or of plain decoding.
+struct Ratios {
+  std::vector<double> cells;  // domains at temperatures 0 and 0.8
+  double mean() const {
+    double sum = 0;
+    for (const double cell : cells) sum += cell;
+    return sum / static_cast<double>(cells.size());
+  }
+  double least() const { return *std::min_element(cells.begin(), cells.end()); }
+};
+
+class RecordedPairTest : public ::testing::Test {
+ protected:
+  RecordedPairTest() {
+    SetLogLevel(LogLevel::kError);
+    for (RecordedText& text : testing::ReadRecordedTexts(std::string(OUTRIDER_SOURCE_DIR) +
+                                                         "/tests/control/recorded_texts.jsonl")) {
+      cells_[{text.temperature, text.domain}].push_back(std::move(text));
+    }
+    EXPECT_EQ(cells_.size(), 10u);
+  }
+
+  // The controller's speed over the fastest of `ways`, which is the fastest over all requests.
+  // `part` selects the requests that are compared.
+  Ratios Compare(const std::vector<std::string>& ways, const RecordedRun& run,
+                 DecodingSums WaySums::*part) {
+    Ratios ratios;
+    for (const auto& [cell, texts] : cells_) {
+      double most = 0, best = 0;
+      for (const std::string& way : ways) {
+        const WaySums sums = Decode(texts, way, run);
+        if (sums.all.speed() <= most) continue;
+        most = sums.all.speed();
+        best = (sums.*part).speed();
+      }
+      ratios.cells.push_back((Decode(texts, "adaptive", run).*part).speed() / best);
+      std::printf("%.1f %s %.3f\n", cell.first, cell.second.c_str(), ratios.cells.back());
+    }
+    std::printf("mean %.3f, least %.3f\n", ratios.mean(), ratios.least());
+    return ratios;
+  }
+
+ private:
+  WaySums Decode(const std::vector<RecordedText>& texts, const std::string& way,
+                 const RecordedRun& run) {
+    return testing::DecodeRecorded(texts, way, run, *tokenizer_, {kEndOfSequence})
+        .at(texts[0].domain);
+  }
+
+  std::map<std::pair<double, std::string>, std::vector<RecordedText>> cells_;
+  std::unique_ptr<Tokenizer> tokenizer_ =
+      Tokenizer::Load(std::string(OUTRIDER_SOURCE_DIR) + "/models/default/target").value();
+};
+
+const std::vector<std::string> kLengths = {"2", "4", "6", "8"};
+
+// With trials as eager as without sharing 0.953; if the share of early drafts of all lengths is
+// granted to each 0.94.
+TEST_F(RecordedPairTest, NearsBestLengthAfterTen) {
+  const Ratios ratios = Compare(kLengths, {.starts = 4}, &WaySums::later);
+  EXPECT_GT(ratios.mean(), 0.962);
+  EXPECT_GT(ratios.least(), 0.84);
+}
+
+TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
+  const Ratios ratios = Compare(kLengths, {.starts = 10, .requests = 1}, &WaySums::first);
+  EXPECT_GT(ratios.mean(), 0.90);
+  EXPECT_GT(ratios.least(), 0.74);
+}
+
+// All requests of two verifiers, those while they learn included.
+TEST_F(RecordedPairTest, HardlyLosesWithEightAtOnce) {
+  const Ratios ratios =
+      Compare({"plain"}, {.starts = 2, .rounds = 4, .concurrency = 8}, &WaySums::all);
+  EXPECT_GT(ratios.mean(), 0.927);
+  EXPECT_GT(ratios.least(), 0.85);
+}
+
+}  // namespace
+}  // namespace outrider

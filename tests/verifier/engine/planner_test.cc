@@ -223,29 +223,6 @@ TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
   }
 }
 
-// Whatever the first drafts took, rounds are drafted as soon as the next ones show the usual time.
-TEST_F(PlannerTest, StallOfFirstDraftsCostsLittle) {
-  const auto session = Open("adaptive");
-  int drafts = 0;
-  for (int round = 0; round < 2000; ++round) {
-    const int length =
-        session->Choose({.remaining = 4000, .room = 64, .drafter = DraftTiming{}}, 0).shape.length;
-    drafts += length > 0 ? 1 : 0;
-    const double drafting = drafts <= 3 ? 0.05 : 1e-4;  // per depth, with steps of 1 ms
-    if (length > 0) {
-      DraftTree draft;
-      for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
-      session->OnDrafted(draft, length * drafting + 1e-4, length * drafting);
-    }
-    session->Conclude({.accepted = length,
-                       .drafted = length,
-                       .emitted = length + 1,
-                       .seconds = 0.001 + length * drafting});
-    planner_->OnStep(1, 1 + length, 0, 10, 0.001);
-  }
-  EXPECT_GT(drafts, 1000);
-}
-
 // 1 - R (t_d + t_v) / a^2, where a row costs 1 ms.
 TEST_F(PlannerTest, HeadThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");

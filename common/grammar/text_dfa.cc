@@ -222,7 +222,8 @@ Result<TextDfa> TextDfa::FromLength(RuleSet& rules, int min, int max) {
   return out;
 }
 
-Result<TextDfa> TextDfa::FromMultiples(RuleSet& rules, uint32_t multiple, int digits, int fraction) {
+Result<TextDfa> TextDfa::FromMultiples(RuleSet& rules, uint32_t multiple, int digits,
+                                       int fraction) {
   TextDfa out;
   const auto places = static_cast<uint32_t>(fraction);
   // 0 and 1: the start, and after a minus. 2: zero. Then by remainder: whole numbers, and those

@@ -148,7 +148,7 @@ TEST_F(VerifierLinksTest, ClosesStreamThatDrainsTooLong) {
   EXPECT_TRUE(observer_.AwaitDetached(2)) << "though one does not read that its stream is closed";
   EXPECT_TRUE(observer_.AwaitLeaving(0));
   dns_->Set(std::vector{one.address(), two.address()});
-  EXPECT_TRUE(Greeted(one, 2));
+  EXPECT_TRUE(AwaitHellos(one, 2));
 }
 
 TEST_F(VerifierLinksTest, ReturningAddressIsKeptWhileDraining) {

@@ -174,7 +174,7 @@ TEST_F(Subset, RefusingVerifierTemptsEverMoreSeldom) {
 TEST_F(Subset, RefusedDraftersReturnAtDifferentTimes) {
   std::vector<double> pauses;
   for (int i = 0; i < 200; ++i) {
-    Make(1, "", "d" + std::to_string(i));
+    MakeSubset(1, "", "d" + std::to_string(i));
     const auto held = Fill(Names(2));
     subset_->OnRefused(held[0], now_);
     const auto other = Attached(Advance());

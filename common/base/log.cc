@@ -117,6 +117,13 @@ std::string TextValue(const std::string& value, size_t longest) {
   return plain ? escaped : "\"" + escaped + "\"";
 }
 
+// A field's number without the zeros that end its six decimals: 30, not 30.000000.
+std::string WithoutLastZeros(const std::string& value) {
+  if (value.find('.') == std::string::npos) return value;
+  const size_t last = value.find_last_not_of('0');
+  return value.substr(0, value[last] == '.' ? last : last + 1);
+}
+
 // One line of at most kMaxLogLineBytes: values are cut to what is left, and fields for which
 // nothing is left are not there.
 class LineBuilder {
@@ -141,11 +148,12 @@ class LineBuilder {
     if (!field.is_text && field.value.size() > left) return;
     const std::string key(field.key);
     if (!json_) {
-      line_ += " " + key + "=" + TextValue(field.value, left);
+      line_ += " " + key + "=";
+      line_ += field.is_text ? TextValue(field.value, left) : WithoutLastZeros(field.value);
     } else if (field.is_text) {
       line_ += ",\"" + key + "\":\"" + EscapeText(field.value, left) + "\"";
     } else {
-      line_ += ",\"" + key + "\":" + field.value;
+      line_ += ",\"" + key + "\":" + WithoutLastZeros(field.value);
     }
   }
 

@@ -92,8 +92,16 @@ TEST(Log, JsonHasNumbersAndBooleansUnquoted) {
     Log(LogLevel::kInfo, "m",
         {{"count", 3}, {"share", 0.25}, {"up", true}, {"not_finite", 0.0 / 0.0}, {"text", "4"}});
   });
-  EXPECT_THAT(line, HasSubstr("\"count\":3,\"share\":0.250000,\"up\":true,\"not_finite\":\""));
+  EXPECT_THAT(line, HasSubstr("\"count\":3,\"share\":0.25,\"up\":true,\"not_finite\":\""));
   EXPECT_THAT(line, EndsWith(",\"text\":\"4\"}\n"));
+}
+
+TEST(Log, NumbersEndWithoutZeros) {
+  EXPECT_THAT(
+      Logged([] {
+        Log(LogLevel::kInfo, "m", {{"a", 30.0}, {"b", 0.0}, {"c", 1.5}, {"d", 100}, {"e", 0.001f}});
+      }),
+      EndsWith(" m a=30 b=0 c=1.5 d=100 e=0.001\n"));
 }
 
 TEST(Log, CutsValuesToFitPipe) {

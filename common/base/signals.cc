@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "common/base/log.h"
+
 namespace outrider {
 
 StopOnSignal::StopOnSignal() {
@@ -29,7 +31,11 @@ void StopOnSignal::Watch() {
     int signal = 0;
     sigwait(&signals_, &signal);
     if (done_) return;
-    if (signal_ != 0) std::_Exit(128 + signal);
+    if (signal_ != 0) {
+      Log(LogLevel::kWarning, "ending at once, on a second signal",
+          {{"signal", SignalName(signal)}});
+      std::_Exit(128 + signal);
+    }
     Take(signal);
   }
 }

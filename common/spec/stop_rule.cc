@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/base/short_number.h"
+
 namespace outrider {
 std::string_view StopRuleName(StopRule::Kind kind) {
   switch (kind) {
@@ -44,13 +46,13 @@ double PayingThreshold(double tokens_per_second, double seconds, double acceptan
 Status Validate(const StopRule& rule) {
   if (rule.kind == StopRule::Kind::kLength) {
     if (rule.threshold == 0.f) return Status();
-    return InvalidArgument("stop rule length: threshold " + std::to_string(rule.threshold) +
+    return InvalidArgument("stop rule length: threshold " + ShortNumber(rule.threshold) +
                            ", but it takes none; choose confidence, entropy or head");
   }
   const float most = rule.kind == StopRule::Kind::kEntropy ? kMaxEntropyThreshold : 1.f;
   if (rule.threshold >= 0.f && rule.threshold <= most) return Status();  // false for NaN
   return InvalidArgument("stop rule " + std::string(StopRuleName(rule.kind)) + ": threshold " +
-                         std::to_string(rule.threshold) + ", from 0 to " + std::to_string(most));
+                         ShortNumber(rule.threshold) + ", from 0 to " + ShortNumber(most));
 }
 
 bool Stops(const StopRule& rule, const DraftDistribution& distribution) {

@@ -11,4 +11,12 @@ namespace outrider {
 // would take modulo 65536. The resolver checks the rest.
 Status CheckPort(const std::string& address);
 
+// kInvalidArgument if the address is not host:port with a number from 0 to 65535. A scheme, such as
+// http://, is named. Does not resolve the host.
+Status CheckHostPort(const std::string& address);
+
+// The same for an address to dial, which may also have one of gRPC's schemes: dns:, ipv4:, ipv6:,
+// unix:, unix-abstract:. What follows the scheme is gRPC's to check.
+Status CheckGrpcTarget(const std::string& address);
+
 }  // namespace outrider

@@ -96,6 +96,16 @@ void Listener::Stop() {
   });
 }
 
+Status CheckCanListen(const std::vector<ListenFlag>& flags) {
+  net::io_context io;
+  std::list<Listener> listeners;
+  for (const auto& [flag, address] : flags) {
+    if (address.empty() || address.starts_with("unix:")) continue;
+    OUTRIDER_TRY(listeners.emplace_back(io).Listen(address, flag));
+  }
+  return Status();
+}
+
 std::string PeerOf(const tcp::socket& socket) {
   error_code error;
   const tcp::endpoint remote = socket.remote_endpoint(error);

@@ -11,6 +11,7 @@
 #include <functional>
 #include <list>
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 
@@ -49,6 +50,18 @@ class Listener {
   AcceptFn accept_;
   int port_ = 0;
 };
+
+// An address and the flag that gave it.
+struct ListenFlag {
+  std::string flag;
+  std::string address;
+};
+
+// Listens on all addresses for a moment and closes them again. The error is that of
+// Listener::Listen for the first address that is in use, also if an earlier flag has the same port.
+// Empty addresses and unix sockets are left out. What takes a while to start calls it before, and
+// listens later.
+Status CheckCanListen(const std::vector<ListenFlag>& flags);
 
 // NetworkOf the remote end; "" if the connection is gone.
 std::string PeerOf(const boost::asio::ip::tcp::socket& socket);

@@ -16,5 +16,30 @@ TEST(CheckPort, RefusesPortsBeyondSixteenBits) {
   }
 }
 
+TEST(CheckHostPort, NamesTheScheme) {
+  EXPECT_THAT(CheckHostPort("http://127.0.0.1:7300").message(),
+              ::testing::HasSubstr("leave out the scheme http://"));
+}
+
+TEST(CheckHostPort, NeedsHostAndNumber) {
+  for (const char* bad : {"7300", "", ":7300", "host:", "host", "host:http", "host:1/x", "[::1]",
+                          "[::1]:", "a b:1", "unix:/run/outrider"}) {
+    EXPECT_THAT(CheckHostPort(bad).message(), ::testing::HasSubstr("is not host:port")) << bad;
+  }
+  for (const char* good : {"127.0.0.1:0", "host:65535", "[::1]:7300"}) {
+    EXPECT_TRUE(CheckHostPort(good).ok()) << good;
+  }
+}
+
+TEST(CheckGrpcTarget, LeavesSchemesOfGrpcAlone) {
+  for (const char* good : {"dns:///host:80", "dns:host", "ipv4:127.0.0.1:1,127.0.0.2:1",
+                           "unix:/run/outrider", "host:80"}) {
+    EXPECT_TRUE(CheckGrpcTarget(good).ok()) << good;
+  }
+  for (const char* bad : {"http://host:80", "grpc://host:80", "host", "dns:///host:70000"}) {
+    EXPECT_EQ(CheckGrpcTarget(bad).code(), Code::kInvalidArgument) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace outrider

@@ -1,10 +1,12 @@
 #include "drafter/rpc/grpc_verifier_link.h"
 
+#include <cmath>
 #include <random>
 #include <utility>
 
 #include "common/base/log.h"
 #include "drafter/rpc/backoff.h"
+#include "drafter/rpc/dial_failures.h"
 
 namespace outrider {
 namespace {
@@ -95,7 +97,7 @@ void GrpcVerifierLink::Run() {
   Backoff refusals(
       {.first = kFirstRefusedPause, .last = options_.max_refused_pause, .first_at_once = false},
       seed());
-  std::string last_words;  // repeated failures are logged once
+  DialFailures failures;
   while (const std::shared_ptr<AttachStream> stream = Dial()) {
     const Time dialed = std::chrono::steady_clock::now();
     const Status end = *stream->WaitForEnd(std::nullopt);
@@ -103,22 +105,23 @@ void GrpcVerifierLink::Run() {
       MutexLock lock(mu_);
       if (stopping_ || !wanted_) continue;  // Dial returns null then
     }
-    const bool lasted = std::chrono::steady_clock::now() - dialed > options_.max_pause;
+    const Time ended = std::chrono::steady_clock::now();
+    const bool lasted = ended - dialed > options_.max_pause;
     if (lasted) {
       backoff.Reset();
       refusals.Reset();
+      if (stream->was_welcomed()) failures.Reset();
     }
     const bool refused = IsRefusal(end, stream->was_welcomed());
     const Duration pause = refused ? refusals.Next() : backoff.Next();
     if (refused) observer_->OnRefused(options_.dial.address, end);
-    const std::string words = end.ToString();
     const LogLevel level = refused ? LogLevel::kError : LogLevel::kWarning;
-    Log(words == last_words ? LogLevel::kDebug : level,
+    Log(failures.Add(end, ended) ? level : LogLevel::kDebug,
         refused ? "the verifier refuses this drafter" : "not attached to the verifier",
         {{"verifier", options_.dial.address},
-         {"reason", words},
+         {"reason", DescribeDialFailure(end)},
+         {"trying_seconds", std::lround(Seconds(failures.Trying(ended)))},
          {"redial_seconds", Seconds(pause)}});
-    last_words = words;
     Pause(pause);
   }
 }

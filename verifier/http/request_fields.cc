@@ -273,6 +273,12 @@ const Field* Find(std::span<const Field> fields, std::string_view name) {
   return found == fields.end() ? nullptr : &*found;
 }
 
+// Whether --http-ignore-unknown applies. A member of `speculation` that is not served is always an
+// error: these fields are ours, so no other server's clients send them.
+bool CanBeIgnored(FieldsOf kind) {
+  return kind != FieldsOf::kSpeculation && kind != FieldsOf::kStopRule;
+}
+
 }  // namespace
 
 std::vector<ServedField> ServedFields(FieldsOf kind) {
@@ -300,9 +306,9 @@ Status CheckFields(FieldsOf kind, const JsonValue& object, bool ignore_unknown) 
     if (field == nullptr) field = Find(known.shared, name);
     if (field == nullptr) {
       if (ignore_unknown) return Status();
-      return InvalidArgument(value.path() + " is not a field of " + known.name +
-                             " here; leave it out, or start the verifier with "
-                             "--http-ignore-unknown");
+      return InvalidArgument(
+          value.path() + " is not a field of " + known.name + " here; leave it out" +
+          (CanBeIgnored(kind) ? ", or start the verifier with --http-ignore-unknown" : ""));
     }
     const bool refused =
         field->use == Use::kRefused || (field->use == Use::kNotServed && !ignore_unknown);

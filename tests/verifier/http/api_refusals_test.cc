@@ -46,7 +46,13 @@ TEST_F(ApiRequestTest, RefusesUnservedFieldsByName) {
   for (const char* always : {R"("suffix": "x")", R"("tools": [{}])"}) {
     EXPECT_FALSE(Completion(always).ok()) << always;
   }
-  EXPECT_FALSE(Completion(R"("speculation": {"typo": 1})").ok());
+  for (const char* typo :
+       {R"("speculation": {"typo": 1})", R"("speculation": {"stop": {"x": 1}})"}) {
+    const Status refused = Completion(typo).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument) << typo;
+    EXPECT_EQ(refused.message().find("--http-ignore-unknown"), std::string::npos)
+        << "it makes no difference: " << refused.message();
+  }
 }
 
 // Sizes are rejected before the entries are read, which here do not even have the right type.

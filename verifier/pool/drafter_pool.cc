@@ -152,14 +152,15 @@ void DrafterPool::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Draft
   // The others are told in turn: if all attach at once, each would be told of every other one.
   TellDemand(drafter, Demand());
   CountConnected();
-  const VocabularyMatch shown = match.value_or(VocabularyMatch{});
-  Log(LogLevel::kInfo, "drafter joined",
-      {{"drafter", drafter.hello.name},
-       {"model", drafter.hello.model},
-       {"protocol", drafter.protocol},
-       {"translates", match.has_value()},
-       {"shared_tokens", shown.shared},
-       {"tokens", shown.tokens}});
+  std::vector<LogField> fields = {{"drafter", drafter.hello.name},
+                                  {"model", drafter.hello.model},
+                                  {"protocol", drafter.protocol},
+                                  {"translates", match.has_value()}};
+  if (match.has_value()) {
+    fields.emplace_back("shared_tokens", match->shared);
+    fields.emplace_back("tokens", match->tokens);
+  }
+  Log(LogLevel::kInfo, "drafter joined", fields);
 }
 
 DrafterWelcome DrafterPool::WelcomeFor(const DrafterHello& hello, int rows) const {
@@ -217,7 +218,8 @@ void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
   Leave(id);
   const auto left = leaving_.extract(id);
   if (left.empty()) return;
-  Log(LogLevel::kWarning, "drafter left",
+  // A drafter closes its stream when it is stopped on purpose.
+  Log(why == StreamEnd::kClosed ? LogLevel::kInfo : LogLevel::kWarning, "drafter left",
       {{"drafter", left.mapped().name},
        {"sessions", left.mapped().sessions},
        {"reason", DescribeEnd(why)}});

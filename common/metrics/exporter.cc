@@ -62,12 +62,19 @@ class Pages {
   Answer Find(const http::request<http::empty_body>& request) OUTRIDER_EXCLUDES(mu_) {
     const beast::string_view target = request.target();
     MetricsExporter::PageFn page;
+    std::string paths;
     {
       MutexLock lock(mu_);
       const auto found = pages_.find(std::string(target.substr(0, target.find('?'))));
-      if (found != pages_.end()) page = found->second;
+      if (found != pages_.end()) {
+        page = found->second;
+      } else {
+        for (const auto& [path, answer] : pages_) paths += (paths.empty() ? "" : ", ") + path;
+      }
     }
-    if (page == nullptr) return TextAnswer(http::status::not_found, "nothing is here\n");
+    if (page == nullptr) {
+      return TextAnswer(http::status::not_found, "nothing is here; there are " + paths + "\n");
+    }
     if (request.method() != http::verb::get && request.method() != http::verb::head) {
       Answer answer = TextAnswer(http::status::method_not_allowed, "only GET and HEAD\n");
       answer.page.headers = {{"Allow", "GET, HEAD"}};

@@ -89,7 +89,9 @@ TEST(MetricsExporter, ServesPagesBesideTheMetrics) {
   EXPECT_THAT(page, HasSubstr("X-Test: 1\r\n"));
   EXPECT_THAT(page, ::testing::EndsWith("\r\n\r\nhello"));
   for (const char* other : {"/", "/pag", "/page/", "/page/x", "/metrics/", "/metrics/x"}) {
-    EXPECT_THAT(HttpGet(port, other), HasSubstr("404")) << other;
+    EXPECT_THAT(HttpGet(port, other),
+                ::testing::AllOf(HasSubstr("404"), HasSubstr("there are /metrics, /page\n")))
+        << other;
   }
   EXPECT_THAT(HttpGet(port, "/metrics"), HasSubstr("200 OK"));
 }

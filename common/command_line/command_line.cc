@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -16,17 +15,12 @@
 
 #include "common/base/input_file.h"
 #include "common/base/printable.h"
+#include "common/base/short_number.h"
 
 namespace outrider {
 namespace {
 
 constexpr int kBadUsage = 2;
-
-std::string Short(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", number);
-  return text;
-}
 
 // A word of the command line, for an error message.
 std::string Shown(std::string_view word) { return Printable(word, 60); }
@@ -229,15 +223,15 @@ void AddConfigFlag(CLI::App& app) {
 }
 
 CLI::Validator AtLeast(double low) {
-  return NumberCheck("at least " + Short(low), [low](double x) { return x >= low; });
+  return NumberCheck("at least " + ShortNumber(low), [low](double x) { return x >= low; });
 }
 
 CLI::Validator Above(double low) {
-  return NumberCheck("more than " + Short(low), [low](double x) { return x > low; });
+  return NumberCheck("more than " + ShortNumber(low), [low](double x) { return x > low; });
 }
 
 CLI::Validator Between(double low, double high) {
-  return NumberCheck(Short(low) + " to " + Short(high),
+  return NumberCheck(ShortNumber(low) + " to " + ShortNumber(high),
                      [low, high](double x) { return x >= low && x <= high; });
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "common/base/log.h"
 #include "common/metrics/exporter.h"
@@ -18,6 +19,7 @@
 #include "common/model/acceptance_head.h"
 #include "common/model/model_directory.h"
 #include "common/model/model_fingerprint.h"
+#include "common/net/listener.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
@@ -185,6 +187,15 @@ Result<std::unique_ptr<RpcServer>> StartServer(const DrafterOptions& options,
   return RpcServer::Start({.listen = options.service.listen, .tls = std::move(tls)}, {});
 }
 
+// `server`, `exporter`: nullptr if their ports are off.
+void LogStart(const std::string& name, size_t verifiers, const RpcServer* server,
+              const MetricsExporter* exporter) {
+  std::vector<LogField> fields = {{"name", name}, {"verifiers", verifiers}};
+  if (server != nullptr) fields.emplace_back("port", server->port());
+  if (exporter != nullptr) fields.emplace_back("metrics_port", exporter->port());
+  Log(LogLevel::kInfo, "started", fields);
+}
+
 }  // namespace
 
 Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
@@ -192,6 +203,8 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
   // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_TRY(CheckToken(options));
   OUTRIDER_ASSIGN(const std::shared_ptr<TlsFiles> tls, OpenTlsFiles(options.service.tls));
+  OUTRIDER_TRY(CheckCanListen(
+      {{"--listen", options.service.listen}, {"--metrics", options.service.metrics}}));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
   AddProcessMetrics(registry);
@@ -212,14 +225,13 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
   std::thread owner([&loop] { loop.Run(); });
   const DrafterHello hello = HelloOf(options, loaded);
   VerifierLinks links(LinkOptionsOf(options, loaded, hello, tls), &loop, &attachments);
-  Log(LogLevel::kInfo, "drafting",
-      {{"name", hello.name},
-       {"targets", options.verifiers.size()},
-       {"port", server != nullptr ? server->port() : 0},
-       {"metrics_port", exporter != nullptr ? exporter->port() : 0}});
+  LogStart(hello.name, options.verifiers.size(), server.get(), exporter.get());
 
   signals.Wait();
-  Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signals.signal())}});
+  // A refusal raises the signal itself.
+  Log(LogLevel::kInfo, "stopping",
+      {attachments.refused() ? LogField("reason", "refused")
+                             : LogField("signal", SignalName(signals.signal()))});
   attachments.Drain();
   links.Stop();
   loop.Stop();

@@ -34,7 +34,7 @@ allow(common/command_line common/base)
 allow(common/net common/base)
 allow(common/metrics common/base common/net)
 allow(common/rpc common/base common/net common/spec)
-allow(common/service common/base common/backend common/command_line common/metrics common/model common/rpc common/tensor
+allow(common/service common/base common/backend common/command_line common/metrics common/model common/net common/rpc common/tensor
       common/trace common/trace_http)
 allow(drafter common)
 allow(drafter/propose ${ENGINE_PARTS} common/training)

@@ -8,6 +8,7 @@
 
 #include "common/backend/create_backend.h"
 #include "common/command_line/command_line.h"
+#include "common/net/address.h"
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/plaintext.h"
 
@@ -284,6 +285,10 @@ Status Complete(VerifierOptions* o) {
   }
   if (!o->drafter_names.empty() && o->service.tls.ca.empty()) {
     return InvalidArgument("--drafter-names needs --tls-ca: the names are those of certificates");
+  }
+  if (!o->http.empty()) {
+    const Status address = CheckHostPort(o->http);
+    if (!address.ok()) return address.Annotate("--http");
   }
   if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
     OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));

@@ -18,6 +18,7 @@
 #include "common/metrics/registry.h"
 #include "common/model/model_directory.h"
 #include "common/model/warm_up.h"
+#include "common/net/listener.h"
 #include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
@@ -350,15 +351,22 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
 }
 
 bool Services::Stop(int signal) {
-  Log(LogLevel::kInfo, "draining",
-      {{"signal", SignalName(signal)}, {"timeout_seconds", options_.drain_timeout_seconds}});
   server_->SetServing(kGenerationService, false);
   server_->SetServing(kDraftingService, false);
   api_.Drain();
-  thread_.Post([this] {
+  std::promise<std::pair<int, int>> requests;  // running and waiting
+  thread_.Post([&] {
     engine_.Drain();
     pool_.Drain();
+    requests.set_value({engine_.running(), engine_.waiting()});
   });
+  const auto [running, waiting] = requests.get_future().get();
+  Log(LogLevel::kInfo, "draining",
+      {{"signal", SignalName(signal)},
+       {"running", running},
+       {"waiting", waiting},
+       {"timeout_seconds", options_.drain_timeout_seconds},
+       {"second_signal", "ends the process at once"}});
   const Time until =
       clock_.Now() + std::chrono::duration_cast<Duration>(
                          std::chrono::duration<double>(options_.drain_timeout_seconds));
@@ -380,6 +388,9 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
              const ModelLoader& load_model) {
   // Checks what can fail at once before the model, which takes longer.
   OUTRIDER_ASSIGN(const Access access, OpenAccess(options));
+  OUTRIDER_TRY(CheckCanListen({{"--listen", options.service.listen},
+                               {"--metrics", options.service.metrics},
+                               {"--http", options.http}}));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
   MetricsRegistry registry;
   AddProcessMetrics(registry);

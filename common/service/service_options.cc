@@ -14,6 +14,7 @@
 #include "common/model/memory_plan.h"
 #include "common/model/transformer.h"
 #include "common/model/warm_up.h"
+#include "common/net/address.h"
 #include "common/rpc/plaintext.h"
 #include "common/trace_http/http_post.h"
 
@@ -54,12 +55,6 @@ KvType KvTypeOf(const ServiceOptions& options) {
   return KvType::kBf16;
 }
 
-// Takes a name of `values`. --help lists the names alone, without the enumerators' numbers.
-template <class T>
-CLI::Validator OneOf(const std::map<std::string, T>& values) {
-  return CLI::CheckedTransformer(values).description(CLI::detail::generate_set(values));
-}
-
 void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
                                                        {"f16", WeightType::kF16},
@@ -87,12 +82,13 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")
       ->delimiter(',')
       ->check(AtLeast(0));
-  app.add_option(
-         "--weights", o->weights,
+  app.add_option_function<std::string>(
+         "--weights",
+         [o, weight_types](const std::string& name) { o->weights = weight_types.at(name); },
          "How weights that are stored as floats are kept: bf16, f32 (exact), f16 (on a GPU), "
          "int8 or int4 (smaller, approximate)")
-      ->transform(OneOf(weight_types))
-      ->default_str("bf16");
+      ->default_str("bf16")
+      ->check(CLI::IsMember(weight_types));
   app.add_flag(
       "--bf16-activations", o->bf16_activations,
       "Round the activations of matrix products to bf16 too, as GPUs do: up to twice as fast "
@@ -157,9 +153,12 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
          "--trace-max-mb", o->trace_max_mb,
          "MiB that --trace-file and the file before it (its name with .1 added) take at most")
       ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--log-level", o->log_level, "debug, info, warning or error")
-      ->transform(OneOf(log_levels))
-      ->default_str("info");
+  app.add_option_function<std::string>(
+         "--log-level",
+         [o, log_levels](const std::string& name) { o->log_level = log_levels.at(name); },
+         "debug, info, warning or error")
+      ->default_str("info")
+      ->check(CLI::IsMember(log_levels));
   app.add_flag("--log-json", o->log_json, "Log one JSON object a line");
 }
 
@@ -175,6 +174,14 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
 }
 
 Status CheckTransport(const ServiceOptions& options) {
+  if (!options.listen.empty() && !options.listen.starts_with("unix:")) {
+    const Status address = CheckHostPort(options.listen);
+    if (!address.ok()) return address.Annotate("--listen");
+  }
+  if (!options.metrics.empty()) {
+    const Status address = CheckHostPort(options.metrics);
+    if (!address.ok()) return address.Annotate("--metrics");
+  }
   if (options.tls.cert.empty() != options.tls.key.empty()) {
     return InvalidArgument("--tls-cert and --tls-key belong together: give both");
   }

@@ -51,7 +51,7 @@ Result<VerifierTarget> ParseVerifierTarget(const std::string& text) {
         .kind = VerifierTarget::Kind::kFile, .text = text, .path = text.substr(5)};
   }
   if (!view.starts_with("dns:")) {
-    OUTRIDER_TRY(CheckPort(text));
+    OUTRIDER_TRY(CheckGrpcTarget(text));
     return VerifierTarget{.text = text};
   }
   std::string name = text.substr(4);

@@ -72,7 +72,7 @@ TEST_F(Exit, DraftersExitZeroAtAnyMoment) {
   EXPECT_EQ(CodesOf(600,
                     [&](const std::string& path, std::mt19937& random) {
                       const auto drafter = StartDrafter(model_, verifier.address(), path + ".log");
-                      drafter->AwaitLine(" drafting ");
+                      drafter->AwaitLine(" started ");
                       Pause(random, 100);
                       drafter->Signal(SIGTERM);
                       const int code = drafter->Wait();
@@ -86,7 +86,7 @@ TEST_F(Exit, DraftersWithoutAVerifierExitZero) {
   EXPECT_EQ(CodesOf(200,
                     [&](const std::string& path, std::mt19937& random) {
                       const auto drafter = StartDrafter(model_, "127.0.0.1:1", path + ".log");
-                      drafter->AwaitLine(" drafting ");
+                      drafter->AwaitLine(" started ");
                       Pause(random, 50);
                       drafter->Signal(SIGTERM);
                       const int code = drafter->Wait();

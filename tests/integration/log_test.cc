@@ -143,7 +143,9 @@ TEST_F(RequestLog, SaysWhyDrafterLeft) {
   EXPECT_THAT(reason("killed"), HasSubstr("the connection broke"));
   verifier_.process->Signal(SIGTERM);
   EXPECT_EQ(verifier_.process->Wait(), 0);
-  EXPECT_THAT(verifier_.process->Log(), HasSubstr("\"draining\",\"signal\":\"SIGTERM\""));
+  EXPECT_THAT(verifier_.process->Log(),
+              HasSubstr("\"draining\",\"signal\":\"SIGTERM\",\"running\":0,\"waiting\":0,"
+                        "\"timeout_seconds\":"));
 }
 
 // Without room for a line the verifier would stop at the first one.

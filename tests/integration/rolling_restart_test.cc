@@ -138,7 +138,7 @@ class RollingRestart : public ::testing::Test {
                          "file:" + verifiers_.path(), "--listen", "127.0.0.1:0", "--metrics", "",
                          "--name", name},
                 .log_path = LogPath(name),
-                .ready_line = " drafting ",
+                .ready_line = " started ",
                 .ending_line = " stopping",
                 .readiness = "outrider.v1.Drafting",
                 .pre_stop = std::chrono::milliseconds(0),

@@ -64,6 +64,12 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
                    "--kv-cache-dtype", "fp4"},
                   2),
               AllOf(HasSubstr("--kv-cache-dtype"), HasSubstr("auto,bf16,f32,fp8")));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--weights", "fp8"}, 2),
+              HasSubstr("--weights: fp8 not in {bf16,f16,f32,int4,int8}"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--log-level", "warn"}, 2),
+              HasSubstr("--log-level: warn not in {debug,error,info,warning}"));
+  EXPECT_THAT(Run({"outrider", "bench", "--route", "any"}, 2),
+              HasSubstr("--route: any not in {least-loaded,prefix,round-robin}"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--drain-timeout", "nan"}, 2),
               HasSubstr("--drain-timeout: 'nan' is not a number of 0 to 86400"));
   EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--stop-threshold", "nan"}, 2),
@@ -81,6 +87,43 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
   std::ofstream(dir_ / "flags") << "model=" << target << "\nmax-sesions=4\n";
   EXPECT_THAT(Run({"outrider-verifier", "--config", dir_ / "flags"}, 2),
               HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));
+}
+
+TEST_F(Startup, NamesWhatIsNoAddress) {
+  const std::string target = SmallPair("target");
+  for (const char* flag : {"--listen", "--http", "--metrics"}) {
+    EXPECT_THAT(Run({"outrider-verifier", "--model", target, flag, "7300"}, 2),
+                HasSubstr(std::string(flag) + ": '7300' is not host:port"));
+  }
+  const std::string scheme =
+      "--verifier: 'http://127.0.0.1:7300': leave out the scheme http://, give host:port alone";
+  EXPECT_THAT(
+      Run({"outrider-drafter", "--model", target, "--verifier", "http://127.0.0.1:7300"}, 2),
+      HasSubstr(scheme));
+  EXPECT_THAT(Run({"outrider", "status", "--verifier", "http://127.0.0.1:7300"}, 2),
+              HasSubstr(scheme));
+}
+
+TEST_F(Startup, FindsTakenPortsBeforeLoading) {
+  const testing::VerifierProcess other =
+      testing::StartVerifier(SmallPair("target"), dir_ / "other.log");
+  ASSERT_NE(other.port, 0);
+  const std::string taken = other.address();
+  const std::string target = SmallPair("target");
+  for (const std::string flag : {"--listen", "--http", "--metrics"}) {
+    std::vector<std::string> argv = {"outrider-verifier", "--model", target};
+    if (flag != "--listen") argv.insert(argv.end(), {"--listen", "127.0.0.1:0"});
+    if (flag != "--metrics") argv.insert(argv.end(), {"--metrics", ""});
+    argv.insert(argv.end(), {flag, taken});
+    const std::string log = Run(argv, 1);
+    EXPECT_THAT(log, HasSubstr("cannot listen on " + taken));
+    EXPECT_THAT(log, HasSubstr("choose another " + flag));
+    EXPECT_THAT(log, ::testing::Not(HasSubstr("loading model")));
+  }
+  const std::string log = Run(
+      {"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1", "--metrics", taken}, 1);
+  EXPECT_THAT(log, HasSubstr("choose another --metrics"));
+  EXPECT_THAT(log, ::testing::Not(HasSubstr("loading model")));
 }
 
 TEST_F(Startup, SaysWhatIsNoModel) {

@@ -107,12 +107,13 @@ TEST_F(DrafterService, RefusalExitsWithThreeIfAsked) {
   const auto process = StartDrafter(model_, server.address(), log_, {"--exit-on-refusal"});
   EXPECT_EQ(process->Wait(), 3) << process->Log();
   EXPECT_THAT(process->Log(), HasSubstr("another tokenizer"));
+  EXPECT_THAT(process->Log(), HasSubstr("stopping reason=refused"));
 }
 
 TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   const auto process = StartListening(server->address(), "127.0.0.1:0");
-  const std::string line = process->AwaitLine(" drafting ");
+  const std::string line = process->AwaitLine(" started ");
   const size_t pos = line.find(" port=");
   ASSERT_NE(pos, std::string::npos) << process->Log();
   const std::string address = "127.0.0.1:" + std::to_string(std::stoi(line.substr(pos + 6)));

@@ -1,5 +1,8 @@
 #include "client/command_line.h"
 
+#include <string>
+#include <string_view>
+#include <utility>
 #include <variant>
 
 #include "client/bench.h"
@@ -38,6 +41,29 @@ Result<int> Run(const TrainHeadOptions& options, const Console& console) {
   return ExitCodeOf(RunTrainHead(options, console));
 }
 
+// Fields of the gRPC contract that begin a verifier's messages, and the flags that set them.
+constexpr std::pair<std::string_view, std::string_view> kFlagsOfFields[] = {
+    {"stop.max_tokens", "--max-tokens"},
+    {"stop.stop_strings", "--stop"},
+    {"stop.ignore_eos", "--ignore-eos"},
+    {"speculation.rule", "--rule"},
+    {"speculation.draft_length", "--draft-length"},
+    {"speculation.paths", "--paths"},
+    {"speculation.tree", "--tree"},
+    {"speculation.stop.threshold", "--stop-threshold"},
+    {"speculation.stop", "--stop-rule"}};
+
+// `message` with the flag instead of the field that it complains of ("field: what is wrong").
+std::string WithFlags(std::string message) {
+  for (const auto& [field, flag] : kFlagsOfFields) {
+    const std::string named = std::string(field) + ":";
+    const size_t at = message.find(named);
+    if (at == std::string::npos || (at > 0 && message[at - 1] != ' ')) continue;
+    message.replace(at, field.size(), flag);
+  }
+  return message;
+}
+
 }  // namespace
 
 int RunCommandLine(int argc, const char* const* argv, const Console& console) {
@@ -46,7 +72,7 @@ int RunCommandLine(int argc, const char* const* argv, const Console& console) {
   const Result<int> exit_code = std::visit(
       [&](const auto& options) { return Run(options, console); }, std::get<Command>(parsed));
   if (exit_code.ok()) return *exit_code;
-  console.err << "error: " << exit_code.status().ToString() << std::endl;
+  console.err << "error: " << WithFlags(exit_code.status().ToString()) << std::endl;
   return 1;
 }
 

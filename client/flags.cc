@@ -45,7 +45,7 @@ std::vector<std::string> StopRuleNames() {
   return names;
 }
 
-std::string CheckAddress(const std::string& address) { return CheckPort(address).message(); }
+std::string CheckAddress(const std::string& address) { return CheckGrpcTarget(address).message(); }
 
 void AddVerifier(CLI::App* command, ConnectionOptions* connection) {
   connection->verifier = kDefaultVerifier;
@@ -74,11 +74,12 @@ void AddVerifiers(CLI::App* command, BenchOptions* options) {
       {"round-robin", RoutePolicy::kRoundRobin},
       {"least-loaded", RoutePolicy::kLeastLoaded}};
   command
-      ->add_option("--route", options->route,
-                   "Which verifier gets a request: prefix (prompts that begin alike go to the same "
-                   "one, within 1.25 of the mean load), round-robin or least-loaded")
-      ->transform(CLI::CheckedTransformer(kPolicies).description("POLICY"))
-      ->default_str("prefix");
+      ->add_option_function<std::string>(
+          "--route", [options](const std::string& name) { options->route = kPolicies.at(name); },
+          "Which verifier gets a request: prefix (prompts that begin alike go to the same "
+          "one, within 1.25 of the mean load), round-robin or least-loaded")
+      ->default_str("prefix")
+      ->check(CLI::IsMember(kPolicies));
 }
 
 void AddTlsAndToken(CLI::App* command, ConnectionOptions* connection) {
@@ -181,7 +182,9 @@ void AddSpeculation(CLI::App* command, RequestOptions* request, RequestFlags* fl
           "A draft tree instead of --draft-length and --paths: children of each node by depth, as "
           "in 3,2,1,1")
       ->delimiter(',')
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->excludes("--draft-length")
+      ->excludes("--paths");
   command
       ->add_option("--stop-rule", flags->stop_rule,
                    "Ends a draft before its length: length (never), confidence, entropy or head; "
@@ -482,6 +485,13 @@ Subcommand AddPlan(CLI::App& app) {
   const auto flags = std::make_shared<PlanFlags>();
   CLI::App* const command = app.add_subcommand(
       "plan", "Estimate speed, capacity, network and price of each layout from measured times");
+  command->footer(
+      "The layouts:\n"
+      "  plain      no drafts\n"
+      "  colocated  drafts on the verifier's own device, in turn with its steps\n"
+      "  split      drafts from drafters on other machines\n"
+      "  ahead      split, and idle drafters draft the next round before the verdict is there\n"
+      "  lookup     drafts found in the text (with --lookup-acceptance)");
   AddPlanFlags(command, flags.get());
   return {command, [flags]() -> Result<Command> { return Command(*flags); }};
 }

@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kLongestRttMs = 1e5;
-constexpr int kMostClients = 1 << 16;
 constexpr double kEnough = 0.95;  // share of what any number of drafters would achieve
 
 // Bytes on the wire: an entry of a draft distribution (an id's gap and a weight), a draft token,
@@ -104,7 +103,7 @@ class Layout {
       return Speed(clients, clients) / clients >= o_.client_rate;
     };
     if (!served(1)) return 0;
-    int low = 1, high = kMostClients;
+    int low = 1, high = kMaxPlanClients;
     if (served(high)) return high;
     while (high - low > 1) {
       const int middle = (low + high) / 2;

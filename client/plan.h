@@ -35,14 +35,16 @@ struct PlanOptions {
 };
 
 inline constexpr int kMaxPlanLength = 16;
+inline constexpr int kMaxPlanClients = 1 << 16;  // no more are counted
 
 struct PlannedLayout {
   std::string name;  // plain, colocated, split, ahead, lookup
   int draft_length = 0;
   double tokens_per_round = 1;
-  double one_request = 0;       // tokens per second of a single request
-  double full_batch = 0;        // tokens per second of all sessions together
-  double clients = 0;           // clients that get client_rate, with as many drafters as needed
+  double one_request = 0;  // tokens per second of a single request
+  double full_batch = 0;   // tokens per second of all sessions together
+  // Clients that get client_rate, with as many drafters as needed; kMaxPlanClients: or more.
+  double clients = 0;
   int drafters = 0;             // per verifier, for 95 % of what any number would achieve
   double mbit_to_verifier = 0;  // at the full batch
   double mbit_to_drafters = 0;

@@ -1,5 +1,6 @@
 #include "client/plan_command.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,12 @@ nlohmann::json Bound(double ms) { return std::isinf(ms) ? nlohmann::json() : nlo
 
 std::string Words(double ms) {
   if (ms < 0) return "never";
-  return std::isinf(ms) ? "at any round trip" : "up to " + NumberText(ms, 1) + " ms";
+  return std::isinf(ms) ? "at any round trip" : "up to " + NumberText(ms, 1) + " ms of round trip";
+}
+
+std::string ClientsText(double clients) {
+  if (clients < kMaxPlanClients) return NumberText(clients, 0);
+  return "more than " + std::to_string(kMaxPlanClients - 1);
 }
 
 void PrintJson(const PlanReport& report, std::ostream& out) {
@@ -49,12 +55,16 @@ void PrintJson(const PlanReport& report, std::ostream& out) {
 void PrintTable(const PlanReport& report, const PlanOptions& options, std::ostream& out) {
   const auto cell = [&out](const std::string& text, int width) { out << std::setw(width) << text; };
   const bool priced = !report.cheapest.empty();
+  const bool capped =
+      std::any_of(report.layouts.begin(), report.layouts.end(),
+                  [](const PlannedLayout& l) { return l.clients >= kMaxPlanClients; });
+  const int clients_width = capped ? 17 : 8;
   out << std::left << std::setw(10) << "layout" << std::right;
   cell("length", 7);
   cell("tok/round", 10);
   cell("tok/s alone", 12);
   cell("tok/s of " + std::to_string(options.sessions), 14);
-  cell("clients", 8);
+  cell("clients", clients_width);
   cell("drafters", 9);
   cell("Mbit/s in", 10);
   cell("out", 7);
@@ -66,7 +76,7 @@ void PrintTable(const PlanReport& report, const PlanOptions& options, std::ostre
     cell(NumberText(l.tokens_per_round, 2), 10);
     cell(NumberText(l.one_request, 1), 12);
     cell(NumberText(l.full_batch, 1), 14);
-    cell(NumberText(l.clients, 0), 8);
+    cell(ClientsText(l.clients), clients_width);
     cell(std::to_string(l.drafters), 9);
     cell(NumberText(l.mbit_to_verifier, 2), 10);
     cell(NumberText(l.mbit_to_drafters, 2), 7);
@@ -89,6 +99,10 @@ void PrintTable(const PlanReport& report, const PlanOptions& options, std::ostre
 
 Status RunPlan(const PlanFlags& flags, const Console& console) {
   OUTRIDER_ASSIGN(const PlanReport report, MakePlan(flags.options));
+  if (flags.options.verify_row_ms == 0) {
+    console.err << "warning: --t-verify-row is 0: draft tokens and further requests then cost the "
+                   "verifier nothing, and every figure for several requests is too good\n";
+  }
   if (flags.json) {
     PrintJson(report, console.out);
   } else {

@@ -80,8 +80,6 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
                                                "spectr",
                                                "--paths",
                                                "3",
-                                               "--tree",
-                                               "2,1",
                                                "--draft-length",
                                                "6",
                                                "--stop-rule",
@@ -110,11 +108,21 @@ TEST(Flags, EveryRequestFlagReachesTheOptions) {
   EXPECT_EQ(request.rule, Rule::kSpecTr);
   EXPECT_EQ(request.draft_length, 6u);
   EXPECT_EQ(request.paths, 3u);
-  EXPECT_THAT(request.tree, ElementsAre(2u, 1u));
   EXPECT_EQ(request.stop, (StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.5f}));
   EXPECT_EQ(request.timeout_seconds, 2.5);
   EXPECT_TRUE(options.json);
   EXPECT_TRUE(options.show_drafts);
+}
+
+TEST(Flags, TreeExcludesLengthAndPaths) {
+  const auto options = Parse<GenerateOptions>({"generate", "--prompt", "p", "--tree", "2,1"});
+  EXPECT_THAT(options.request.tree, ElementsAre(2u, 1u));
+  for (const char* other : {"--draft-length", "--paths"}) {
+    const CommandResult both =
+        RunOutrider({"generate", "--prompt", "p", "--tree", "2,1", other, "3"});
+    EXPECT_EQ(both.exit_code, 2);
+    EXPECT_THAT(both.err, ::testing::AllOf(HasSubstr("--tree"), HasSubstr(other)));
+  }
 }
 
 TEST(Flags, DefaultsLeaveChoiceToServer) {

@@ -156,6 +156,15 @@ TEST(Generate, ServiceErrorIsOneLine) {
   EXPECT_EQ(result.err, "error: RESOURCE_EXHAUSTED: no room (1 token was received)\n");
 }
 
+TEST(Generate, ErrorsNameFlagsNotFields) {
+  FakeGeneration fake([](const v1::GenerateRequest&, GenerateWriter*) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "stop.max_tokens: must be 1 or more");
+  });
+  const auto result =
+      RunOutrider({"generate", "--verifier", fake.address(), "--prompt", "p", "--max-tokens", "0"});
+  EXPECT_THAT(result.err, StartsWith("error: INVALID_ARGUMENT: --max-tokens: must be 1 or more"));
+}
+
 TEST(Generate, NobodyAtTheAddressIsUnavailable) {
   const auto result = RunOutrider({"generate", "--verifier", "127.0.0.1:1", "--prompt", "p"});
   EXPECT_EQ(result.exit_code, 1);

@@ -36,7 +36,25 @@ TEST(PlanCommand, TableNamesWinnersAndBreakEven) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("most for one request: colocated"));
   EXPECT_THAT(result.out, HasSubstr("cheapest: colocated"));
-  EXPECT_THAT(result.out, HasSubstr("split beats plain: one request up to 4.0 ms"));
+  EXPECT_THAT(result.out, HasSubstr("split beats plain: one request up to 4.0 ms of round trip"));
+}
+
+TEST(PlanCommand, WarnsOfFreeRows) {
+  const CommandResult free = Plan({});
+  EXPECT_EQ(free.exit_code, 0);
+  EXPECT_THAT(free.err, HasSubstr("--t-verify-row is 0"));
+  EXPECT_THAT(free.out, HasSubstr("more than 65535")) << "the most that are counted";
+  const CommandResult priced = Plan({"--t-verify-row", "0.1"});
+  EXPECT_EQ(priced.err, "");
+  EXPECT_THAT(priced.out, ::testing::Not(HasSubstr("more than")));
+}
+
+TEST(PlanCommand, HelpExplainsLayouts) {
+  const CommandResult help = RunOutrider({"plan", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* layout : {"  plain ", "  colocated ", "  split ", "  ahead ", "  lookup "}) {
+    EXPECT_THAT(help.out, HasSubstr(layout));
+  }
 }
 
 TEST(PlanCommand, NamesMissingAndInvalidInput) {

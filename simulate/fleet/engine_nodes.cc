@@ -39,31 +39,42 @@ DraftLoopOptions LoopOptionsOf(const FleetScenario& scenario, int ahead_tokens) 
           .max_step_tokens = DraftOptions(scenario).max_batch_tokens};
 }
 
-// Tells a listener about one request.
-class ListenerSink final : public GenerationSink {
+}  // namespace
+
+// Counts one request's tokens, and tells a listener about it.
+class EngineVerifier::Sink final : public GenerationSink {
  public:
-  ListenerSink(FleetListener* listener, uint64_t id, const Clock* clock)
-      : listener_(listener), id_(id), clock_(clock) {}
+  Sink(EngineVerifier* verifier, FleetListener* listener, uint64_t id)
+      : verifier_(verifier), listener_(listener), id_(id) {}
+  ~Sink() override { verifier_->decoding_ -= decodes_ ? 1 : 0; }
+
   void Send(Chunk chunk) override {
     const auto tokens = static_cast<int>(chunk.tokens.size());
-    listener_->OnTokens(tokens, clock_->Now());
-    listener_->OnChunk(id_, tokens, clock_->Now());
+    PassSums& sums = verifier_->sums_;
+    (decodes_ ? sums.tokens : sums.first_tokens) += tokens;
+    sums.drafted += chunk.drafted;
+    sums.accepted += chunk.accepted;
+    if (!decodes_) {
+      decodes_ = true;
+      ++sums.first_chunks;
+      ++verifier_->decoding_;
+    }
+    listener_->OnTokens(tokens, verifier_->clock().Now());
+    listener_->OnChunk(id_, tokens, verifier_->clock().Now());
   }
   void Finish(const Summary& summary) override {
-    listener_->OnFinished(id_,
-                          {.drafted = static_cast<double>(summary.drafted_tokens),
-                           .accepted = static_cast<double>(summary.accepted_tokens)},
-                          summary.cached_tokens);
+    verifier_->sums_.rows -= summary.prompt_tokens - summary.cached_tokens;
+    listener_->OnFinished(id_, {.drafted = static_cast<double>(summary.drafted_tokens),
+                                .accepted = static_cast<double>(summary.accepted_tokens)});
   }
   void Fail(const Status& /*status*/) override { listener_->OnFailed(id_); }
 
  private:
+  EngineVerifier* const verifier_;
   FleetListener* const listener_;
   const uint64_t id_;
-  const Clock* const clock_;
+  bool decodes_ = false;
 };
-
-}  // namespace
 
 EngineVerifier::EngineVerifier(const FleetScenario& scenario, bool speculates, int zone,
                                uint64_t seed, const Tokenizer* tokenizer, EventQueue* queue,
@@ -82,8 +93,28 @@ bool EngineVerifier::Submit(FleetRequest request, FleetListener* listener) {
   if (!gate.TryEnter()) return false;
   gate.Leave();
   GenerationRequest generation = GenerationOf(std::move(request.prompt), request.output_tokens);
-  auto sink = std::make_shared<ListenerSink>(listener, request.id, &clock_);
+  auto sink = std::make_shared<Sink>(this, listener, request.id);
   return engine_.Submit(request.id, std::move(generation), std::move(sink)).ok();
+}
+
+bool EngineVerifier::Step() {
+  const int decoding = decoding_;
+  const double tokens = sums_.tokens;
+  const Time begin = clock_.Now();
+  if (!engine_.Step()) return false;
+  if (decoding > 0) sums_.idle_seconds += Seconds(begin - pass_end_);
+  if (sums_.tokens > tokens) {
+    ++sums_.passes;
+    sums_.decoding += decoding;
+  }
+  pass_end_ = clock_.Now();
+  return true;
+}
+
+PassSums EngineVerifier::pass_sums() const {
+  PassSums sums = sums_;
+  sums.rows += static_cast<double>(model_.rows());
+  return sums;
 }
 
 void EngineVerifier::FailAll() { engine_.CancelAll(Unavailable("the verifier has ended")); }

@@ -31,14 +31,20 @@ class EngineVerifier final : public FleetVerifier {
   void Drain() override { engine_.Drain(); }
   bool idle() const override { return engine_.idle(); }
   void FailAll() override;
+  PassSums pass_sums() const override;
 
  protected:
-  bool Step() override { return engine_.Step(); }
+  bool Step() override;
   std::optional<Time> NextDeadline() const override { return engine_.NextDeadline(); }
 
  private:
+  class Sink;
+
   PacedModel model_;
   DrafterPool pool_;
+  PassSums sums_;     // but for rows that are not known to be prompts' yet
+  int decoding_ = 0;  // requests
+  Time pass_end_{};
   Engine engine_;
 };
 

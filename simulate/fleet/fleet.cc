@@ -19,10 +19,13 @@ double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 FleetMachines::Usage Difference(const FleetMachines::Usage& after,
                                 const FleetMachines::Usage& before) {
+  PassSums passes = after.passes;
+  passes.Add(before.passes, -1);
   return {.verifier_busy = after.verifier_busy - before.verifier_busy,
           .drafter_busy = after.drafter_busy - before.drafter_busy,
           .verifier_alive = after.verifier_alive - before.verifier_alive,
-          .drafter_alive = after.drafter_alive - before.drafter_alive};
+          .drafter_alive = after.drafter_alive - before.drafter_alive,
+          .passes = passes};
 }
 
 // The busy share of the drafters; inside verifiers, that of the devices that they share.
@@ -123,6 +126,7 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
   figures.drafter_hours = usage.drafter_alive / 3600;
   figures.price = figures.verifier_hours * scenario.verifier.price +
                   figures.drafter_hours * scenario.drafter.price;
+  figures.passes = usage.passes;
   figures.expelled = machines->expelled();
   load.Stop();
   machines.reset();  // engines tell the load about their ends

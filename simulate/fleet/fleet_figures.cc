@@ -32,15 +32,13 @@ double LogHistogram::Quantile(double share) const {
   return 0;
 }
 
-void FleetSums::Add(const Request& request) {
-  ++requests;
-  first_tokens += request.first_tokens;
-  further_tokens += request.further_tokens;
-  further_seconds += request.further_seconds;
-  x += request.computed_tokens;
-  y += request.first_token_seconds;
-  xx += static_cast<double>(request.computed_tokens) * request.computed_tokens;
-  xy += request.computed_tokens * request.first_token_seconds;
+void PassSums::Add(const PassSums& other, double factor) {
+  for (double PassSums::*const sum :
+       {&PassSums::passes, &PassSums::decoding, &PassSums::idle_seconds, &PassSums::rows,
+        &PassSums::tokens, &PassSums::first_chunks, &PassSums::first_tokens, &PassSums::drafted,
+        &PassSums::accepted}) {
+    this->*sum += factor * (other.*sum);
+  }
 }
 
 }  // namespace outrider

@@ -41,23 +41,20 @@ struct FleetInterval {
   double verifier_busy = 0;
 };
 
-// What rates are fitted to (rate_fit.h): sums over the finished requests that count.
-struct FleetSums {
-  struct Request {
-    int computed_tokens = 0;  // of the prompt: those that were not cached
-    double first_token_seconds = 0;
-    int first_tokens = 0;    // in the first chunk
-    int further_tokens = 0;  // after it
-    double further_seconds = 0;
-  };
-  void Add(const Request& request);
+// What rates are fitted to (rate_fit.h), in runs of every round: sums over verifiers. A request
+// decodes from its first chunk of tokens to its end.
+struct PassSums {
+  double passes = 0;        // with rows of requests that decode
+  double decoding = 0;      // such requests at each of these passes
+  double idle_seconds = 0;  // without a pass while a request decoded
+  double rows = 0;          // of all passes, less those of prompts
+  double tokens = 0;        // of requests that decode
+  double first_chunks = 0;
+  double first_tokens = 0;  // in first chunks
+  double drafted = 0;       // draft tokens
+  double accepted = 0;
 
-  double requests = 0;
-  double first_tokens = 0;
-  double further_tokens = 0;
-  double further_seconds = 0;
-  // For a line through (computed_tokens, first_token_seconds).
-  double x = 0, y = 0, xx = 0, xy = 0;
+  void Add(const PassSums& other, double factor = 1);
 };
 
 struct FleetFigures {
@@ -72,7 +69,7 @@ struct FleetFigures {
   LogHistogram longest_pause;   // seconds, each request's longest between two chunks; none by rates
   double draft_tokens = 0;
   double accepted_tokens = 0;
-  FleetSums sums;
+  PassSums passes;           // empty by rates
   double verifier_busy = 0;  // share of the time in passes
   double drafter_busy = 0;
   double verifier_hours = 0;

@@ -136,11 +136,7 @@ void FleetLoad::Send(int client, int request_class, int prompt_tokens, int outpu
   const int slot = ChooseVerifier(client, request.prompt);
   FleetVerifier* const verifier =
       slot < 0 ? nullptr : machines_->verifiers()[static_cast<size_t>(slot)].node;
-  requests_[id] = {.client = client,
-                   .verifier = verifier,
-                   .slot = slot,
-                   .prompt_tokens = prompt_tokens,
-                   .arrived = now};
+  requests_[id] = {.client = client, .verifier = verifier, .slot = slot, .arrived = now};
   ++IntervalOf(now).arrived;
   if (Counts(now)) ++figures_->arrived;
   if (verifier == nullptr) return OnRejected(id);
@@ -200,14 +196,14 @@ void FleetLoad::OnRest(uint64_t id, int tokens, Time now) {
   found->second.last_token = now;
 }
 
-void FleetLoad::OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) {
+void FleetLoad::OnFinished(uint64_t id, const FleetDrafts& drafts) {
   if (!requests_.contains(id)) return;
   const Request request = Take(id);
-  Record(request, drafts, cached_tokens);
+  Record(request, drafts);
   Continue(request.client, request.last_token);
 }
 
-void FleetLoad::Record(const Request& request, const FleetDrafts& drafts, int cached_tokens) {
+void FleetLoad::Record(const Request& request, const FleetDrafts& drafts) {
   const int further = request.tokens - request.first_tokens;
   const double seconds = Seconds(request.last_token - request.first_token);
   if (further > 0) {
@@ -219,11 +215,6 @@ void FleetLoad::Record(const Request& request, const FleetDrafts& drafts, int ca
   ++figures_->finished;
   figures_->draft_tokens += drafts.drafted;
   figures_->accepted_tokens += drafts.accepted;
-  figures_->sums.Add({.computed_tokens = request.prompt_tokens - cached_tokens,
-                      .first_token_seconds = Seconds(request.first_token - request.arrived),
-                      .first_tokens = request.first_tokens,
-                      .further_tokens = further,
-                      .further_seconds = seconds});
   if (further > 0) figures_->between_tokens.Add(seconds / further);
   if (request.longest_pause > 0) figures_->longest_pause.Add(request.longest_pause);
 }

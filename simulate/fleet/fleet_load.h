@@ -32,7 +32,6 @@ class FleetLoad final : private FleetListener {
     int client = -1;  // of FleetArrivals::clients
     FleetVerifier* verifier = nullptr;
     int slot = -1;  // of FleetMachines::verifiers
-    int prompt_tokens = 0;
     Time arrived;
     Time first_token;
     Time last_token;
@@ -59,11 +58,11 @@ class FleetLoad final : private FleetListener {
   void OnTokens(double tokens, Time now) override;
   void OnChunk(uint64_t id, int tokens, Time now) override;
   void OnRest(uint64_t id, int tokens, Time now) override;
-  void OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) override;
+  void OnFinished(uint64_t id, const FleetDrafts& drafts) override;
   void OnFailed(uint64_t id) override;
   void OnRejected(uint64_t id);
   // What a request that has ended adds to the figures, if it counts.
-  void Record(const Request& request, const FleetDrafts& drafts, int cached_tokens);
+  void Record(const Request& request, const FleetDrafts& drafts);
   // The client sends its next request.
   void Continue(int client, Time at);
   bool Counts(Time at) const { return at >= counts_from_; }

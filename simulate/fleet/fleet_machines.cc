@@ -80,11 +80,11 @@ void FleetMachines::DialAgain(size_t slot, const FleetDrafter* drafter, size_t v
 
 std::unique_ptr<FleetVerifier> FleetMachines::MakeVerifier(
     int zone, std::shared_ptr<SimulatedDevice> device) {
-  const bool speculates = layout_ != FleetLayout::kPlain;
   if (rates_ != nullptr) {
-    return std::make_unique<RateVerifier>(scenario_, rates_, speculates, zone, random_.Bits(),
+    return std::make_unique<RateVerifier>(scenario_, rates_, layout_, zone, random_.Bits(),
                                           *tokenizer_, queue_);
   }
+  const bool speculates = layout_ != FleetLayout::kPlain;
   return std::make_unique<EngineVerifier>(scenario_, speculates, zone, random_.Bits(),
                                           tokenizer_.get(), queue_, std::move(device));
 }
@@ -378,6 +378,7 @@ FleetMachines::Usage FleetMachines::usage() const {
     usage.verifier_busy += verifier->busy_seconds();
     usage.verifier_alive += verifier->alive_seconds();
     usage.drafter_busy += verifier->drafter_seconds();
+    usage.passes.Add(verifier->pass_sums());
   }
   for (const auto& drafter : all_drafters_) {
     usage.drafter_busy += drafter->busy_seconds();

@@ -39,6 +39,7 @@ class FleetMachines {
     double drafter_busy = 0;
     double verifier_alive = 0;
     double drafter_alive = 0;  // without those in a verifier's process
+    PassSums passes;
   };
 
   // All must outlive it. Starts the scenario's processes. `rates`: of requests; nullptr: every

@@ -14,6 +14,7 @@
 #include "common/spec/drafter_hello.h"
 #include "common/text/tokenizer.h"
 #include "drafter/propose/verifier_link.h"
+#include "simulate/fleet/fleet_figures.h"
 #include "simulate/fleet/fleet_scenario.h"
 #include "simulate/fleet/node.h"
 #include "verifier/engine/request.h"
@@ -57,8 +58,7 @@ class FleetListener {
   virtual void OnChunk(uint64_t id, int tokens, Time now) = 0;
   // It has its further tokens, in chunks at times unknown.
   virtual void OnRest(uint64_t id, int tokens, Time now) = 0;
-  // `cached_tokens`: of its prompt.
-  virtual void OnFinished(uint64_t id, const FleetDrafts& drafts, int cached_tokens) = 0;
+  virtual void OnFinished(uint64_t id, const FleetDrafts& drafts) = 0;
   virtual void OnFailed(uint64_t id) = 0;
 };
 
@@ -83,6 +83,8 @@ class FleetVerifier : public SimulatedNode {
   virtual void SetDrafters(double /*drafters*/) {}
   // Passes of drafters for it that no drafter counts.
   virtual double drafter_seconds() const { return 0; }
+  // If every round is simulated.
+  virtual PassSums pass_sums() const { return {}; }
 
  private:
   const int zone_;

@@ -62,8 +62,6 @@ class SimulatedNode {
   virtual std::optional<Time> NextDeadline() const { return std::nullopt; }
   // Spends the time of a pass.
   void Spend(double seconds);
-  // The same time passes on its own.
-  void CountBusy(double seconds) { busy_seconds_ += seconds; }
 
   NodeClock clock_;
 

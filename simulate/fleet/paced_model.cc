@@ -154,6 +154,7 @@ Status PacedModel::Forward(std::span<const ForwardSequence> batch, bool want_hid
                            std::to_string(options_.max_batch_tokens));
   }
   if (pages > free_pages()) return ResourceExhausted("pages are out");
+  rows_ += rows;
   spend_(options_.cost.Seconds(rows));
   logits_.clear();
   hidden_.clear();

@@ -27,7 +27,7 @@ namespace outrider {
 struct PassCost {
   double first_row = 0;    // seconds
   double further_row = 0;  // seconds
-  double Seconds(int rows) const { return first_row + further_row * (rows - 1); }
+  double Seconds(double rows) const { return first_row + further_row * (rows - 1); }
 };
 
 // What a model says after a text.
@@ -75,6 +75,7 @@ class PacedModel final : public Model {
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
   int max_batch_tokens() const override { return options_.max_batch_tokens; }
+  int64_t rows() const { return rows_; }  // of all passes
   Decisions Decide(const RoundBatch& batch, int allowed) override;
   std::span<const PickedRow> Draft(const PickBatch& batch) override;
   void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
@@ -105,6 +106,7 @@ class PacedModel final : public Model {
   std::unordered_map<SequenceId, Sequence> sequences_;
   std::vector<int> holders_;  // of each page
   std::vector<int> free_;     // pages
+  int64_t rows_ = 0;
   std::vector<float> logits_;
   std::vector<float> hidden_;
   HostRounds host_rounds_;

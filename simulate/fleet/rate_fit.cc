@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-// Until the controllers and the pools know their drafters.
+// At least, until the controllers and the pools know their drafters.
 constexpr double kWarmUpSeconds = 10;
 constexpr double kMostSeconds = 600;
 // With few requests at once, fewer finish in a second.
@@ -79,34 +79,23 @@ class Fit {
   Result<RatePoint> Measure(FleetLayout layout, int drafters, int requests) const {
     const FleetScenario run = ScenarioOf(drafters, requests);
     const FleetFigures figures = SimulateFleet(run, layout, options_.seed);
-    const FleetSums& sums = figures.sums;
-    if (sums.requests == 0 || sums.further_tokens == 0) {
-      return InvalidArgument("no request finished in " + std::to_string(figures.seconds) +
-                             " s with " + std::to_string(requests) +
-                             " at once at each verifier; shorten output_tokens");
+    const PassSums& sums = figures.passes;
+    if (sums.tokens == 0 || sums.first_chunks == 0) {
+      return InvalidArgument("no request had a second chunk of tokens in " +
+                             std::to_string(figures.seconds) + " s with " +
+                             std::to_string(requests) +
+                             " at once at each verifier; shorten prompt_tokens");
     }
-    const double tokens = sums.first_tokens + sums.further_tokens;
-    const double spread = sums.requests * sums.xx - sums.x * sums.x;
-    RatePoint point;
-    // Without the clients that pause (Little's law).
-    const double running = (sums.y + sums.further_seconds) / sums.requests;
-    point.requests = requests * running / (running + run.arrivals.pause.Mean());
-    // Least squares; prompts of one length have no slope.
-    if (spread > 1e-9 * sums.xx) {
-      const double slope = (sums.requests * sums.xy - sums.x * sums.y) / spread;
-      point.prompt_token_seconds = std::max(slope, 0.0);
-    }
-    point.first_seconds =
-        std::max((sums.y - point.prompt_token_seconds * sums.x) / sums.requests, 0.0);
-    point.first_tokens = sums.first_tokens / sums.requests;
-    point.token_seconds = sums.further_seconds / sums.further_tokens;
-    point.drafted = figures.draft_tokens / tokens;
-    point.accepted = figures.accepted_tokens / tokens;
-    point.verifier_busy = figures.verifier_busy;
     const double machines =
         layout == FleetLayout::kColocated ? figures.verifier_hours : figures.drafter_hours;
-    point.drafter_seconds = figures.drafter_busy * machines * 3600 / figures.tokens;
-    return point;
+    return RatePoint{.requests = sums.decoding / sums.passes,
+                     .pass_rows = std::max(sums.rows, 0.0) / sums.decoding,
+                     .pass_tokens = sums.tokens / sums.decoding,
+                     .idle_seconds = sums.idle_seconds / sums.passes,
+                     .first_tokens = sums.first_tokens / sums.first_chunks,
+                     .drafted = sums.drafted / figures.tokens,
+                     .accepted = sums.accepted / figures.tokens,
+                     .drafter_seconds = figures.drafter_busy * machines * 3600 / figures.tokens};
   }
 
  private:
@@ -133,7 +122,10 @@ class Fit {
     }
     const double request_seconds = tokens / shares * run.verifier.cost.Seconds(requests);
     const double of_few = std::min(kRequestSeconds / requests, kMostOfFewSeconds);
-    run.warm_up = kWarmUpSeconds;
+    // Each verifier learns of each drafter from a request.
+    const int attached =
+        run.drafter.subset == 0 ? drafters : drafters * run.drafter.subset / verifiers_;
+    run.warm_up = std::clamp(attached * request_seconds / requests, kWarmUpSeconds, kMostSeconds);
     run.seconds = run.warm_up +
                   std::min(std::max({options_.seconds, of_few, 4 * request_seconds}), kMostSeconds);
     run.interval = run.seconds;
@@ -161,7 +153,11 @@ Result<RateTable> FitRates(const FleetScenario& scenario, std::span<const FleetL
       for (const int requests : RequestCounts(scenario.verifier.sessions)) {
         on_run(std::string(LayoutName(layout)) + ": " + std::to_string(column.drafters) +
                " drafters and " + std::to_string(requests) + " requests at each verifier");
-        OUTRIDER_ASSIGN(column.points.emplace_back(), fit.Measure(layout, drafters, requests));
+        OUTRIDER_ASSIGN(const RatePoint point, fit.Measure(layout, drafters, requests));
+        // More requests than it reads prompts for wait in turn: no more of them decode.
+        const bool is_further =
+            column.points.empty() || point.requests > column.points.back().requests;
+        if (is_further) column.points.push_back(point);
       }
     }
   }

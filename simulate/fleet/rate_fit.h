@@ -1,6 +1,6 @@
-// Measures the rates of requests (rate_table.h) with runs in which every round is simulated: a few
-// verifiers of the scenario, each with a fixed number of clients that send one request after the
-// other, for several such numbers and several numbers of drafters.
+// Measures what passes bring (rate_table.h) in runs of every round: a few verifiers of the
+// scenario, each with a fixed number of clients that send one request after the other, for several
+// such numbers and several numbers of drafters.
 //
 // Thread: any; no state.
 #pragma once
@@ -23,7 +23,7 @@ struct RateFitOptions {
   uint64_t seed = 1;
 };
 
-// `on_run`: called before each run, with what it measures. kInvalidArgument: no request finished in
+// `on_run`: called before each run, with what it measures. kInvalidArgument: no request decoded in
 // one.
 Result<RateTable> FitRates(const FleetScenario& scenario, std::span<const FleetLayout> layouts,
                            const RateFitOptions& options,

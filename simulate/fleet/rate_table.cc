@@ -20,28 +20,15 @@ struct Field {
   double RatePoint::*value;
 };
 constexpr Field kFields[] = {
-    {"requests", &RatePoint::requests},
-    {"first_seconds", &RatePoint::first_seconds},
-    {"prompt_token_seconds", &RatePoint::prompt_token_seconds},
-    {"first_tokens", &RatePoint::first_tokens},
-    {"token_seconds", &RatePoint::token_seconds},
-    {"drafted", &RatePoint::drafted},
-    {"accepted", &RatePoint::accepted},
-    {"verifier_busy", &RatePoint::verifier_busy},
-    {"drafter_seconds", &RatePoint::drafter_seconds},
+    {"requests", &RatePoint::requests},         {"pass_rows", &RatePoint::pass_rows},
+    {"pass_tokens", &RatePoint::pass_tokens},   {"idle_seconds", &RatePoint::idle_seconds},
+    {"first_tokens", &RatePoint::first_tokens}, {"drafted", &RatePoint::drafted},
+    {"accepted", &RatePoint::accepted},         {"drafter_seconds", &RatePoint::drafter_seconds},
 };
 
 // The part of the way from `low` to `high` at which `at` is, in [0, 1].
 double Part(double low, double high, double at) {
   return high > low ? std::clamp((at - low) / (high - low), 0., 1.) : 0;
-}
-
-RatePoint Between(const RatePoint& a, const RatePoint& b, double part) {
-  RatePoint point;
-  for (const Field& field : kFields) {
-    point.*field.value = a.*field.value + part * (b.*field.value - a.*field.value);
-  }
-  return point;
 }
 
 RatePoint AtRequests(const RateColumn& column, double requests) {
@@ -79,7 +66,7 @@ Result<RateColumn> ParseColumn(const JsonValue& json) {
     if (i > 0 && point.requests <= column.points.back().requests) {
       return points[i]["requests"].Wrong("more than the one before");
     }
-    if (point.token_seconds <= 0) return points[i]["token_seconds"].Wrong("above 0");
+    if (point.pass_tokens <= 0) return points[i]["pass_tokens"].Wrong("above 0");
     column.points.push_back(point);
   }
   return column;
@@ -99,6 +86,14 @@ Status ReadColumns(const JsonValue& json, LayoutRates* rates) {
 }
 
 }  // namespace
+
+RatePoint Between(const RatePoint& a, const RatePoint& b, double part) {
+  RatePoint point;
+  for (const Field& field : kFields) {
+    point.*field.value = a.*field.value + part * (b.*field.value - a.*field.value);
+  }
+  return point;
+}
 
 RatePoint LayoutRates::At(double requests, double drafters) const {
   size_t after = 0;

@@ -1,5 +1,6 @@
-// How fast requests advance at a verifier, by how many run there and how many drafters serve it:
-// what a fleet that is too large for every round is simulated by. rate_fit.h measures it.
+// What a verifier's pass brings to the requests that decode there, by how many they are and how
+// many drafters serve it: what a fleet that is too large for every round is simulated by.
+// rate_fit.h measures it.
 //
 // Thread: any; no state.
 #pragma once
@@ -14,18 +15,21 @@
 
 namespace outrider {
 
-// A verifier at which this many requests run. Its requests share it equally.
+// A verifier at which this many requests decode: they have had their first chunk of tokens. All
+// fare alike.
 struct RatePoint {
   double requests = 0;
-  double first_seconds = 0;         // from admission to the first chunk, less the prompt's part:
-  double prompt_token_seconds = 0;  // for each token of it that is not cached
-  double first_tokens = 1;          // in the first chunk
-  double token_seconds = 0;         // of a request, for each token after it
-  double drafted = 0;               // draft tokens for each token of output
-  double accepted = 0;              // of these, accepted
-  double verifier_busy = 0;         // share of the time in passes
-  double drafter_seconds = 0;       // of passes, for each token of output
+  double pass_rows = 0;        // of each of them in a pass: text and draft tokens
+  double pass_tokens = 0;      // that each of them gains by a pass
+  double idle_seconds = 0;     // between two passes
+  double first_tokens = 1;     // in a request's first chunk
+  double drafted = 0;          // draft tokens for each token of output
+  double accepted = 0;         // of these, accepted
+  double drafter_seconds = 0;  // of drafters' passes, for each token of output
 };
+
+// `part` of the way from one point to another.
+RatePoint Between(const RatePoint& a, const RatePoint& b, double part);
 
 // Verifiers that so many drafters serve each.
 struct RateColumn {

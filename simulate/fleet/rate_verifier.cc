@@ -5,12 +5,11 @@
 #include <memory>
 
 #include "verifier/engine/engine.h"
+#include "verifier/engine/scheduler.h"
 
 namespace outrider {
 namespace {
 
-// Of a token: less than what rounding a time to nanoseconds moves an end by.
-constexpr double kRounding = 1e-5;
 // Drafts teach the pool its drafters' speed. It learns enough from those of a part of the sessions,
 // besides those of drafters that it does not know yet.
 constexpr uint64_t kSessionsPerDraft = 16;
@@ -32,19 +31,19 @@ AdmissionOptions AdmissionOptionsOf(const FleetScenario& scenario) {
 
 }  // namespace
 
-RateVerifier::RateVerifier(const FleetScenario& scenario, const LayoutRates* rates, bool speculates,
-                           int zone, uint64_t seed, const Tokenizer& tokenizer, EventQueue* queue)
+RateVerifier::RateVerifier(const FleetScenario& scenario, const LayoutRates* rates,
+                           FleetLayout layout, int zone, uint64_t seed, const Tokenizer& tokenizer,
+                           EventQueue* queue)
     : FleetVerifier(zone, queue, std::make_shared<SimulatedDevice>()),
       scenario_(scenario),
       rates_(*rates),
-      speculates_(speculates),
+      layout_(layout),
       random_(seed),
       model_(PagesOf(scenario), [](double) {}),
       limits_(Engine::LimitsOf({}, model_, tokenizer)),
       admission_(AdmissionOptionsOf(scenario), &sessions_, &model_, &observers_),
       gate_(scenario.verifier.waiting),
-      pool_(TargetIdentityOf(tokenizer), DraftDistributionLimits{}, nullptr, &clock_),
-      advanced_(clock_.Now()) {
+      pool_(TargetIdentityOf(tokenizer), DraftDistributionLimits{}, nullptr, &clock_) {
   pool_.set_consumer(this);
 }
 
@@ -73,59 +72,81 @@ void RateVerifier::FailAll() {
     listener_->OnFailed(id);
   }
   progress_.clear();
-  first_chunks_ = {};
+  reading_.clear();
   ends_ = {};
 }
 
 void RateVerifier::SetDrafters(double drafters) {
   Post([this, drafters] {
     drafters_ = drafters;
-    if (speculates_) ReopenAtDrafters();
+    if (layout_ != FleetLayout::kPlain) ReopenAtDrafters();
   });
 }
 
 bool RateVerifier::Step() {
-  Advance();
-  while (!first_chunks_.empty() && first_chunks_.top().first <= clock_.Now()) {
-    const uint64_t id = first_chunks_.top().second;
-    first_chunks_.pop();
-    TakeFirstChunk(id);
+  Admit();
+  DecideRounds();
+  gate_.Publish(admission_.waiting(), admission_.RetryAfter());
+  if (admission_.running() > 0 && NextPass() <= clock_.Now()) RunPass();
+  return false;
+}
+
+Time RateVerifier::NextPass() const {
+  // A verifier that waits for drafts reads a prompt meanwhile. On a common device the drafter's
+  // passes come first.
+  const bool waits = reading_.empty() || layout_ == FleetLayout::kColocated;
+  return waits ? ready_ : clock_.Now();
+}
+
+void RateVerifier::Admit() {
+  while (Session* const session = admission_.AdmitNext(clock_.Now())) {
+    reading_.push_back({.session = session->id, .tokens = session->pending()});
+    if (layout_ != FleetLayout::kPlain) OpenAtDrafter(*session);
   }
-  while (!ends_.empty() && ends_.top().first <= tokens_ + kRounding) {
+}
+
+void RateVerifier::RunPass() {
+  rate_ = Rate();
+  const bool waits = !ends_.empty() && clock_.Now() < ready_;
+  const double rows = waits ? 0 : static_cast<double>(ends_.size()) * rate_.pass_rows;
+  std::vector<uint64_t> read;
+  const int prompt_rows = ReadPrompts(rows, &read);
+  Spend(scenario_.verifier.cost.Seconds(std::max(rows + prompt_rows, 1.0)));
+  if (!waits) Decode();
+  for (const uint64_t id : read) TakeFirstChunk(id);
+  if (!waits) ready_ = clock_.Now() + SimulatedSeconds(ends_.empty() ? 0 : rate_.idle_seconds);
+}
+
+int RateVerifier::ReadPrompts(double rows, std::vector<uint64_t>* read) {
+  // As ChooseShares of verifier/engine/scheduler.h, with a quarter of the budget for prompts.
+  const int budget = scenario_.verifier.token_budget;
+  const int left = budget - std::min(static_cast<int>(rows), budget * 3 / 4);
+  const int most = std::min(SchedulerOptions{}.prefill_chunk, left);
+  int taken = 0;
+  while (!reading_.empty() && taken < most) {
+    Reading& prompt = reading_.front();
+    const int tokens = std::min(prompt.tokens, most - taken);
+    taken += tokens;
+    prompt.tokens -= tokens;
+    if (prompt.tokens > 0) break;
+    read->push_back(prompt.session);
+    reading_.pop_front();
+  }
+  return taken;
+}
+
+void RateVerifier::Decode() {
+  const double gained = rate_.pass_tokens * static_cast<double>(ends_.size());
+  tokens_ += rate_.pass_tokens;
+  drafter_seconds_ += gained * rate_.drafter_seconds;
+  listener_->OnTokens(gained, clock_.Now());
+  // The pass nearest to the end ends it, so that requests are as long on average as they should be.
+  while (!ends_.empty() && ends_.top().first <= tokens_ + rate_.pass_tokens / 2) {
     const uint64_t id = ends_.top().second;
     ends_.pop();
     const int further = sessions_.at(id)->max_new_tokens - progress_.at(id).first_tokens;
     listener_->OnRest(id, further, clock_.Now());
     Finish(id);
-  }
-  Admit();
-  DecideRounds();
-  gate_.Publish(admission_.waiting(), admission_.RetryAfter());
-  UpdateRate();
-  return false;
-}
-
-void RateVerifier::Advance() {
-  const Time now = clock_.Now();
-  const double seconds = Seconds(now - advanced_);
-  advanced_ = now;
-  if (seconds <= 0 || admission_.running() == 0) return;
-  CountBusy(seconds * rate_.verifier_busy);
-  if (ends_.empty()) return;
-  const double each = seconds / rate_.token_seconds;
-  const double all = each * static_cast<double>(ends_.size());
-  tokens_ += each;
-  drafter_seconds_ += all * rate_.drafter_seconds;
-  listener_->OnTokens(all, now);
-}
-
-void RateVerifier::Admit() {
-  while (Session* const session = admission_.AdmitNext(clock_.Now())) {
-    const RatePoint rate = rates_.At(admission_.running(), drafters_);
-    const double seconds =
-        slowness() * (rate.first_seconds + rate.prompt_token_seconds * session->pending());
-    first_chunks_.emplace(clock_.Now() + SimulatedSeconds(seconds), session->id);
-    if (speculates_) OpenAtDrafter(*session);
   }
 }
 
@@ -193,8 +214,7 @@ void RateVerifier::TakeFirstChunk(uint64_t id) {
   Progress& progress = progress_.at(id);
   if (progress.shared_tokens > 0) SharePrompt(session, progress.shared_tokens);
   // A whole number with the rate's mean.
-  const double mean = rates_.At(admission_.running(), drafters_).first_tokens;
-  const int tokens = static_cast<int>(mean + random_.Uniform());
+  const int tokens = static_cast<int>(rate_.first_tokens + random_.Uniform());
   progress.first_tokens = std::clamp(tokens, 1, session.max_new_tokens);
   listener_->OnTokens(progress.first_tokens, clock_.Now());
   listener_->OnChunk(id, progress.first_tokens, clock_.Now());
@@ -228,34 +248,22 @@ void RateVerifier::Finish(uint64_t id) {
   if (progress.has_drafter) --with_drafter_;
   progress_.erase(id);
   const double tokens = session.max_new_tokens;
-  const int cached = session.summary.cached_tokens;
   sessions_.erase(found);
-  listener_->OnFinished(
-      id, {.drafted = tokens * rate_.drafted, .accepted = tokens * rate_.accepted}, cached);
+  listener_->OnFinished(id,
+                        {.drafted = tokens * rate_.drafted, .accepted = tokens * rate_.accepted});
 }
 
-void RateVerifier::UpdateRate() {
+RatePoint RateVerifier::Rate() const {
+  const auto decoding = static_cast<double>(ends_.size());
+  const RatePoint rate = rates_.At(decoding, drafters_);
   const int running = admission_.running();
-  if (running == 0) return;
-  rate_ = rates_.At(running, drafters_);
-  if (speculates_ && drafters_ > 0 && with_drafter_ < running) {
-    const double share = static_cast<double>(with_drafter_) / running;
-    const double plain = rates_.At(running, 0).token_seconds;
-    rate_.token_seconds = 1 / (share / rate_.token_seconds + (1 - share) / plain);
-    rate_.drafted *= share;
-    rate_.accepted *= share;
-    rate_.drafter_seconds *= share;
-  }
-  rate_.token_seconds *= slowness();
+  if (layout_ == FleetLayout::kPlain || drafters_ == 0 || with_drafter_ == running) return rate;
+  return Between(rates_.At(decoding, 0), rate, static_cast<double>(with_drafter_) / running);
 }
 
 std::optional<Time> RateVerifier::NextDeadline() const {
-  std::optional<Time> next;
-  if (!first_chunks_.empty()) next = first_chunks_.top().first;
-  if (ends_.empty()) return next;
-  const double left = std::max(ends_.top().first - tokens_, 0.0);
-  const Time end = clock_.Now() + SimulatedSeconds(left * rate_.token_seconds);
-  return next.has_value() ? std::min(*next, end) : end;
+  if (admission_.running() == 0) return std::nullopt;
+  return NextPass();
 }
 
 }  // namespace outrider

@@ -1,15 +1,17 @@
 // A verifier of a fleet that is simulated by rates: production admission and drafter pool decide
-// about each request, which then advances at the rate that was measured for as many running
-// requests and as many drafters (rate_table.h).
+// about each request. Pass by pass its prompt is then read in chunks, as the scheduler does, until
+// it decodes: then each pass brings it what was measured for as many requests that decode and as
+// many drafters (rate_table.h).
 //
-// All requests of a verifier advance alike, so their progress is one number, the tokens that a
-// request would have had since the start; a request ends when it reaches a fixed value. What
-// happens to one costs O(log requests), however the rate changes meanwhile.
+// All requests that decode advance alike, so their progress is one number, the tokens that a
+// request would have had since the start; a request ends when it reaches a fixed value. A pass
+// costs O(1), and a request O(log requests).
 //
 // Thread: one owner.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
 #include <queue>
@@ -29,9 +31,9 @@ namespace outrider {
 
 class RateVerifier final : public FleetVerifier, private DraftConsumer {
  public:
-  // All must outlive it. `speculates`: false for plain decoding.
-  RateVerifier(const FleetScenario& scenario, const LayoutRates* rates, bool speculates, int zone,
-               uint64_t seed, const Tokenizer& tokenizer, EventQueue* queue);
+  // All must outlive it.
+  RateVerifier(const FleetScenario& scenario, const LayoutRates* rates, FleetLayout layout,
+               int zone, uint64_t seed, const Tokenizer& tokenizer, EventQueue* queue);
 
   DrafterPool& pool() override { return pool_; }
   bool Submit(FleetRequest request, FleetListener* listener) override;
@@ -55,18 +57,27 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
     int first_tokens = 0;
     bool has_drafter = false;
   };
-  template <class At>
-  using Due = std::priority_queue<std::pair<At, uint64_t>, std::vector<std::pair<At, uint64_t>>,
-                                  std::greater<>>;
+  // A prompt, or what is left of it.
+  struct Reading {
+    uint64_t session = 0;
+    int tokens = 0;
+  };
+  using End = std::pair<double, uint64_t>;  // by `tokens_`, of a session
 
   void OnDraft(uint64_t session, uint32_t round, const DraftTree& draft, bool complete) override;
   void OnDrafterLost(uint64_t session) override;
   void OnDrafterBack(uint64_t /*session*/) override {}
   void OnRefused(uint64_t session) override { OnDrafterLost(session); }
 
-  // Lets time pass until now, at the present rate.
-  void Advance();
   void Admit();
+  void RunPass();
+  // Takes prompts into a pass beside `rows` others. Returns the number of their tokens, and appends
+  // the sessions whose prompt it ends to `read`.
+  int ReadPrompts(double rows, std::vector<uint64_t>* read);
+  // When the next pass begins, if nothing else arrives. REQUIRES: a request runs.
+  Time NextPass() const;
+  // All requests that decode gain what the rate says.
+  void Decode();
   // Gives the session to a drafter, if one has room.
   void OpenAtDrafter(const Session& session);
   // The same for sessions without one.
@@ -78,12 +89,12 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   void TakeFirstChunk(uint64_t id);
   void SharePrompt(Session& session, int shared_tokens);
   void Finish(uint64_t id);
-  // By the present numbers of requests and drafters.
-  void UpdateRate();
+  // By the present numbers of requests that decode and of drafters.
+  RatePoint Rate() const;
 
   const FleetScenario& scenario_;
   const LayoutRates& rates_;
-  const bool speculates_;
+  const FleetLayout layout_;
   SimulatedRandom random_;
   PacedModel model_;  // of which only the KV pages are used
   const RequestLimits limits_;
@@ -99,11 +110,11 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   uint64_t opened_ = 0;                              // sessions, at drafters
   std::vector<uint64_t> drafted_;                    // sessions whose first draft has arrived
   double drafters_ = 0;
-  Due<Time> first_chunks_;
-  Due<double> ends_;   // by `tokens_`
-  double tokens_ = 0;  // of a request since the start
-  Time advanced_{};    // until when it has
-  RatePoint rate_;
+  std::deque<Reading> reading_;                                      // in order of admission
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of requests that decode
+  double tokens_ = 0;                                                // of a request since the start
+  Time ready_{};    // when those that decode may go on
+  RatePoint rate_;  // of the last pass
   double drafter_seconds_ = 0;
 };
 

@@ -18,29 +18,29 @@ RateTable SmallTable() {
   RateTable table{.scenario = "7"};
   table.of(FleetLayout::kSplit).columns = {
       {.drafters = 0,
-       .points = {{.requests = 2, .token_seconds = 0.02}, {.requests = 10, .token_seconds = 0.04}}},
+       .points = {{.requests = 2, .pass_tokens = 2}, {.requests = 10, .pass_tokens = 1}}},
       {.drafters = 4,
-       .points = {{.requests = 2, .token_seconds = 0.01},
-                  {.requests = 10, .token_seconds = 0.02, .drafted = 1}}}};
+       .points = {{.requests = 2, .pass_tokens = 4},
+                  {.requests = 10, .pass_tokens = 3, .drafted = 1}}}};
   return table;
 }
 
 TEST(RateTable, InterpolatesBetweenPointsAndColumns) {
   const RateTable table = SmallTable();
   const LayoutRates& rates = table.of(FleetLayout::kSplit);
-  EXPECT_DOUBLE_EQ(rates.At(2, 0).token_seconds, 0.02);
-  EXPECT_DOUBLE_EQ(rates.At(6, 0).token_seconds, 0.03);
-  EXPECT_DOUBLE_EQ(rates.At(6, 4).token_seconds, 0.015);
-  EXPECT_DOUBLE_EQ(rates.At(6, 1).token_seconds, 0.03 - 0.015 / 4);
+  EXPECT_DOUBLE_EQ(rates.At(2, 0).pass_tokens, 2);
+  EXPECT_DOUBLE_EQ(rates.At(6, 0).pass_tokens, 1.5);
+  EXPECT_DOUBLE_EQ(rates.At(6, 4).pass_tokens, 3.5);
+  EXPECT_DOUBLE_EQ(rates.At(6, 1).pass_tokens, 2);
   EXPECT_DOUBLE_EQ(rates.At(6, 4).drafted, 0.5);
 }
 
 TEST(RateTable, KeepsOutermostRatesBeyondThem) {
   const RateTable table = SmallTable();
   const LayoutRates& rates = table.of(FleetLayout::kSplit);
-  EXPECT_DOUBLE_EQ(rates.At(1, 0).token_seconds, 0.02);
-  EXPECT_DOUBLE_EQ(rates.At(50, 0).token_seconds, 0.04);
-  EXPECT_DOUBLE_EQ(rates.At(50, 9).token_seconds, 0.02);
+  EXPECT_DOUBLE_EQ(rates.At(1, 0).pass_tokens, 2);
+  EXPECT_DOUBLE_EQ(rates.At(50, 0).pass_tokens, 1);
+  EXPECT_DOUBLE_EQ(rates.At(50, 9).pass_tokens, 3);
 }
 
 TEST(RateTable, SurvivesJson) {
@@ -59,8 +59,8 @@ TEST(RateTable, NamesTheInvalidMember) {
       {"/split/1/drafters", 0},
       {"/split/0/points", json::array()},
       {"/split/0/points/1/requests", 1},
-      {"/split/0/points/1/token_seconds", 0},
-      {"/split/0/points/1/token_seconds", -1},
+      {"/split/0/points/1/pass_tokens", 0},
+      {"/split/0/points/1/pass_tokens", -1},
       {"/split/0/points/1/speed", 1},
       {"/speed", 1},
   };

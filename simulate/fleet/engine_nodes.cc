@@ -99,13 +99,12 @@ bool EngineVerifier::Submit(FleetRequest request, FleetListener* listener) {
 
 bool EngineVerifier::Step() {
   const int decoding = decoding_;
-  const double tokens = sums_.tokens;
   const Time begin = clock_.Now();
   if (!engine_.Step()) return false;
-  if (decoding > 0) sums_.idle_seconds += Seconds(begin - pass_end_);
-  if (sums_.tokens > tokens) {
+  if (decoding > 0) {
     ++sums_.passes;
     sums_.decoding += decoding;
+    sums_.idle_seconds += Seconds(begin - pass_end_);
   }
   pass_end_ = clock_.Now();
   return true;

@@ -44,9 +44,9 @@ struct FleetInterval {
 // What rates are fitted to (rate_fit.h), in runs of every round: sums over verifiers. A request
 // decodes from its first chunk of tokens to its end.
 struct PassSums {
-  double passes = 0;        // with rows of requests that decode
+  double passes = 0;        // that began while a request decoded
   double decoding = 0;      // such requests at each of these passes
-  double idle_seconds = 0;  // without a pass while a request decoded
+  double idle_seconds = 0;  // before these passes, without one
   double rows = 0;          // of all passes, less those of prompts
   double tokens = 0;        // of requests that decode
   double first_chunks = 0;

@@ -107,14 +107,13 @@ void RateVerifier::Admit() {
 
 void RateVerifier::RunPass() {
   rate_ = Rate();
-  const bool waits = !ends_.empty() && clock_.Now() < ready_;
-  const double rows = waits ? 0 : static_cast<double>(ends_.size()) * rate_.pass_rows;
+  const double rows = static_cast<double>(ends_.size()) * rate_.pass_rows;
   std::vector<uint64_t> read;
   const int prompt_rows = ReadPrompts(rows, &read);
   Spend(scenario_.verifier.cost.Seconds(std::max(rows + prompt_rows, 1.0)));
-  if (!waits) Decode();
+  Decode();
   for (const uint64_t id : read) TakeFirstChunk(id);
-  if (!waits) ready_ = clock_.Now() + SimulatedSeconds(ends_.empty() ? 0 : rate_.idle_seconds);
+  ready_ = clock_.Now() + SimulatedSeconds(ends_.empty() ? 0 : rate_.idle_seconds);
 }
 
 int RateVerifier::ReadPrompts(double rows, std::vector<uint64_t>* read) {

@@ -127,7 +127,10 @@ def run_rates(args, out) -> None:
         for verifiers, drafters in ((4, 12), (8, 40), (20, 100)):
             for kind, each in (("clients", 20), ("rate_per_s", 3), ("rate_per_s", 7)):
                 load = {kind: each * verifiers}
-                resolutions = (("rounds", ()), ("rates", ("--rates", Path(folder) / kind)))
+                # Other seeds than the fit's.
+                seed = ("--seed", "2")
+                resolutions = (("rounds", seed),
+                               ("rates", (*seed, "--rates", Path(folder) / kind)))
                 for resolution, flags in resolutions:
                     scenario = fleet(verifiers, drafters, load)
                     for figures in simulate(args, scenario, args.layout, *flags):

@@ -94,6 +94,15 @@ TEST_F(FleetRates, WrongRatesDisagree) {
   EXPECT_GT(Deviation(rates.TokensPerSecond(), rounds.TokensPerSecond()), 0.05);
 }
 
+// Three passes of 256 rows and one of the rest.
+TEST_F(FleetRates, ReadsPromptsInChunks) {
+  json scenario = Fleet(1);
+  scenario["classes"][0]["prompt_tokens"] = 1000;
+  scenario["arrivals"] = {{"clients", 1}};
+  const FleetFigures figures = ByRates(scenario, FleetLayout::kPlain);
+  EXPECT_NEAR(figures.first_token.Mean(), 4 * 0.020 + (1000 - 4) * 0.0001, 1e-6);
+}
+
 TEST_F(FleetRates, SameSeedGivesSameFigures) {
   const FleetFigures first = ByRates(Fleet(4));
   const FleetFigures second = ByRates(Fleet(4));

@@ -63,11 +63,12 @@ endfunction()
 set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O1>
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
 
-# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers): a
-# test program; each of its cases is a ctest entry, with PREFIX before its name. PCH: headers that its
-# sources share and that are slow to parse, precompiled with GoogleTest's.
+# outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers
+# TOGETHER entry): a test program; each of its cases is a ctest entry, with PREFIX before its name. PCH:
+# headers that its sources share and that are slow to parse, precompiled with GoogleTest's. TOGETHER: the
+# cases are one entry of that name, as they share a set-up that takes seconds.
 function(outrider_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;PREFIX" "SRCS;DEPS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;PREFIX;TOGETHER" "SRCS;DEPS;PCH" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -91,6 +92,12 @@ function(outrider_test name)
     set(cost 100)
   else()
     set(cost 1)
+  endif()
+  if(ARG_TOGETHER)
+    add_test(NAME ${ARG_TOGETHER} COMMAND ${name})
+    set_tests_properties(${ARG_TOGETHER}
+      PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${cost})
+    return()
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES TEST_PREFIX "${ARG_PREFIX}"
     PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${cost})

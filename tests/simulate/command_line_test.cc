@@ -49,8 +49,8 @@ class SimulateCommandLine : public ::testing::Test {
 };
 
 TEST_F(SimulateCommandLine, JsonIsTheSimulatorsOwnObject) {
-  const auto result = RunCommand(
-      {"--pair", path_, "--rule", "token", "--draft-length", "1", "--exact", "--json"});
+  const auto result =
+      RunCommand({"--pair", path_, "--rule", "token", "--draft-length", "1", "--exact", "--json"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["algorithm"], "token");
@@ -76,8 +76,8 @@ TEST_F(SimulateCommandLine, FlagsReachTheSimulator) {
   EXPECT_EQ(json["tree"], nlohmann::json({2, 1}));
   EXPECT_EQ(json["draft_length"], 2);
   EXPECT_EQ(json["mean_tokens"].size(), 3U);
-  const auto drafts = RunCommand(
-      {"--pair", path_, "--rule", "spectr", "--paths", "3", "--rounds", "7", "--json"});
+  const auto drafts =
+      RunCommand({"--pair", path_, "--rule", "spectr", "--paths", "3", "--rounds", "7", "--json"});
   EXPECT_EQ(drafts.exit_code, 0) << drafts.err;
   EXPECT_EQ(nlohmann::json::parse(drafts.out)["drafts"], 3);
 }

@@ -187,21 +187,12 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   const CostModel& costs = planner_->controller_->costs();
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
   const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
-  // A drafter that seems fast needs no second probe: the policy will ask it for drafts. One that
-  // seems slow may only have stalled, so that the first pauses are shorter.
-  double after = kAgain;
-  if (lost > plain) {
-    constexpr int kQuick = 2;
-    const int quick = std::clamp(kQuick + 1 - planner_->slow_probes_, 0, kQuick);
-    after = std::min(kProbes * lost / kShare, kAgain) / (1 << (2 * quick));
-  } else {
-    planner_->slow_probes_ = 0;
-  }
+  // A drafter that seems fast needs no second probe: the policy will ask it for drafts.
+  const double after = lost > plain ? std::min(kProbes * lost / kShare, kAgain) : kAgain;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;
     probes_ = kProbes;
-    ++planner_->slow_probes_;
   }
   if (probes_ == 0) return std::nullopt;
   --probes_;

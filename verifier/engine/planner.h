@@ -208,7 +208,6 @@ class Planner {
   double step_seconds_ = 0;  // of all steps
   // in step seconds: when a drafter's time was last measured or sought
   std::optional<double> measured_at_;
-  int slow_probes_ = 0;  // since it last seemed fast
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
   DraftingGuard guard_;

@@ -214,13 +214,10 @@ TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
   };
   EXPECT_EQ(rounds_to_a_draft(100), 9) << "nothing is known of the verifier before";
   for (int probe = 1; probe < 3; ++probe) EXPECT_EQ(rounds_to_a_draft(100), 1);
-  // Three probes of 20 ms each: 6 seconds, and less at first.
-  for (const int pause : {375, 1500, 6000, 6000}) {
-    const int rounds = rounds_to_a_draft(19000);
-    EXPECT_GT(rounds, 0.8 * pause);
-    EXPECT_LT(rounds, 1.25 * pause);
-    for (int probe = 1; probe < 3; ++probe) EXPECT_EQ(rounds_to_a_draft(100), 1);
-  }
+  // Three probes of 20 ms each: 6 seconds.
+  const int rounds = rounds_to_a_draft(19000);
+  EXPECT_GT(rounds, 5000);
+  EXPECT_LT(rounds, 7500);
 }
 
 // 1 - R (t_d + t_v) / a^2, where a row costs 1 ms.

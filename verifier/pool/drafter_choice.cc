@@ -1,7 +1,9 @@
 #include "verifier/pool/drafter_choice.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
+#include <vector>
 
 namespace outrider {
 namespace {
@@ -33,33 +35,43 @@ std::optional<double> ConnectedDrafter::NetworkSeconds() const {
 }
 
 double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions) {
+  // Drafts are compared at one length, whatever lengths the drafters were asked for lately.
+  constexpr double kDepths = 4;
   const Estimate& round_trip = drafter.punctuality.round_trip();
   // A new drafter is measured with one session before it gets more.
   if (!round_trip.measured) return sessions == 0 ? 0 : Punctuality::kMaxTimeout;
+  if (!drafter.depth.measured) return round_trip.mean;
   const double network = std::max(round_trip.mean - drafter.drafting.mean, 0.0);
-  const int all = std::max(AllSessions(drafter, sessions), 1);
-  return network + drafter.drafting.mean * (all + 1) / all;
+  return network + kDepths * drafter.depth.mean;
 }
 
 std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
                                       const Assignments& assignments, int tokens, bool try_silent,
                                       Time now) {
-  // A suspended drafter that is due for a trial comes first, then the lower expected time; among
-  // equals (or new ones) the fewer sessions.
-  using Rank = std::tuple<bool, double, int>;
-  std::optional<uint64_t> best;
-  Rank best_rank;
+  // Times within this factor of the best are alike: a pass may take nearly as long for many
+  // sessions as for one, and then measured times differ by chance more than by sessions.
+  constexpr double kAlike = 1.25;
+  struct Candidate {
+    uint64_t id = 0;
+    double seconds = 0;
+    int sessions = 0;  // of all verifiers
+  };
+  std::vector<Candidate> candidates;
+  double best = std::numeric_limits<double>::infinity();
   for (const auto& [id, drafter] : drafters) {
     const int sessions = assignments.CountOf(id);
     if (drafter.punctuality.silent() && !try_silent) continue;
     if (!HasRoom(drafter, sessions, tokens, now)) continue;
-    const Rank rank(!drafter.punctuality.suspended(), ExpectedSeconds(drafter, sessions),
-                    AllSessions(drafter, sessions));
-    if (best.has_value() && best_rank <= rank) continue;
-    best = id;
-    best_rank = rank;
+    // One that is suspended is due for a trial, and comes first.
+    const double seconds = drafter.punctuality.suspended() ? 0 : ExpectedSeconds(drafter, sessions);
+    best = std::min(best, seconds);
+    candidates.push_back({id, seconds, AllSessions(drafter, sessions)});
   }
-  return best;
+  std::erase_if(candidates, [best](const Candidate& c) { return c.seconds > kAlike * best; });
+  if (candidates.empty()) return std::nullopt;
+  return std::ranges::min_element(
+             candidates, {}, [](const Candidate& c) { return std::tie(c.sessions, c.seconds); })
+      ->id;
 }
 
 }  // namespace outrider

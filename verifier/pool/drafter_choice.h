@@ -1,5 +1,5 @@
-// The connected drafters, and the choice of one for a new session: the one that is likely to draft
-// soonest.
+// The connected drafters, and the choice of one for a new session: of those that are likely to
+// draft soonest, the one with the fewest sessions.
 //
 // Thread: the engine thread.
 #pragma once
@@ -60,13 +60,14 @@ struct ConnectedDrafter {
 
 using ConnectedDrafters = std::map<uint64_t, ConnectedDrafter>;  // by connection id
 
-// The expected time of the first draft of one more session, at a drafter that holds `sessions` of
-// ours: the network's part plus the drafter's, which grows with the sessions that share its passes.
-// A drafter that was not measured yet comes first for its first session, and last for more.
+// The expected time of a draft of four depths for one more session, at a drafter that holds
+// `sessions` of ours: the network's part plus the drafter's, as measured lately. A drafter that was
+// not measured yet comes first for its first session, and last for more.
 double ExpectedSeconds(const ConnectedDrafter& drafter, int sessions);
 
-// The drafter that is likely to draft soonest, among those with room for a session of `tokens`
-// tokens. With `try_silent`, a suspended one that is due for a trial comes first. nullopt: none.
+// Of the drafters that are likely to draft soonest, the one with the fewest sessions, among those
+// with room for a session of `tokens` tokens. With `try_silent`, a suspended one that is due for a
+// trial comes first. nullopt: none.
 std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
                                       const Assignments& assignments, int tokens, bool try_silent,
                                       Time now);

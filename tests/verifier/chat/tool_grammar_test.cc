@@ -272,7 +272,7 @@ TEST(ToolGrammar, RefusesWhatItCannotWrite) {
     return ToolGrammar(tools, {.format = format}).status().message();
   };
   EXPECT_THAT(refusal({}, ToolFormat::kHermes), HasSubstr("no tool"));
-  EXPECT_THAT(refusal(kTools, ToolFormat::kNone), HasSubstr("not known"));
+  EXPECT_THAT(refusal(kTools, ToolFormat::kNone), HasSubstr("unknown"));
   const auto pythonic = [&](const char* schema) {
     return refusal({{"f", schema}}, ToolFormat::kPythonic);
   };

@@ -8,11 +8,6 @@
 namespace outrider {
 namespace {
 
-// Sessions that the drafter holds, as far as we know: it may have others from other verifiers.
-int AllSessions(const ConnectedDrafter& drafter, int sessions) {
-  return std::max(sessions, drafter.load.sessions);
-}
-
 // Whether there is room for one more session of `tokens` tokens.
 bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens, Time now) {
   if (drafter.punctuality.suspended() && (sessions > 0 || !drafter.punctuality.IsTrialDue(now))) {
@@ -65,7 +60,7 @@ std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
     // One that is suspended is due for a trial, and comes first.
     const double seconds = drafter.punctuality.suspended() ? 0 : ExpectedSeconds(drafter, sessions);
     best = std::min(best, seconds);
-    candidates.push_back({id, seconds, AllSessions(drafter, sessions)});
+    candidates.push_back({id, seconds, sessions + drafter.others});
   }
   std::erase_if(candidates, [best](const Candidate& c) { return c.seconds > kAlike * best; });
   if (candidates.empty()) return std::nullopt;

@@ -39,6 +39,7 @@ struct ConnectedDrafter {
   Time joined;
   Time last_message;
   DrafterLoad load;                                   // as last reported
+  int others = 0;                                     // sessions of other verifiers in that
   DrafterDemand told = {.wanted = 0, .attached = 0};  // the last demand sent
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;

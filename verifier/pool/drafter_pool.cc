@@ -377,6 +377,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
 void DrafterPool::OnLoad(uint64_t id, const DrafterLoad& load) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
     it->second.load = load;
+    it->second.others = std::max(load.sessions - assignments_.CountOf(id), 0);
     it->second.last_message = clock_->Now();
   }
 }

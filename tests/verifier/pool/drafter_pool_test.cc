@@ -332,6 +332,13 @@ TEST_F(AlikePool, SpreadsSessionsThatCostLittle) {
   EXPECT_THAT(Counts(), ::testing::UnorderedElementsAre(5, 5, 6, 6));
 }
 
+TEST_F(AlikePool, SpreadsSessionsThatOpenAtOnce) {
+  for (uint64_t id = 0; id < links_.size(); ++id) pool_.OnLoad(id, {.sessions = 9});
+  pool_.OnLoad(3, {.sessions = 10});
+  for (uint64_t s = 1; s <= 11; ++s) ASSERT_TRUE(Open(s));
+  EXPECT_THAT(Counts(), ::testing::ElementsAre(3, 3, 3, 2)) << "before the next reports";
+}
+
 TEST_F(Pool, FullDrafterTakesNoMore) {
   const auto a = Join(1, Hello("a"));
   pool_.OnLoad(1, {.sessions = 2});  // for other verifiers

@@ -187,10 +187,10 @@ Result<std::unique_ptr<RpcServer>> StartServer(const DrafterOptions& options,
   return RpcServer::Start({.listen = options.service.listen, .tls = std::move(tls)}, {});
 }
 
-// `server`, `exporter`: nullptr if their ports are off.
-void LogStart(const std::string& name, size_t verifiers, const RpcServer* server,
+// `targets`: entries of --verifier. `server`, `exporter`: nullptr if their ports are off.
+void LogStart(const std::string& name, size_t targets, const RpcServer* server,
               const MetricsExporter* exporter) {
-  std::vector<LogField> fields = {{"name", name}, {"verifiers", verifiers}};
+  std::vector<LogField> fields = {{"name", name}, {"targets", targets}};
   if (server != nullptr) fields.emplace_back("port", server->port());
   if (exporter != nullptr) fields.emplace_back("metrics_port", exporter->port());
   Log(LogLevel::kInfo, "started", fields);

@@ -75,6 +75,7 @@ ssize_t WriteAtOnce(std::string_view text) {
       close(own);
       return written;
     }
+    if (errno == EMFILE || errno == ENFILE) return -1;  // what logs of an overload must not wait
   }
   return HasRoom() ? write_to(STDERR_FILENO) : -1;
 }

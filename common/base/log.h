@@ -9,8 +9,8 @@
 // room is lost and counted (LogLinesLost). A line has at most kMaxLogLineBytes, so that a pipe
 // takes it whole; longer values are cut. A terminal may take the beginning of a line, which then
 // counts as lost; the next line does not continue it. Only where stderr cannot be opened once more
-// (there is no /proc, or it belongs to another user) may a line wait: for a terminal with some
-// room, but too little, or for a pipe that another process fills just then.
+// (no /proc, or no permission) may a line wait: for a terminal with some room, but too little, or
+// for a pipe that another process fills just then.
 //
 // Thread: any.
 #pragma once

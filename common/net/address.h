@@ -15,8 +15,9 @@ Status CheckPort(const std::string& address);
 // http://, is named. Does not resolve the host.
 Status CheckHostPort(const std::string& address);
 
-// The same for an address to dial, which may also have one of gRPC's schemes: dns:, ipv4:, ipv6:,
-// unix:, unix-abstract:. What follows the scheme is gRPC's to check.
+// The same for an address to dial, of which gRPC takes more: the port may be a name or be missing
+// (443), and the address may have a scheme of gRPC's: dns:, ipv4:, ipv6:, xds:, unix:,
+// unix-abstract:, vsock:. What follows that is gRPC's to check.
 Status CheckGrpcTarget(const std::string& address);
 
 }  // namespace outrider

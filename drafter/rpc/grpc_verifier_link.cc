@@ -106,11 +106,11 @@ void GrpcVerifierLink::Run() {
       if (stopping_ || !wanted_) continue;  // Dial returns null then
     }
     const Time ended = std::chrono::steady_clock::now();
-    const bool lasted = ended - dialed > options_.max_pause;
-    if (lasted) {
+    // A dial that took long and was refused, or came to nothing, is no reason to hurry.
+    if (stream->was_welcomed() && ended - dialed > options_.max_pause) {
       backoff.Reset();
       refusals.Reset();
-      if (stream->was_welcomed()) failures.Reset();
+      failures.Reset();
     }
     const bool refused = IsRefusal(end, stream->was_welcomed());
     const Duration pause = refused ? refusals.Next() : backoff.Next();

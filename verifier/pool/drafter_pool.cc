@@ -15,10 +15,9 @@ constexpr int kLateToMove = 2;
 // many drafters that never draft, or one that reconnects again and again, would make every request
 // wait.
 constexpr double kTrialShare = 1. / 40;
-// How long a drafter is silent before it gives its place: some six trials of a busy verifier.
+// How long a drafter is silent before a newcomer may displace it: some six trials of a busy
+// verifier. So slow drafters that displace each other do it once a minute.
 constexpr Duration kKeepsPlace = std::chrono::minutes(1);
-// How long one that gave its place gets nobody else's. It may attach where there is room.
-constexpr Duration kTakesNoPlace = std::chrono::minutes(10);
 
 Duration FromSeconds(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -72,7 +71,7 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
     link->Close(Status());
     return Status();
   }
-  if (!MakeRoom(hello)) {
+  if (!MakeRoom()) {
     return Refuse(hello,
                   ResourceExhausted("the verifier has " + std::to_string(options_.max_drafters) +
                                     " drafters, as many as --max-drafters allows; attach "
@@ -87,14 +86,10 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
   return Status();
 }
 
-bool DrafterPool::MakeRoom(const DrafterHello& hello) {
+bool DrafterPool::MakeRoom() {
   if (std::ssize(drafters_) + std::ssize(translators_) < options_.max_drafters) return true;
-  const Time now = clock_->Now();
-  std::erase_if(displaced_,
-                [now](const auto& entry) { return now - entry.second >= kTakesNoPlace; });
-  if (displaced_.contains(hello.name)) return false;
   std::optional<uint64_t> longest;
-  Time since = now - kKeepsPlace;
+  Time since = clock_->Now() - kKeepsPlace;
   for (const auto& [id, drafter] : drafters_) {
     const Punctuality& punctuality = drafter.punctuality;
     if (!punctuality.silent() || punctuality.silent_since() > since) continue;
@@ -108,14 +103,12 @@ bool DrafterPool::MakeRoom(const DrafterHello& hello) {
 
 void DrafterPool::Displace(uint64_t id) {
   const ConnectedDrafter& drafter = drafters_.at(id);
-  const Time now = clock_->Now();
   Log(LogLevel::kWarning, "suspended drafter gives its place to another one",
       {{"drafter", drafter.hello.name},
-       {"silent_seconds", Seconds(now - drafter.punctuality.silent_since())}});
-  displaced_[drafter.hello.name] = now;
+       {"silent_seconds", Seconds(clock_->Now() - drafter.punctuality.silent_since())}});
   drafter.link->Close(
       ResourceExhausted("the verifier has as many drafters as --max-drafters allows, and this "
-                        "one's drafts were late for a minute: another one gets its place"));
+                        "one was suspended for a minute: another one gets its place"));
   Drop(id);
   if (metrics_ != nullptr) metrics_->drafters_left_displaced.Increment();
 }

@@ -118,7 +118,7 @@ class DrafterPool final : public DraftSource {
   };
 
   // Whether one more drafter may attach, if need be in the place of a silent one, which is closed.
-  bool MakeRoom(const DrafterHello& hello);
+  bool MakeRoom();
   // Closes a silent drafter's stream, so that another one gets its place.
   void Displace(uint64_t id);
   // Logs and counts the refusal, and returns `why`.
@@ -168,9 +168,6 @@ class DrafterPool final : public DraftSource {
   std::map<uint64_t, Translator> translators_;  // not welcomed yet
   ConnectedDrafters drafters_;
   Assignments assignments_;
-  // When drafters gave their places, by name: those of the last ten minutes, and so at most ten of
-  // each place.
-  std::map<std::string, Time> displaced_;
   Time next_awaited_trial_;
   RequestLoad load_;  // as TellDemand was told last
   // A drafter that is gone, for a reason not known yet.

@@ -16,6 +16,10 @@ TEST(CheckPort, RefusesPortsBeyondSixteenBits) {
   }
 }
 
+TEST(CheckHostPort, WantsBracketsAroundIpv6) {
+  EXPECT_THAT(CheckHostPort("::1:7300").message(), ::testing::HasSubstr("in brackets"));
+}
+
 TEST(CheckHostPort, NamesTheScheme) {
   EXPECT_THAT(CheckHostPort("http://127.0.0.1:7300").message(),
               ::testing::HasSubstr("leave out the scheme http://"));
@@ -32,12 +36,20 @@ TEST(CheckHostPort, NeedsHostAndNumber) {
 }
 
 TEST(CheckGrpcTarget, LeavesSchemesOfGrpcAlone) {
-  for (const char* good : {"dns:///host:80", "dns:host", "ipv4:127.0.0.1:1,127.0.0.2:1",
-                           "unix:/run/outrider", "host:80"}) {
+  for (const char* good :
+       {"dns:///host:80", "dns:host", "ipv4:127.0.0.1:1,127.0.0.2:1", "unix:/run/outrider",
+        "unix:/run/x:99999", "xds:///v", "host:80", "[::1]:80"}) {
     EXPECT_TRUE(CheckGrpcTarget(good).ok()) << good;
   }
-  for (const char* bad : {"http://host:80", "grpc://host:80", "host", "dns:///host:70000"}) {
+  for (const char* bad : {"http://host:80", "grpc://host:80", "7300", ":7300", "", "::1:7300",
+                          "host:80/x", "dns:///host:70000"}) {
     EXPECT_EQ(CheckGrpcTarget(bad).code(), Code::kInvalidArgument) << bad;
+  }
+}
+
+TEST(CheckGrpcTarget, PortMayBeNamedOrMissing) {
+  for (const char* good : {"gateway.example", "host:https"}) {
+    EXPECT_TRUE(CheckGrpcTarget(good).ok()) << good;
   }
 }
 

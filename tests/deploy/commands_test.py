@@ -5,22 +5,16 @@ subcommands and flags, and the files of this repository that it names.
   commands_test.py SOURCE_DIR BINARY_DIR
 """
 
-import functools
 import pathlib
 import re
 import shlex
-import subprocess
 import sys
+
+from pages import flags_in, help_of, pages_of, subcommands_in
 
 PROGRAMS = {"outrider", "outrider-verifier", "outrider-drafter", "outrider-simulate"}
 # Paths below these are in the repository, or made by a build.
 FOLDERS = ("client", "deploy", "docs", "examples", "models", "proto", "scripts", "tests", "tools")
-
-
-def pages_of(source):
-    return [*sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md")),
-            *(source / name for name in ("client/python/README.md", "examples/README.md",
-                                         "models/default/MODEL_CARD.md"))]
 
 
 def code_lines(text):
@@ -47,20 +41,6 @@ def words_of(line):
         return []
 
 
-@functools.cache
-def help_of(*command):
-    return subprocess.run([*command, "--help"], check=True, capture_output=True, text=True).stdout
-
-
-def subcommands(text):
-    _, _, listed = text.partition("ubcommands:")
-    return set(re.findall(r"^  ([a-z][a-z-]+)\s", listed, re.M))
-
-
-def flags_in(text):
-    return set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text)) | {"--help"}
-
-
 def mistakes_in(words, binaries):
     """What the first program of ours in `words` would not take."""
     at = next((i for i, word in enumerate(words) if pathlib.PurePath(word).name in PROGRAMS), None)
@@ -72,7 +52,7 @@ def mistakes_in(words, binaries):
     for word in words[at + 1:]:
         if word in {"&", "&&", "|", ">", ";"}:
             return
-        if word in subcommands(text):
+        if word in subcommands_in(text):
             command.append(word)
             text = help_of(*command)
         elif word.startswith("--") and word.partition("=")[0] not in flags_in(text):
@@ -91,7 +71,7 @@ def main():
     source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     count = 0
     mistakes = []
-    for page in pages_of(source):
+    for page in [*pages_of(source), source / "models/default/MODEL_CARD.md"]:
         for line in code_lines(page.read_text()):
             words = words_of(line)
             if not any(pathlib.PurePath(word).name in PROGRAMS for word in words):

@@ -8,8 +8,9 @@ is on some page.
 
 import pathlib
 import re
-import subprocess
 import sys
+
+from pages import flags_in, help_of, pages_of, subcommands_in
 
 # Flags of other programs: kubectl, helm, docker, cmake, prometheus.
 OTHERS_FLAGS = {"--benchmark", "--build", "--command", "--config", "--create-namespace",
@@ -32,20 +33,16 @@ def expect(good, page, what):
         mistakes.append(f"{page}: {what}")
 
 
-def help_of(*command):
-    return subprocess.run([*command, "--help"], check=True, capture_output=True, text=True).stdout
-
-
 def flags_of_programs(binaries):
     texts = [help_of(binaries / "outrider-verifier"), help_of(binaries / "outrider-drafter")]
     outrider = binaries / "outrider"
     texts.append(help_of(outrider))
-    commands = re.findall(r"^  ([a-z][a-z-]+)\s", texts[-1][texts[-1].index("ubcommands:"):], re.M)
+    commands = subcommands_in(texts[-1])
     assert "bench" in commands and "simulate" in commands, commands
     for command in commands:
         texts.append(help_of(outrider, command))
     texts.append(help_of(outrider, "simulate", "control"))
-    return set(re.findall(r"(--[a-z][a-z0-9-]+)", "\n".join(texts)))
+    return flags_in("\n".join(texts))
 
 
 def targets_of(source):
@@ -100,15 +97,9 @@ def check_targets(source, page, text, targets):
             expect(target in targets, page, f"builds {target}: no such target")
 
 
-def pages_of(source):
-    return [*(source / name for name in ("client/python/README.md", "examples/README.md")),
-            *sorted(source.glob("*.md")), *sorted((source / "docs").glob("*.md"))]
-
-
 def check_flags_are_named(source, flags):
     text = "\n".join(page.read_text() for page in pages_of(source))
-    named = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))
-    for flag in sorted(flags - named):
+    for flag in sorted(flags - flags_in(text)):
         expect(False, "docs/", f"names {flag} on no page")
 
 
@@ -118,7 +109,7 @@ def check_pages(source, flags, metrics, recorded):
                           if "build" not in p.parts)
     for page in pages_of(source):
         text = page.read_text()
-        for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]+)", text))):
+        for flag in sorted(flags_in(text)):
             expect(flag in flags, page, f"names {flag}: no program has such a flag")
         for name in sorted(set(re.findall(r"\boutrider_[a-z0-9_]*[a-z0-9]\b(?!_)", text))):
             expect(is_metric(name, metrics) or name in libraries, page,

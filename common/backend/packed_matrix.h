@@ -15,6 +15,20 @@ namespace outrider {
 // compiler lists every place where a new format must be added.
 enum class WeightType { kBf16, kF16, kF32, kW8A16, kW8A8, kW4A16, kFp8, kMxfp4 };
 
+constexpr const char* WeightTypeName(WeightType type) {
+  switch (type) {
+    case WeightType::kBf16: return "bf16";
+    case WeightType::kF16: return "f16";
+    case WeightType::kF32: return "f32";
+    case WeightType::kW8A16: return "w8a16";
+    case WeightType::kW8A8: return "w8a8";
+    case WeightType::kW4A16: return "w4a16";
+    case WeightType::kFp8: return "fp8";
+    case WeightType::kMxfp4: return "mxfp4";
+  }
+  return "unknown";
+}
+
 // A weight matrix packed once for this backend's product y[out] = W[out, in] x[in]: its values, the
 // scales of its format, and the format.
 class PackedMatrix {

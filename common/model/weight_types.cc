@@ -52,20 +52,6 @@ std::string Coordinates(const std::vector<int64_t>& shape, size_t index) {
 
 }  // namespace
 
-const char* WeightTypeName(WeightType type) {
-  switch (type) {
-    case WeightType::kBf16: return "bf16";
-    case WeightType::kF16: return "f16";
-    case WeightType::kF32: return "f32";
-    case WeightType::kW8A16: return "w8a16";
-    case WeightType::kW8A8: return "w8a8";
-    case WeightType::kW4A16: return "w4a16";
-    case WeightType::kFp8: return "fp8";
-    case WeightType::kMxfp4: return "mxfp4";
-  }
-  return "unknown";
-}
-
 bool IsFloats(WeightType type) {
   return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBf16;
 }

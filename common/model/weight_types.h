@@ -11,8 +11,6 @@
 
 namespace outrider {
 
-const char* WeightTypeName(WeightType type);
-
 // Whether the type is f32, f16 or bf16.
 bool IsFloats(WeightType type);
 

@@ -20,20 +20,6 @@ constexpr MatMulCase kCases[] = {
     {7, 100, 5},  {8, 96, 256}, {8, 7, 129},   {9, 40, 63},   {16, 33, 70},  {17, 128, 31},
     {1, 257, 96}, {33, 48, 40}, {65, 160, 24}, {1, 512, 512}, {6, 130, 1025}};
 
-const char* Name(WeightType type) {
-  switch (type) {
-    case WeightType::kBf16: return "bf16";
-    case WeightType::kF16: return "f16";
-    case WeightType::kF32: return "f32";
-    case WeightType::kW8A16: return "w8a16";
-    case WeightType::kW8A8: return "w8a8";
-    case WeightType::kW4A16: return "w4a16";
-    case WeightType::kFp8: return "fp8";
-    case WeightType::kMxfp4: return "mxfp4";
-  }
-  return "";
-}
-
 // A weight as a 16-bit type stores it; other types are exact.
 double Kept(WeightType type, float value) {
   if (type == WeightType::kBf16) return Bf16ToFloat(FloatToBf16(value));
@@ -110,8 +96,8 @@ TEST_P(MatMulTest, EqualsTheProductInDouble) {
               Product(type, &w[o * c.in], &x[r * c.in], c.in, GetParam().bf16_activation_error,
                       GetParam().int8_activations);
           ASSERT_NEAR(y[r * c.out + o], want.value, want.tolerance)
-              << Name(type) << " [" << c.rows << ", " << c.out << ", " << c.in << "] row " << r
-              << " output " << o;
+              << WeightTypeName(type) << " [" << c.rows << ", " << c.out << ", " << c.in << "] row "
+              << r << " output " << o;
         }
       }
     }
@@ -162,7 +148,7 @@ TEST_P(MatMulTest, RowBitsIgnoreTheCall) {
           backend_->MatMul(*packed, x + first * in, count, nullptr, false, some);
           const std::vector<float> got = Download(some, count * out);
           ASSERT_TRUE(std::equal(got.begin(), got.end(), want.begin() + first * out))
-              << Name(type) << " rows " << first << " to " << first + count;
+              << WeightTypeName(type) << " rows " << first << " to " << first + count;
         }
       }
     }

@@ -55,8 +55,7 @@ struct DrafterSnapshot {
 struct DrafterPoolOptions {
   double min_draft_wait = 0;  // seconds, as Punctuality has it
   // Further drafters are refused with kResourceExhausted, and go to another verifier, unless an
-  // attached one has been silent for a minute (see Punctuality): that one gives its place. For the
-  // next ten minutes it gets nobody else's place, or slow drafters would take turns.
+  // attached one has been silent for a minute (see Punctuality): that one gives its place.
   int max_drafters = 64;
   std::string zone;  // told to drafters; "": unknown
 };

@@ -46,12 +46,14 @@ class FleetConnection::ToVerifier final : public VerifierLink {
 
   void SendDrafts(std::vector<DraftPart> drafts) override {
     const size_t bytes = BytesOf(drafts);
-    connection_->SendToVerifier([id = connection_->id_, drafts = std::move(drafts),
-                                 bytes](DrafterPool& pool) { pool.OnDrafts(id, drafts, bytes); });
+    connection_->SendToVerifier(
+        [id = connection_->id_, drafts = std::move(drafts), bytes](DrafterPool& pool, Time at) {
+          pool.OnDrafts(id, drafts, bytes, at);
+        });
   }
   void SendLoad(const DrafterLoad& load) override {
     connection_->SendToVerifier(
-        [id = connection_->id_, load](DrafterPool& pool) { pool.OnLoad(id, load); });
+        [id = connection_->id_, load](DrafterPool& pool, Time) { pool.OnLoad(id, load); });
   }
   void Close() override { connection_->CloseAfterSending(); }
 
@@ -136,13 +138,13 @@ void FleetConnection::SendDemand(const DrafterDemand& demand) {
   });
 }
 
-void FleetConnection::SendToVerifier(std::function<void(DrafterPool&)> receive) {
+void FleetConnection::SendToVerifier(std::function<void(DrafterPool&, Time)> receive) {
   const Time at =
       Arrival(drafter_->zone(), verifier_->zone(), drafter_->clock().Now(), &last_to_verifier_);
-  queue_->At(at, [self = shared_from_this(), receive = std::move(receive)]() mutable {
+  queue_->At(at, [self = shared_from_this(), receive = std::move(receive), at]() mutable {
     if (!self->is_open_) return;
     self->verifier_->Post(
-        [self, receive = std::move(receive)] { receive(self->verifier_->pool()); });
+        [self, receive = std::move(receive), at] { receive(self->verifier_->pool(), at); });
   });
 }
 

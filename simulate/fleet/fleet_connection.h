@@ -45,7 +45,7 @@ class FleetConnection : public std::enable_shared_from_this<FleetConnection> {
 
   // The verifier or the drafter sends at its clock's time. `receive` runs on the other's node.
   void SendToDrafter(LinkMessage message);
-  void SendToVerifier(std::function<void(DrafterPool&)> receive);
+  void SendToVerifier(std::function<void(DrafterPool&, Time)> receive);
   void SendDemand(const DrafterDemand& demand);
   Time Arrival(int from, int to, Time sent, Time* last);
 

@@ -147,9 +147,10 @@ class TimedPair::ToVerifier final : public VerifierLink {
 
   void SendDrafts(std::vector<DraftPart> drafts) override {
     const Time due = pair_->drafter_->clock().Now() + delay_;
-    pair_->queue_.At(due, [pair = pair_, drafts = std::move(drafts)] {
-      pair->verifier_->Post(
-          [pair, drafts] { pair->verifier_->pool().OnDrafts(kConnection, drafts, /*bytes=*/0); });
+    pair_->queue_.At(due, [pair = pair_, drafts = std::move(drafts), due] {
+      pair->verifier_->Post([pair, drafts, due] {
+        pair->verifier_->pool().OnDrafts(kConnection, drafts, /*bytes=*/0, due);
+      });
     });
   }
   void SendLoad(const DrafterLoad& /*load*/) override {}

@@ -25,8 +25,8 @@ class ToVerifier final : public VerifierLink {
   ToVerifier(DrafterPool* pool, EngineThread* thread) : pool_(pool), thread_(thread) {}
 
   void SendDrafts(std::vector<DraftPart> drafts) override {
-    thread_->Post([pool = pool_, drafts = std::move(drafts)]() mutable {
-      pool->OnDrafts(kConnection, std::move(drafts), /*bytes=*/0);
+    thread_->Post([pool = pool_, drafts = std::move(drafts), now = SteadyClock().Now()]() mutable {
+      pool->OnDrafts(kConnection, std::move(drafts), /*bytes=*/0, now);
     });
   }
   void SendLoad(const DrafterLoad& load) override {

@@ -222,8 +222,9 @@ void DraftExchange::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft,
   const Time now = parts_.clock->Now();
   if (session->planner != nullptr) {
     const std::optional<DraftTiming> timing = parts_.drafts->Timing(id, 0);
-    const double total = Seconds(now - drafting.plan_sent());
-    if (timing.has_value()) session->planner->OnDrafted(draft, total, timing->last);
+    if (timing.has_value() && IsSeconds(timing->last)) {
+      session->planner->OnDrafted(draft, timing->last_round_trip, timing->last);
+    }
   }
   drafting.TakeDraft(draft, now);
 }

@@ -21,10 +21,11 @@ namespace outrider {
 // A drafter's measured speed, in seconds; NaN: unknown.
 struct DraftTiming {
   static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  double network = kUnknown;  // round trip
-  double depth = kUnknown;    // drafting of one depth
-  double last = kUnknown;     // drafting of this session's last draft
-  double early = 0;           // share of drafts that arrive before plans that repeat the last one
+  double network = kUnknown;   // round trip
+  double depth = kUnknown;     // drafting of one depth
+  double last = kUnknown;      // drafting of this session's last draft
+  double last_round_trip = 0;  // from that draft's plan to its arrival, if `last` is known
+  double early = 0;            // share of drafts that arrive before plans that repeat the last one
   bool acceptance_head = false;  // it has one, which stop rules may name
   bool trial = false;  // it is suspended: a plan would test it, and would not wait for the draft
   std::string_view model = {};  // of the drafter; valid until the source's next call

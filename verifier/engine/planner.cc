@@ -137,16 +137,16 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = kAtOnce;
     if (kind == Proposer::Kind::kNone) allowed |= ArmSet::Bit(arm);
     if (kind != Proposer::Kind::kModel || !situation.drafter.has_value()) continue;
-    // One stop rule at a time: a head knows what the largest probability tells, and more.
-    const StopRule::Kind stop = arms.arm(arm).stop;
-    const bool by_head = stop == StopRule::Kind::kHead;
-    if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;
     // Cost of a catch-up token in depths: many are read in one pass.
     constexpr double kCatchUp = 1.0 / 8;
     stream = {.round_trip = situation.drafter->network,
               .draft_depth = situation.drafter->depth,
               .catch_up_token = kCatchUp * situation.drafter->depth,
               .early = situation.drafter->early};
+    // One stop rule at a time: a head knows what the largest probability tells, and more.
+    const StopRule::Kind stop = arms.arm(arm).stop;
+    const bool by_head = stop == StopRule::Kind::kHead;
+    if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;
     if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
   if (read_ == tokens && longest > 0) {
@@ -339,13 +339,13 @@ void SessionPlanner::Conclude(const RoundOutcome& result) {
   switches_.counted = switches();
 }
 
-void SessionPlanner::OnDrafted(const DraftTree& draft, double total, double drafting) {
+void SessionPlanner::OnDrafted(const DraftTree& draft, double round_trip, double drafting) {
   if (!round_.has_value()) return;
-  if (IsSeconds(drafting)) planner_->measured_at_ = planner_->step_seconds_;
+  planner_->measured_at_ = planner_->step_seconds_;
   const ArmSet::Facts& facts = planner_->arms().facts(round_->arm);
   CostModel& costs = planner_->controller_->costs();
   costs.ObserveDraft(facts.proposer, facts.sequences, draft.max_depth(), drafting);
-  costs.ObserveRoundTrip(facts.proposer, total - drafting);
+  costs.ObserveRoundTrip(facts.proposer, round_trip - drafting);
 }
 
 void SessionPlanner::Summarize(Summary* summary) const {

@@ -106,8 +106,9 @@ class SessionPlanner {
   Proposer::Kind proposer() const;
   // The outcome of the pending round.
   void Conclude(const RoundOutcome& result);
-  // A drafter's whole draft arrived, `total` after its plan was sent.
-  void OnDrafted(const DraftTree& draft, double total, double drafting);
+  // A drafter's whole draft arrived `round_trip` seconds after its plan was sent, `drafting` of
+  // which the drafter took to make it.
+  void OnDrafted(const DraftTree& draft, double round_trip, double drafting);
   // The text is complete.
   void Finish(std::span<const TokenId> output);
 

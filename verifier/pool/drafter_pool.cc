@@ -245,21 +245,23 @@ void DrafterPool::Expel(uint64_t id, const Status& reason) {
   if (metrics_ != nullptr) metrics_->drafters_left_protocol_error.Increment();
 }
 
-void DrafterPool::OnDrafts(uint64_t id, std::vector<DraftPart> parts, size_t bytes) {
+void DrafterPool::OnDrafts(uint64_t id, std::vector<DraftPart> parts, size_t bytes,
+                           std::optional<Time> arrived) {
   if (metrics_ != nullptr) {
     metrics_->draft_bytes_received_total.Increment(static_cast<double>(bytes));
   }
   for (DraftPart& part : parts) {
     const auto it = drafters_.find(id);
     if (it == drafters_.end()) return;
-    const Status taken = TakePart(id, it->second, part);
+    const Status taken = TakePart(id, it->second, part, arrived.value_or(clock_->Now()));
     if (taken.ok()) continue;
     return Expel(id, taken.Annotate("session " + std::to_string(part.session) + ", round " +
                                     std::to_string(part.round)));
   }
 }
 
-Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part) {
+Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part,
+                             Time arrived) {
   drafter.last_message = clock_->Now();
   const bool suspended = drafter.punctuality.suspended();
   const auto tokens = part.chunk.tokens.size();
@@ -274,7 +276,7 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   } else {
     OUTRIDER_TRY(assignment->TakePart(std::move(part.chunk), vocab_limit()));
     drafter.drafted_tokens += tokens;
-    if (assignment->asked.complete) RecordDraft(drafter, *assignment, part.seconds);
+    if (assignment->asked.complete) RecordDraft(drafter, *assignment, part.seconds, arrived);
     consumer_->OnDraft(part.session, part.round, assignment->asked.draft,
                        assignment->asked.complete);
   }
@@ -335,8 +337,8 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
 }
 
 void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
-                              double seconds_drafting) {
-  const double round_trip = Seconds(clock_->Now() - assignment.asked.sent);
+                              double seconds_drafting, Time arrived) {
+  const double round_trip = std::max(0.0, Seconds(arrived - assignment.asked.sent));
   const bool suspended = drafter.punctuality.suspended();
   if (suspended || !assignment.reads) {
     drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth,
@@ -357,6 +359,7 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     // MarkLate has counted a late one.
     if (!assignment.asked.late) drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;
+    assignment.last_round_trip = round_trip;
     if (metrics_ != nullptr) {
       metrics_->draft_round_trip_seconds.Observe(round_trip);
       metrics_->draft_drafting_seconds.Observe(drafting);
@@ -550,6 +553,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
   if (const Assignment* const assignment = assignments_.Find(session)) {
     id = assignment->drafter;
     timing.last = assignment->last_seconds;
+    timing.last_round_trip = assignment->last_round_trip;
   } else if (!draining_) {
     id = Choose(tokens, /*try_silent=*/true);
   }

@@ -85,9 +85,11 @@ class DrafterPool final : public DraftSource {
   void Leave(uint64_t drafter);
   // Its stream is over, and why. May be called some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
-  // Drafts from its stream, `bytes` on the wire. If they violate the protocol, or have more parts
+  // Drafts from its stream, `bytes` on the wire, which arrived at `arrived` (a step of the engine
+  // may have kept them waiting since), or now. If they violate the protocol, or have more parts
   // than were requested, the stream is closed with a reason and its sessions are freed.
-  void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes);
+  void OnDrafts(uint64_t drafter, std::vector<DraftPart> parts, size_t bytes,
+                std::optional<Time> arrived = std::nullopt);
   void Drain();
   // Tells the drafters how many the verifier wants under this load, where that has changed since
   // they were told last. Call it once in a while: a drafter that joins is told at once, but the
@@ -135,7 +137,7 @@ class DrafterPool final : public DraftSource {
   // Closes the stream of a drafter that violated the protocol, with the reason.
   void Expel(uint64_t id, const Status& reason);
   // Takes one part and its chunk. kInvalidArgument: it violates the protocol.
-  Status TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part);
+  Status TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part, Time arrived);
   // The same for a draft that was sent early.
   Status TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part);
   // Records that a draft sent early answers the assignment's last plan.
@@ -146,7 +148,8 @@ class DrafterPool final : public DraftSource {
   // The drafter refuses the session or gives it up.
   void TakeRefusal(uint64_t session, ConnectedDrafter& drafter, const Assignment& assignment);
   // The whole draft of the assignment's last plan has arrived: learns from its times.
-  void RecordDraft(ConnectedDrafter& drafter, Assignment& assignment, double seconds_drafting);
+  void RecordDraft(ConnectedDrafter& drafter, Assignment& assignment, double seconds_drafting,
+                   Time arrived);
   // Reports whether the drafter has become suspended or has resumed since `before`.
   void ReportSuspension(uint64_t id, const ConnectedDrafter& drafter, bool before);
   // Begins a trial of the drafter, if it is suspended and one is due. Returns whether it did.

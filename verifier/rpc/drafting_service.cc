@@ -156,8 +156,8 @@ class AttachReactor final : public AttachCall {
         OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
                         FromWire(message.drafts(), pool_->distribution_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
-                     bytes = message.ByteSizeLong()]() mutable {
-          pool->OnDrafts(id, std::move(drafts), bytes);
+                     bytes = message.ByteSizeLong(), now = SteadyClock().Now()]() mutable {
+          pool->OnDrafts(id, std::move(drafts), bytes, now);
         });
       }
       case v1::FromDrafter::kLoad: {

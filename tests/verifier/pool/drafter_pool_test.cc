@@ -244,6 +244,29 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
   EXPECT_NEAR(pool_.Timing(1, 3)->last, 0.012, 1e-9);
 }
 
+// A draft that arrives in the middle of a step is read after it.
+TEST_F(Pool, WaitingForAStepIsNotNetwork) {
+  JoinShown(1, Hello("a"));
+  Open(1);
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+  const std::vector<TokenId> next = {5};
+  for (uint32_t round = 1; round < 60; ++round) {
+    clock_.Advance(std::chrono::milliseconds(30));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0,
+                   clock_.Now() - std::chrono::milliseconds(10));
+    pool_.Decide({.session = 1,
+                  .round = round,
+                  .next = next,
+                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+  }
+  EXPECT_NEAR(pool_.Timing(1, 3)->network, 0.008, 1e-3);
+  EXPECT_NEAR(pool_.Timing(1, 3)->last_round_trip, 0.020, 1e-9);
+  // One that claims to have arrived before its plan took no time.
+  pool_.OnDrafts(1, {{.session = 1, .round = 60, .chunk = chunk, .seconds = 0.012}}, 0,
+                 clock_.Now() - std::chrono::milliseconds(10));
+  EXPECT_EQ(pool_.Timing(1, 3)->last, 0);
+}
+
 // Two drafters, one fast over a slow network, one slow and nearby: the shares follow their measured
 // times.
 TEST_F(Pool, SpreadsSessionsByExpectedDraftTime) {

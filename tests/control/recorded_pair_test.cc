@@ -81,12 +81,11 @@ class RecordedPairTest : public ::testing::Test {
 
 const std::vector<std::string> kLengths = {"2", "4", "6", "8"};
 
-// With trials as eager as without sharing 0.953; if the share of early drafts of all lengths is
-// granted to each 0.94.
+// With trials as eager as without sharing 0.945.
 TEST_F(RecordedPairTest, NearsBestLengthAfterTen) {
   const Ratios ratios = Compare(kLengths, {.starts = 4}, &WaySums::later);
-  EXPECT_GT(ratios.mean(), 0.962);
-  EXPECT_GT(ratios.least(), 0.84);
+  EXPECT_GT(ratios.mean(), 0.95);
+  EXPECT_GT(ratios.least(), 0.83);
 }
 
 TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
@@ -95,12 +94,21 @@ TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
   EXPECT_GT(ratios.least(), 0.74);
 }
 
-// All requests of two verifiers, those while they learn included.
+// Where the time that arrived drafts wait for a step counts as the network's, 0.87.
+TEST_F(RecordedPairTest, NearsBestLengthWithTwoAtOnce) {
+  const Ratios ratios =
+      Compare(kLengths, {.starts = 4, .rounds = 4, .concurrency = 2}, &WaySums::all);
+  EXPECT_GT(ratios.mean(), 0.92);
+  EXPECT_GT(ratios.least(), 0.86);
+}
+
+// All requests of two verifiers, those while they learn included. With a load that is known only
+// after some dozen steps 0.94; if prompts of others count against drafts 0.97.
 TEST_F(RecordedPairTest, HardlyLosesWithEightAtOnce) {
   const Ratios ratios =
       Compare({"plain"}, {.starts = 2, .rounds = 4, .concurrency = 8}, &WaySums::all);
-  EXPECT_GT(ratios.mean(), 0.927);
-  EXPECT_GT(ratios.least(), 0.85);
+  EXPECT_GT(ratios.mean(), 0.975);
+  EXPECT_GT(ratios.least(), 0.94);
 }
 
 }  // namespace

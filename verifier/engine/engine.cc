@@ -303,7 +303,9 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   }
   Decisions decisions;
   if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
-  pace_.Record(rows, Seconds(clock_->Now() - start));
+  const double seconds = Seconds(clock_->Now() - start);
+  pace_.Record(rows, seconds);
+  exchange_.OnForward(static_cast<int>(batch.size()), rows, prompt_rows, context, seconds);
   const float* logits = output.logits;
   size_t next = 0;
   for (const BatchEntry& entry : batch) {
@@ -330,8 +332,6 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     }
     TakeResult(entry, result);
   }
-  exchange_.OnForward(static_cast<int>(batch.size()), rows, prompt_rows, context,
-                      Seconds(clock_->Now() - start));
   return Status();
 }
 

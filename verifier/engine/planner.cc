@@ -225,7 +225,7 @@ NextRound SessionPlanner::ChooseArm(const Situation& situation, size_t tokens) {
   std::array<StreamEstimate, kMaxArms> streams;
   const ArmMask allowed = Allowed(situation, tokens, streams);
   const Context context = {.allowed = allowed,
-                           .step_sessions = planner_->step_sessions_,
+                           .step_sessions = planner_->StepSessions(),
                            .step_context = planner_->step_context_,
                            .remaining = situation.remaining,
                            .streams = {streams.data(), static_cast<size_t>(arms.proposers())}};
@@ -294,13 +294,14 @@ Proposer::Kind SessionPlanner::proposer() const {
                             : Proposer::Kind::kNone;
 }
 
-void SessionPlanner::Report(const Round& round, const RoundOutcome& result) {
+void SessionPlanner::Report(const RoundOutcome& result) {
   const int sessions = planner_->rounds_under_way_--;
+  ++planner_->concluded_;
   if (model_.empty() || !planner_->learns_) return;
   const ArmSet& arms = planner_->arms();
   DraftingGuard& guard = planner_->guard_;
   guard.OnRound({.sessions = sessions,
-                 .seconds = result.seconds - (planner_->prompt_seconds_ - round.prompt_seconds),
+                 .seconds = result.seconds,
                  .plain_seconds = planner_->controller_->costs().RoundSeconds(
                      arms.facts(arms.plain()), {.step_sessions = static_cast<double>(sessions),
                                                 .step_context = planner_->step_context_}),
@@ -310,10 +311,11 @@ void SessionPlanner::Report(const Round& round, const RoundOutcome& result) {
   planner_->metrics_->drafters_measured_speedup.Set(guard.Speedup(sessions));
 }
 
-void SessionPlanner::Conclude(const RoundOutcome& result) {
+void SessionPlanner::Conclude(RoundOutcome result) {
   if (!round_.has_value()) return;
   const Round round = *std::exchange(round_, std::nullopt);
-  Report(round, result);
+  result.seconds -= planner_->prompt_seconds_ - round.prompt_seconds;
+  Report(result);
   if (round.choice.has_value()) {
     // An end by the arm's own stop rule is a result of the arm, as a rejected token is.
     const Arm& arm = planner_->arms().arm(round.arm);
@@ -387,8 +389,9 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   const CostModel& costs = controller_->costs();
   // As everywhere in control, all sessions of a step are assumed to do the same.
   constexpr double kDepths = 8;
-  const double row = (costs.StepSeconds(step_sessions_ * (1 + kDepths), step_context_) -
-                      costs.StepSeconds(step_sessions_, step_context_)) /
+  const double sessions = StepSessions();
+  const double row = (costs.StepSeconds(sessions * (1 + kDepths), step_context_) -
+                      costs.StepSeconds(sessions, step_context_)) /
                      kDepths;
   const double h =
       PayingThreshold(tokens_per_second, depth_seconds + std::max(row, 0.0), acceptance);
@@ -397,11 +400,20 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   return static_cast<float>(std::round(h * kSteps) / kSteps);
 }
 
+double Planner::StepSessions() const {
+  return std::max(1.0, planned_share_ * rounds_under_way_ + unplanned_);
+}
+
 void Planner::OnStep(int sessions, int rows, int prompt_rows, int64_t context, double seconds) {
   constexpr double kGain = 1.0 / 32;
   ++steps_;
   if (IsSeconds(seconds)) step_seconds_ += seconds;
-  step_sessions_ += (sessions - step_sessions_) * kGain;
+  const int planned = std::exchange(concluded_, 0);
+  if (rounds_under_way_ > 0) {
+    const double share = std::min(1.0, static_cast<double>(planned) / rounds_under_way_);
+    planned_share_ += (share - planned_share_) * kGain;
+  }
+  unplanned_ += (std::max(sessions - planned, 0) - unplanned_) * kGain;
   step_context_ += (static_cast<double>(context) - step_context_) * kGain;
   CostModel& costs = controller_->costs();
   costs.ObserveStep(rows, static_cast<double>(context), seconds);

@@ -105,7 +105,7 @@ class SessionPlanner {
   // Who drafts the pending round; kNone without one.
   Proposer::Kind proposer() const;
   // The outcome of the pending round.
-  void Conclude(const RoundOutcome& result);
+  void Conclude(RoundOutcome result);
   // A drafter's whole draft arrived `round_trip` seconds after its plan was sent, `drafting` of
   // which the drafter took to make it.
   void OnDrafted(const DraftTree& draft, double round_trip, double drafting);
@@ -145,7 +145,7 @@ class SessionPlanner {
   // A round as `choice` has it, or of `arm` without one.
   void Begin(int arm, std::optional<Choice> choice);
   // Tells the guard, if this session has ever had a drafter.
-  void Report(const Round& round, const RoundOutcome& result);
+  void Report(const RoundOutcome& result);
   int64_t switches() const { return switches_.earlier + control_->switches(); }
   // The round of `arm`, with its draft if the proposer is the verifier's own.
   NextRound RoundOf(const Arm& arm, const Situation& situation);
@@ -202,6 +202,9 @@ class Planner {
  private:
   friend class SessionPlanner;
 
+  // How many sessions share a step with the rounds under way now, >= 1.
+  double StepSessions() const;
+
   PlannerOptions options_;
   VerifierMetrics* metrics_;
   bool learns_;  // it learns costs
@@ -212,9 +215,12 @@ class Planner {
   std::unique_ptr<Controller> controller_;
   SuffixStore store_;
   DraftingGuard guard_;
-  int rounds_under_way_ = 0;                     // chosen and not concluded
-  double prompt_seconds_ = 0;                    // the prompts' part of all steps
-  double step_sessions_ = 1, step_context_ = 0;  // recent means
+  int rounds_under_way_ = 0;   // chosen and not concluded
+  double prompt_seconds_ = 0;  // the prompts' part of all steps
+  int concluded_ = 0;          // rounds, since the last OnStep
+  // Recent means of a step: the share of the rounds under way that it ends, its other sessions, and
+  // the tokens of KV that it reads.
+  double planned_share_ = 1, unplanned_ = 0, step_context_ = 0;
 };
 
 }  // namespace outrider

@@ -232,6 +232,44 @@ TEST_F(PlannerTest, HeadThresholdWeighsTimeAgainstAcceptance) {
   EXPECT_NEAR(planner_->HeadThreshold(1000, 0.01, 0.5), 0.05, 1e-6) << "not worth a token";
 }
 
+// A row costs each of the sessions that share its step, from the moment that they begin.
+TEST_F(PlannerTest, HeadThresholdFollowsLoadAtOnce) {
+  auto first = Open("adaptive");
+  for (int step = 0; step < 400; ++step) {
+    first->Choose({.remaining = 100, .room = 64}, 0);
+    first->Conclude({.emitted = 1, .seconds = 0.02});
+    const int rows = 1 + step % 16;
+    planner_->OnStep(1, rows, 0, 0, 0.010 + 0.001 * rows);
+  }
+  const GenerationRequest request{.prompt = {1}};
+  std::vector<std::unique_ptr<SessionPlanner>> others;
+  for (int i = 0; i < 4; ++i) {
+    others.push_back(
+        planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits)));
+    others.back()->Choose({.remaining = 100, .room = 64}, 0);
+  }
+  EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 1.0), 1 - 100 * 0.005, 0.05);
+  others.clear();
+  EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 1.0), 1 - 100 * 0.002, 0.05);
+}
+
+// Four in five rounds wait for another session's prompt, which takes far longer than they do.
+TEST_F(PlannerTest, PromptsOfOthersDoNotCountAgainstDrafts) {
+  const auto session = Open("adaptive");
+  int drafts = 0;
+  for (int round = 0; round < 600; ++round) {
+    const NextRound next = session->Choose(kRoomy, 0);
+    const int length = next.shape.length;
+    if (round >= 300) drafts += length > 0 ? 1 : 0;
+    const int prompt = length > 0 && round % 5 > 0 ? 100 : 0;
+    const double seconds = 0.010 + 1e-5 * (1 + length) + 1e-3 * prompt;
+    planner_->OnStep(prompt > 0 ? 2 : 1, 1 + length + prompt, prompt, 0, seconds);
+    session->Conclude(
+        {.accepted = length, .drafted = length, .emitted = length + 1, .seconds = seconds});
+  }
+  EXPECT_GT(drafts, 200);
+}
+
 TEST_F(PlannerTest, DraftsFromTextAfterPrefill) {
   const std::vector<TokenId> text = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3};
   for (const std::string arm : {"lookup-4", "suffix-4"}) {

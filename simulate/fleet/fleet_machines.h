@@ -125,10 +125,11 @@ class FleetMachines {
   uint64_t changes_ = 0;
   int64_t expelled_ = 0;
   uint64_t next_connection_ = 1;
-  // All processes ever: events of the queue may still name them.
-  std::vector<std::unique_ptr<FleetVerifier>> all_verifiers_;
+  // All processes ever: events of the queue may still name them. Verifiers go first: each ends its
+  // sessions, of which it tells the drafters.
   std::vector<std::unique_ptr<FleetDrafter>> all_drafters_;
   std::vector<Inside> all_inside_;
+  std::vector<std::unique_ptr<FleetVerifier>> all_verifiers_;
 };
 
 }  // namespace outrider

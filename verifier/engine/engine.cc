@@ -177,8 +177,11 @@ void Engine::Cancel(uint64_t id, const Status& reason) {
   const int tokens = it->second->output->tokens();
   observers_.Notify(&EngineObserver::OnEnded, *it->second, reason, clock_->Now());
   Remove(*it->second);
-  sink->Fail(Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
-                                       (tokens == 1 ? " token" : " tokens")));
+  deliveries_.Make(
+      [sink, status = Status(reason.code(), reason.message() + ", after " + std::to_string(tokens) +
+                                                (tokens == 1 ? " token" : " tokens"))] {
+        sink->Fail(status);
+      });
 }
 
 void Engine::CancelAll(const Status& reason) {
@@ -206,6 +209,7 @@ void Engine::Expire(Time now) {
 }
 
 bool Engine::Step() {
+  deliveries_.Hold();
   observers_.Notify(&EngineObserver::OnStepBegin, clock_->Now());
   Admit();
   Expire(clock_->Now());
@@ -224,6 +228,7 @@ bool Engine::Step() {
     forward_seconds = Seconds(clock_->Now() - start);
   }
   exchange_.Flush();
+  deliveries_.Release();
   observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
   return forward_seconds.has_value();
 }
@@ -493,7 +498,8 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
   drafting.EndRound(verdict.node, emitted,
                     std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
-  session.sink->Send(std::move(chunk));
+  deliveries_.Make(
+      [sink = session.sink, chunk = std::move(chunk)]() mutable { sink->Send(std::move(chunk)); });
   if (is_ruled_out) {
     EndRuledOut(session);
   } else if (end.has_value()) {
@@ -521,10 +527,8 @@ void Engine::Finish(Session& session, FinishReason reason) {
   }
   admission_.CacheText(session);
   observers_.Notify(&EngineObserver::OnEnded, session, Status(), now);
-  const std::shared_ptr<GenerationSink> sink = session.sink;
-  const Summary summary = s;
+  deliveries_.Make([sink = session.sink, summary = s] { sink->Finish(summary); });
   Remove(session);
-  sink->Finish(summary);
 }
 
 void Engine::Remove(Session& session) {

@@ -25,6 +25,7 @@
 #include "verifier/engine/admission.h"
 #include "verifier/engine/admission_gate.h"
 #include "verifier/engine/batch_entry.h"
+#include "verifier/engine/deliveries.h"
 #include "verifier/engine/draft_exchange.h"
 #include "verifier/engine/draft_source.h"
 #include "verifier/engine/engine_observer.h"
@@ -192,6 +193,7 @@ class Engine {
   StepPace pace_;
   DraftExchange exchange_;
   AdmissionGate gate_;
+  Deliveries deliveries_;
 };
 
 }  // namespace outrider

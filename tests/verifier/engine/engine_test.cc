@@ -340,5 +340,29 @@ TEST_F(EngineTest, PenaltiesSeeTheOutput) {
   EXPECT_NE(sink->tokens, GreedyPath(request.prompt, 20));
 }
 
+// Notes how often the drafters had been told of verdicts when it was called.
+class OrderSink final : public GenerationSink {
+ public:
+  explicit OrderSink(const int* flushes) : flushes_(flushes) {}
+  void Send(Chunk /*chunk*/) override { calls.push_back(*flushes_); }
+  void Finish(const Summary& /*summary*/) override { calls.push_back(*flushes_); }
+  void Fail(const Status& /*status*/) override { calls.push_back(-1); }
+
+  std::vector<int> calls;
+
+ private:
+  const int* const flushes_;
+};
+
+// Writing to a client may take the core on which the engine runs.
+TEST_F(EngineTest, DraftersHearBeforeClients) {
+  const auto sink = std::make_shared<OrderSink>(&source_.flushes);
+  GenerationRequest request = Greedy(2);
+  request.speculation.enabled = false;
+  ASSERT_TRUE(engine_->Submit(1, std::move(request), sink).ok());
+  while (sink->calls.size() < 3) ASSERT_TRUE(engine_->Step());
+  EXPECT_EQ(sink->calls, (std::vector<int>{1, 2, 2}));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -55,9 +55,12 @@ class Inbox {
 
  private:
   bool Push(Event event, size_t capacity) {
-    MutexLock lock(mu_);
-    if (closed_ || events_.size() >= capacity) return false;
-    events_.push_back(std::move(event));
+    {
+      MutexLock lock(mu_);
+      if (closed_ || events_.size() >= capacity) return false;
+      events_.push_back(std::move(event));
+    }
+    // Without the lock, for which the owner would have to wait.
     arrived_.notify_one();
     return true;
   }

@@ -1,10 +1,15 @@
-// How often either side of a connection checks whether the other is alive, and how long it waits
-// for the answer.
+// What both sides of a connection set alike.
 #pragma once
 
 namespace outrider {
 
+// How often either side checks whether the other is alive, and how long it waits for the answer.
 inline constexpr int kKeepaliveTimeMs = 20000;
 inline constexpr int kKeepaliveTimeoutMs = 10000;
+
+// What a peer may send on a stream before we read: the drafts of some hundred sessions, so that a
+// round trip carries them at once. gRPC would measure how much pays, with a ping for most messages
+// that are read, which delays what they carry by tens of microseconds on a busy core.
+inline constexpr int kReadAheadBytes = 1 << 20;
 
 }  // namespace outrider

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/rpc/keepalive.h"
+#include "common/rpc/connection_settings.h"
 
 namespace outrider {
 namespace {

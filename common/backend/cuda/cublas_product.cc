@@ -230,9 +230,9 @@ class CublasProduct final : public LargeProduct {
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
     const Result<std::unique_ptr<CudaBuffer>> aside =
-        CudaBuffer::Allocate(MemoryKind::kDevice, bytes);
+        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes);
     const Result<std::unique_ptr<CudaBuffer>> cache =
-        CudaBuffer::Allocate(MemoryKind::kDevice, CacheBytes());
+        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, CacheBytes());
     if (!aside.ok() || !cache.ok()) return 0;
     auto* y = static_cast<float*>((*aside)->data());
     Stopwatch watch;

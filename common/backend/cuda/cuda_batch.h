@@ -26,7 +26,10 @@ struct PlannedAttention {
 class CudaBatch {
  public:
   explicit CudaBatch(const Stream* stream)
-      : stream_(*stream), ring_(stream), block_(stream), outside_block_(stream) {}
+      : stream_(*stream),
+        ring_(stream, MemoryKind::kDeviceOutsideGraphs),
+        block_(stream),
+        outside_block_(stream, MemoryKind::kDeviceOutsideGraphs) {}
 
   // Sends everything that the ops of these passes read, with an attention plan for each of their
   // windows, in one copy after the work enqueued so far. With `round_up`, passes with equal key()

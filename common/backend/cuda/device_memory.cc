@@ -1,6 +1,7 @@
 #include "common/backend/cuda/device_memory.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -14,7 +15,13 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 256;
 
-std::atomic<int64_t> device_moves = 0;
+// Frees by device, shared by the last of them and all beyond.
+constexpr size_t kCountedDevices = 64;
+std::array<std::atomic<int64_t>, kCountedDevices> frees = {};
+
+std::atomic<int64_t>& FreesOf(int device) {
+  return frees[std::min(static_cast<size_t>(device), kCountedDevices - 1)];
+}
 
 size_t Aligned(size_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
@@ -35,15 +42,22 @@ void MustSucceed(cudaError_t error, const char* what) {
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
-int64_t CudaBuffer::moves() { return device_moves; }
+int CurrentDevice() {
+  int device = 0;
+  MustSucceed(cudaGetDevice(&device), "asking for the device");
+  return device;
+}
+
+int64_t CudaBuffer::Frees(int device) { return FreesOf(device); }
 
 Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t bytes) {
-  if (kind == MemoryKind::kDevice) ++device_moves;
+  const bool on_device = kind != MemoryKind::kPinnedHost;
   void* data = nullptr;
-  const cudaError_t error = kind == MemoryKind::kDevice
-                                ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
-                                : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
-  if (error == cudaSuccess) return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, data, bytes));
+  const cudaError_t error = on_device ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
+                                      : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
+  if (error == cudaSuccess) {
+    return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, CurrentDevice(), data, bytes));
+  }
   cudaGetLastError();  // clears the error, which is sticky although the device stays usable
   // For a size that no memory has, some drivers report an invalid value.
   const bool is_out_of_memory =
@@ -51,17 +65,16 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t
   MustSucceed(is_out_of_memory ? cudaSuccess : error, "allocating memory");
   size_t free = 0, total = 0;
   MustSucceed(cudaMemGetInfo(&free, &total), "reading the free memory");
-  return ResourceExhausted(
-      std::string(kind == MemoryKind::kDevice ? "device" : "pinned host") +
-      " memory: " + std::to_string(bytes) + " bytes asked for" +
-      (kind == MemoryKind::kDevice
-           ? ", " + std::to_string(free) + " of the device's " + std::to_string(total) + " are free"
-           : ""));
+  return ResourceExhausted(std::string(on_device ? "device" : "pinned host") +
+                           " memory: " + std::to_string(bytes) + " bytes asked for" +
+                           (on_device ? ", " + std::to_string(free) + " of the device's " +
+                                            std::to_string(total) + " are free"
+                                      : ""));
 }
 
 CudaBuffer::~CudaBuffer() {
-  if (kind_ == MemoryKind::kDevice) ++device_moves;
-  MustSucceed(kind_ == MemoryKind::kDevice ? cudaFree(data_) : cudaFreeHost(data_),
+  if (kind_ == MemoryKind::kDevice) ++FreesOf(device_);
+  MustSucceed(kind_ == MemoryKind::kPinnedHost ? cudaFreeHost(data_) : cudaFree(data_),
               "freeing memory");
 }
 
@@ -113,8 +126,7 @@ const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
     Send();
     const size_t before = blocks_.empty() ? kFirstBlockBytes / 2 : blocks_.back().device->bytes();
     const size_t size = std::max(2 * before, room);
-    blocks_.push_back(
-        {MustAllocate(MemoryKind::kDevice, size), MustAllocate(MemoryKind::kPinnedHost, size)});
+    blocks_.push_back({MustAllocate(kind_, size), MustAllocate(MemoryKind::kPinnedHost, size)});
   }
   Block& block = blocks_.back();
   const size_t offset = block.used;

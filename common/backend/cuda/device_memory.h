@@ -25,7 +25,14 @@ namespace outrider {
 // says what was being done.
 void MustSucceed(cudaError_t error, const char* what);
 
-enum class MemoryKind { kDevice, kPinnedHost };
+// The calling thread's device.
+int CurrentDevice();
+
+enum class MemoryKind {
+  kDevice,
+  kDeviceOutsideGraphs,  // device memory that no captured work refers to
+  kPinnedHost,
+};
 
 class CudaBuffer final : public Buffer {
  public:
@@ -38,14 +45,16 @@ class CudaBuffer final : public Buffer {
   void* data() override { return data_; }
   size_t bytes() const override { return bytes_; }
 
-  // Counts allocations and frees of device memory in this process: addresses obtained before it
-  // last changed may be stale.
-  static int64_t moves();
+  // Counts how often memory of kDevice was freed on `device`: graphs captured there before it last
+  // changed may refer to memory that is gone. New memory moves nothing.
+  static int64_t Frees(int device);
 
  private:
-  CudaBuffer(MemoryKind kind, void* data, size_t bytes) : kind_(kind), data_(data), bytes_(bytes) {}
+  CudaBuffer(MemoryKind kind, int device, void* data, size_t bytes)
+      : kind_(kind), device_(device), data_(data), bytes_(bytes) {}
 
   const MemoryKind kind_;
+  const int device_;
   void* const data_;
   const size_t bytes_;
 };
@@ -98,7 +107,9 @@ class StagedCopy {
 //   ring.Reset();
 class UploadRing {
  public:
-  explicit UploadRing(const Stream* stream) : stream_(*stream) {}
+  // `kind` is that of the device's blocks.
+  explicit UploadRing(const Stream* stream, MemoryKind kind = MemoryKind::kDevice)
+      : stream_(*stream), kind_(kind) {}
 
   // Reserves capacity for `room` elements: where the next array begins depends only on the
   // capacities.
@@ -119,6 +130,7 @@ class UploadRing {
   const void* AddBytes(const void* host, size_t bytes, size_t room);
 
   const Stream& stream_;
+  const MemoryKind kind_;
   std::vector<Block> blocks_;  // the last one is being filled
 };
 
@@ -134,8 +146,8 @@ class PinnedStaging {
   size_t used_ = 0;                                  // bytes of the last block
 };
 
-// Working memory that grows on demand, by powers of two: new device memory invalidates all graphs,
-// so it should be rare.
+// Working memory that grows on demand, by powers of two. If graphs may refer to it, growing
+// invalidates them all, so it should be rare.
 class Scratch {
  public:
   explicit Scratch(const Stream* stream, MemoryKind kind = MemoryKind::kDevice)

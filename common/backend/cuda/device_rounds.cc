@@ -8,11 +8,11 @@ namespace outrider {
 
 DeviceRounds::DeviceRounds(const Stream* stream)
     : stream_(*stream),
-      ring_(stream),
-      scratch_(stream),
-      matches_(stream),
-      broken_(stream),
-      device_results_(stream),
+      ring_(stream, MemoryKind::kDeviceOutsideGraphs),
+      scratch_(stream, MemoryKind::kDeviceOutsideGraphs),
+      matches_(stream, MemoryKind::kDeviceOutsideGraphs),
+      broken_(stream, MemoryKind::kDeviceOutsideGraphs),
+      device_results_(stream, MemoryKind::kDeviceOutsideGraphs),
       results_(stream, MemoryKind::kPinnedHost) {}
 
 void DeviceRounds::Decide(const RoundBatch& batch, const LogitRows& rows) {

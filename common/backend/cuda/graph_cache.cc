@@ -13,15 +13,15 @@ constexpr int kSeenForEachGraph = 4;  // remembered keys per graph
 }  // namespace
 
 GraphCache::GraphCache(const Stream* stream, GraphCacheOptions options)
-    : stream_(*stream), options_(std::move(options)) {}
+    : stream_(*stream), options_(std::move(options)), device_(CurrentDevice()) {}
 
 GraphCache::~GraphCache() { DropAll(); }
 
 void GraphCache::Run(const GraphKey& key, const std::function<void()>& ops) {
   if (!enabled() || StreamCapture::UnderWay()) return ops();
-  if (const int64_t moves = CudaBuffer::moves(); moves != moves_) {
+  if (const int64_t frees = CudaBuffer::Frees(device_); frees != frees_) {
     DropAll();
-    moves_ = moves;
+    frees_ = frees;
   }
   Entry& entry = FindOrAdd(key);
   if (entry.graph == nullptr && (!MayCapture(entry) || !Capture(entry, ops))) return ops();

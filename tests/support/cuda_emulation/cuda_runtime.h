@@ -134,6 +134,7 @@ struct cudaDeviceProp {
 };
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 
 enum cudaFuncAttribute {

@@ -53,6 +53,10 @@ enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
 void FailNext(GraphCall call, cudaError_t error);
 std::string GraphCallName(GraphCall call);  // for the names of tests
 
+// How many devices this thread sees, one at first; their memory is the same. The current one becomes
+// the first.
+void SetDevices(int count);
+
 // Graphs that exist, over all threads.
 int LiveGraphs();
 

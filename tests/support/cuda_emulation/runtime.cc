@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tests/support/cuda_emulation/emulator.h"
 #include "tests/support/cuda_emulation/streams.h"
 
 using namespace outrider::cuda_emulation;
@@ -17,6 +18,9 @@ namespace {
 
 constexpr size_t kDeviceBytes = size_t{16} << 30;      // memory that the emulated device reports
 constexpr size_t kQuarantineBytes = size_t{64} << 20;  // freed memory that is not reused
+
+thread_local int devices = 1;
+thread_local int current_device = 0;
 
 struct Allocation {
   size_t bytes = 0;
@@ -79,6 +83,11 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
 
 namespace outrider::cuda_emulation {
 
+void SetDevices(int count) {
+  devices = count;
+  current_device = 0;
+}
+
 bool IsTaken(const void* pointer) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
@@ -126,11 +135,17 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = 1;
+  *count = devices;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  return device == 0 ? cudaSuccess : Failed(cudaErrorInvalidDevice);
+  if (device < 0 || device >= devices) return Failed(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {};

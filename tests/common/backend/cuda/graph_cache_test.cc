@@ -79,24 +79,46 @@ TEST_F(GraphCacheTest, IsOffWhenToldSo) {
   EXPECT_EQ(captures() + launches(), 0);
 }
 
-TEST_F(GraphCacheTest, AllocationInvalidatesGraphs) {
+TEST_F(GraphCacheTest, FreedMemoryInvalidatesGraphs) {
   Make();
   for (int i = 0; i < 4; ++i) RunKey(1);
   EXPECT_EQ(calls_, 3);
   auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
+  RunKey(1);  // what the graph refers to has not moved
+  EXPECT_EQ(calls_, 3);
+  other.reset();
   RunKey(1);  // captured again at once, since it has been run directly before
   EXPECT_EQ(calls_, 4);
   EXPECT_EQ(captures(), 2);
   RunKey(1);
   EXPECT_EQ(calls_, 4);
-  other.reset();
-  RunKey(1);
-  EXPECT_EQ(calls_, 5);
   EXPECT_EQ(cache_->size(), 1);
-  // Graphs contain no addresses of pinned memory.
-  const auto pinned = CudaBuffer::Allocate(MemoryKind::kPinnedHost, 8).value();
+}
+
+TEST_F(GraphCacheTest, KeepsGraphsWhenOtherMemoryGoes) {
+  Make();
+  for (int i = 0; i < 3; ++i) RunKey(1);
+  for (const MemoryKind kind : {MemoryKind::kDeviceOutsideGraphs, MemoryKind::kPinnedHost}) {
+    CudaBuffer::Allocate(kind, 8).value().reset();
+    RunKey(1);
+  }
+  EXPECT_EQ(captures(), 1);
+}
+
+TEST_F(GraphCacheTest, KeepsGraphsWhenOtherDevicesFree) {
+  cuda_emulation::SetDevices(2);
+  Make();
+  for (int i = 0; i < 3; ++i) RunKey(1);
+  MustSucceed(cudaSetDevice(1), "choosing the device");
+  auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
+  MustSucceed(cudaSetDevice(0), "choosing the device");
+  other.reset();  // wherever it is freed
   RunKey(1);
-  EXPECT_EQ(calls_, 5);
+  EXPECT_EQ(captures(), 1);
+  CudaBuffer::Allocate(MemoryKind::kDevice, 8).value().reset();
+  RunKey(1);
+  EXPECT_EQ(captures(), 2);
+  cuda_emulation::SetDevices(1);
 }
 
 TEST_F(GraphCacheTest, EvictsLeastRecentlyUsed) {

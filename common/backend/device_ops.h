@@ -40,6 +40,17 @@ class DeviceOps {
   virtual void RunPass(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
                        const std::function<void()>& ops) = 0;
 
+  // The largest number of rows of a pass that runs as a graph; 0: none does.
+  virtual int max_graph_rows() const = 0;
+  // How many rows a pass over `rows` rows should have, and, if it has logits rows, how many of
+  // these: as few numbers as there are graphs. The caller adds rows whose results nobody reads.
+  virtual int PaddedRows(int rows) const = 0;
+  // Runs `ops` once, as RunPass does, then captures them as the graphs of every pass that has as
+  // many rows and logits rows as `batch`, whatever its sequences. Waits. Does nothing if there are
+  // no graphs of such passes.
+  virtual void CapturePasses(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
+                             const std::function<void()>& ops) = 0;
+
   // Drafts several depths in one go. The ops(d) of passes[d], as in RunPass, produce `rows`, one
   // row per chain (PickBatch::AddChain) in order; then a token is sampled for each, which
   // EmbedDrawn feeds to the next pass, whose layout has no tokens. Waits for all of it. Returns

@@ -112,7 +112,7 @@ Status LayerStack::MakeRopeTables(int positions) {
   return Status();
 }
 
-void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_rows) {
+void LayerStack::Run(const BatchLayout& batch) {
   if (batch.tokens == nullptr) {
     backend_.device()->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
   } else {
@@ -122,8 +122,8 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
   if (config_.embedding_scale != 1.f) {
     backend_.Scale(work_.residual->floats(), batch.rows, hidden, config_.embedding_scale);
   }
-  for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch, logit_rows);
-  const auto rows = static_cast<int>(logit_rows.size());
+  for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch);
+  const int rows = batch.logit_row_count;
   if (rows == 0) return;
   float* normed = work_.normed->floats();
   float* logits = work_.logits->floats();
@@ -140,8 +140,7 @@ void LayerStack::Run(const BatchLayout& batch, std::span<const int32_t> logit_ro
 
 // The last layer leaves its result in chosen_residual, for the requested rows only: the other rows
 // are not needed after its attention.
-void LayerStack::RunLayer(int index, const BatchLayout& batch,
-                          std::span<const int32_t> logit_rows) {
+void LayerStack::RunLayer(int index, const BatchLayout& batch) {
   const auto i = static_cast<size_t>(index);
   const LayerWeights& layer = weights_.layers[i];
   const AttentionShape& shape = shapes_[i];
@@ -154,14 +153,14 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch,
   RunQkv(index, rows);
   backend_.RopeAndWriteKv(batch, shape, ropes_[i], qkv, kv);
   const bool last = index + 1 == config_.num_layers();
-  if (last && logit_rows.empty()) return;
+  if (last && batch.logit_row_count == 0) return;
   backend_.PagedAttention(batch, shape, qkv, kv, attention,
                           last ? Consumers::kAny : Consumers::kProducts);
   if (last) {
-    rows = static_cast<int>(logit_rows.size());
-    backend_.GatherRows(residual, logit_rows.data(), rows, config_.hidden_size,
+    rows = batch.logit_row_count;
+    backend_.GatherRows(residual, batch.logit_rows, rows, config_.hidden_size,
                         work_.chosen_residual->floats());
-    backend_.GatherRows(attention, logit_rows.data(), rows, q_width(),
+    backend_.GatherRows(attention, batch.logit_rows, rows, q_width(),
                         work_.chosen_attention->floats());
     attention = work_.chosen_attention->floats();
     residual = work_.chosen_residual->floats();

@@ -34,7 +34,7 @@ class LayerStack {
 
   // Runs the whole model, from the tokens (if the batch has none, those that the device sampled) to
   // the logits of the requested rows.
-  void Run(const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void Run(const BatchLayout& batch);
   void CopyKvSlots(std::span<const SlotCopy> copies) {
     backend_.CopyKvSlots(kv_, shapes_[0], copies);
   }
@@ -65,7 +65,7 @@ class LayerStack {
 
   Status AllocateWorkspace();
   Status MakeRopeTables(int positions);
-  void RunLayer(int index, const BatchLayout& batch, std::span<const int32_t> logit_rows);
+  void RunLayer(int index, const BatchLayout& batch);
   void RunQkv(int index, int rows);
   const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows,
                       Consumers consumers);

@@ -43,11 +43,13 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
   const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
   int64_t kv_bytes = options.kv_bytes;
   if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
-    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
-                                           .total = memory.total,
-                                           .fraction = options.memory_fraction,
-                                           .workspace = WorkspaceBytes(config, options),
-                                           .page = page_bytes}));
+    OUTRIDER_ASSIGN(kv_bytes,
+                    PlanKvBytes({.free = memory.free,
+                                 .total = memory.total,
+                                 .fraction = options.memory_fraction,
+                                 // One page more is for rows that pad a pass.
+                                 .workspace = WorkspaceBytes(config, options) + page_bytes,
+                                 .page = page_bytes}));
   }
   const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
   if (pages < 1) {

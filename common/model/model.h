@@ -70,6 +70,9 @@ class DeviceModel {
   // >= 1.
   virtual Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                              std::span<const PickedRow>* picked) = 0;
+  // Captures the graphs of all passes at once, so that no request has to wait for one. To be called
+  // after the passes that make working memory grow; changes nothing if there are no graphs.
+  virtual void CaptureGraphs() = 0;
   // Counts since the model was loaded.
   virtual int64_t bytes_to_host() const = 0;
   virtual GraphCounts graph_counts() const = 0;

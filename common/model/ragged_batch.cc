@@ -78,6 +78,7 @@ void RaggedBatch::Begin(bool has_tree) {
                       &logit_rows_}) {
     array->clear();
   }
+  requested_logits_ = 0;
   row_begin_.assign(1, 0);
   page_begin_.assign(1, 0);
 }
@@ -101,12 +102,29 @@ void RaggedBatch::Add(const ForwardSequence& share, const PageTable& table) {
     if (has_tree_) parents_.push_back(parent);
   }
   for (const int32_t row : share.logit_rows) logit_rows_.push_back(first_row + row);
+  requested_logits_ = logit_rows_.size();
   context_.push_back(length);
   row_begin_.push_back(first_row + count);
   // Pages reserved for later tokens are left out.
   const int32_t used = (length + count + table.page_tokens() - 1) / table.page_tokens();
   pages_.insert(pages_.end(), table.pages().begin(), table.pages().begin() + used);
   page_begin_.push_back(static_cast<int32_t>(pages_.size()));
+}
+
+void RaggedBatch::Pad(int rows, int32_t page, int page_tokens) {
+  const bool has_logits = this->rows() == 0 || !logit_rows_.empty();
+  for (int32_t row = this->rows(); row < rows; ++row) {
+    tokens_.push_back(0);
+    positions_.push_back(0);
+    slots_.push_back(page * page_tokens);
+    row_sequence_.push_back(static_cast<int32_t>(context_.size()));
+    if (has_tree_) parents_.push_back(-1);
+    context_.push_back(0);
+    row_begin_.push_back(row + 1);
+    pages_.push_back(page);
+    page_begin_.push_back(static_cast<int32_t>(pages_.size()));
+  }
+  if (has_logits) logit_rows_.resize(static_cast<size_t>(rows), rows - 1);
 }
 
 BatchLayout RaggedBatch::layout() const {

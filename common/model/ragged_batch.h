@@ -39,11 +39,20 @@ class RaggedBatch {
   // REQUIRES: CheckShare has passed and the table has room for the share's tokens.
   void Add(const ForwardSequence& share, const PageTable& table);
 
+  // Adds sequences of one row until there are `rows` rows, and logits rows until there are as many,
+  // unless there are none. The added rows' results are not used: each has token 0 at position 0 and
+  // sees only itself, in the first slot of `page`, which no sequence may have. REQUIRES: no Add
+  // until the next Begin.
+  void Pad(int rows, int32_t page, int page_tokens);
+
+  // Including added ones.
   int rows() const { return static_cast<int>(tokens_.size()); }
   // Valid until the next Begin or Add.
   BatchLayout layout() const;
-  // Rows whose logits are requested, ascending.
-  std::span<const int32_t> logit_rows() const { return logit_rows_; }
+  // Rows whose logits are requested, ascending: without added ones.
+  std::span<const int32_t> logit_rows() const {
+    return std::span(logit_rows_).first(requested_logits_);
+  }
 
  private:
   bool has_tree_ = false;
@@ -57,6 +66,7 @@ class RaggedBatch {
   std::vector<int32_t> pages_;
   std::vector<int32_t> parents_;
   std::vector<int32_t> logit_rows_;
+  size_t requested_logits_ = 0;
 };
 
 }  // namespace outrider

@@ -50,6 +50,7 @@ class Transformer : public Model, public DeviceModel {
   DeviceModel* device() override { return backend_->device() == nullptr ? nullptr : this; }
   Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
+  void CaptureGraphs() override;
   int64_t bytes_to_host() const override { return backend_->device()->bytes_to_host(); }
   GraphCounts graph_counts() const override { return backend_->device()->graph_counts(); }
 
@@ -80,11 +81,14 @@ class Transformer : public Model, public DeviceModel {
   void FlushCopies();
   // `more` is the number of tokens that each sequence takes after those of the batch.
   Status CheckBatch(std::span<const ForwardSequence> batch, int more);
+  // The page of a device's cache that added rows write to.
+  int32_t ScratchPage() const { return pool_.total_pages(); }
   // Must be called before the arrays of the last pass are overwritten.
   void WaitForLastPass() {
     if (std::exchange(in_flight_, false)) backend_->Wait();
   }
   void Flatten(std::span<const ForwardSequence> batch, RaggedBatch* flat);
+  void Pad(RaggedBatch* flat) const;
   BatchLayout LayoutOf(const RaggedBatch& flat) const;
   void ReadOutput(std::span<const ForwardSequence> batch, bool want_hidden, ForwardOutput* output);
   Status MakeRoomForLogits(std::span<const ForwardSequence> batch);
@@ -110,7 +114,8 @@ class Transformer : public Model, public DeviceModel {
 };
 
 Status Transformer::Allocate() {
-  OUTRIDER_TRY(layers_.Allocate(pool_.total_pages()));
+  const int scratch_pages = backend_->device() == nullptr ? 0 : 1;
+  OUTRIDER_TRY(layers_.Allocate(pool_.total_pages() + scratch_pages));
   const auto values =
       static_cast<size_t>(options_.max_batch_tokens) * static_cast<size_t>(config_.hidden_size);
   OUTRIDER_ASSIGN(host_hidden_, backend_->AllocateHost(values * sizeof(float)));
@@ -204,9 +209,10 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   OUTRIDER_TRY(MakeRoomForLogits(batch));
   WaitForLastPass();
   Flatten(batch, &batches_[0]);
+  Pad(&batches_[0]);
   FlushCopies();
   const BatchLayout layout = LayoutOf(batches_[0]);
-  const auto ops = [&] { layers_.Run(layout, batches_[0].logit_rows()); };
+  const auto ops = [&] { layers_.Run(layout); };
   if (DeviceOps* const device = backend_->device(); device != nullptr) {
     device->RunPass(layout, layers_.first_shape(), options_.kv, ops);
   } else {
@@ -241,6 +247,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   for (int depth = 0; depth < depths; ++depth) {
     RaggedBatch& flat = batches_[static_cast<size_t>(depth)];
     Flatten(batch, &flat);
+    if (depth == 0) Pad(&flat);  // the others' rows are those of the chains
     passes.push_back(LayoutOf(flat));
     if (depth > 0) passes.back().tokens = nullptr;
     for (ForwardSequence& share : batch) {
@@ -249,10 +256,7 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
     }
   }
   FlushCopies();
-  const auto ops = [&](int depth) {
-    const auto index = static_cast<size_t>(depth);
-    layers_.Run(passes[index], batches_[index].logit_rows());
-  };
+  const auto ops = [&](int depth) { layers_.Run(passes[static_cast<size_t>(depth)]); };
   *picked = backend_->device()->RunChains(passes, layers_.first_shape(), options_.kv, draws,
                                           layers_.logits(), config_.vocab_size, ops);
   return Status();
@@ -271,6 +275,32 @@ void Transformer::Flatten(std::span<const ForwardSequence> batch, RaggedBatch* f
     flat->Add(share, table);
     const bool chain = IsChain(share.parents);
     table.Append(count, chain ? std::span<const int32_t>() : share.parents);
+  }
+}
+
+// Adds rows so that passes of different sizes are replays of the same graphs.
+void Transformer::Pad(RaggedBatch* flat) const {
+  DeviceOps* const device = backend_->device();
+  if (device == nullptr) return;
+  const int rows = std::min(device->PaddedRows(flat->rows()), options_.max_batch_tokens);
+  if (rows <= device->max_graph_rows()) flat->Pad(rows, ScratchPage(), options_.page_tokens);
+}
+
+void Transformer::CaptureGraphs() {
+  DeviceOps& device = *backend_->device();
+  const int most = std::min(device.max_graph_rows(), options_.max_batch_tokens);
+  std::vector<int> sizes;
+  for (int rows = 1; rows <= most; rows = std::min(device.PaddedRows(rows + 1), most)) {
+    sizes.push_back(rows);
+    if (rows == most) break;
+  }
+  WaitForLastPass();
+  // The largest first, so that working memory does not move.
+  for (auto rows = sizes.rbegin(); rows != sizes.rend(); ++rows) {
+    batches_[0].Begin(/*has_tree=*/false);
+    batches_[0].Pad(*rows, ScratchPage(), options_.page_tokens);
+    const BatchLayout layout = LayoutOf(batches_[0]);
+    device.CapturePasses(layout, layers_.first_shape(), options_.kv, [&] { layers_.Run(layout); });
   }
 }
 

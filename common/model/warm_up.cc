@@ -56,6 +56,7 @@ Status WarmUp(Model* model, int most_rows) {
   for (int rows = std::min(most_rows, MostRows(*model)); rows > 0; rows = Below(rows)) {
     OUTRIDER_TRY(RunPass(model, rows));
   }
+  if (DeviceModel* const device = model->device(); device != nullptr) device->CaptureGraphs();
   return Status();
 }
 

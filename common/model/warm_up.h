@@ -12,8 +12,8 @@
 namespace outrider {
 
 // Runs passes of `most_rows` tokens and fewer, down to one token, so that each product that a batch
-// may need has been run once; limited by the batch size, positions and free pages. Errors are those
-// of Forward.
+// may need has been run once; limited by the batch size, positions and free pages. Then captures a
+// device's graphs. Errors are those of Forward.
 Status WarmUp(Model* model, int most_rows);
 
 struct PassTime {

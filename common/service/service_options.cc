@@ -75,8 +75,8 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       ->check(Between(0.05, 1));
   app.add_option(
          "--cuda-graphs", o->cuda_graphs,
-         "Whether a CUDA device captures recurring forward passes as graphs and replays each "
-         "with one launch: true or false")
+         "Whether a CUDA device captures forward passes of up to 256 rows as graphs at start "
+         "and replays each with one launch: true or false")
       ->default_str(o->cuda_graphs ? "true" : "false");
   app.add_option("--threads", o->threads, "Compute threads of the CPU")->check(CLI::Range(1, 256));
   app.add_option("--cores", o->cores, "Cores to pin the compute threads to, e.g. 0,1; none: free")

@@ -60,6 +60,9 @@ class FakeModel final : public Model, public DeviceModel {
   std::span<const PickedRow> Draft(const PickBatch& batch) override;
   Status DraftChains(std::span<const DraftChain> chains, int depths, const PickBatch& draws,
                      std::span<const PickedRow>* picked) override;
+  void CaptureGraphs() override { passes_before_capture_ = static_cast<int>(batches_.size()); }
+  // Passes before the last CaptureGraphs; -1: none.
+  int passes_before_capture() const { return passes_before_capture_; }
   int64_t bytes_to_host() const override {
     return bytes_to_host_ + (draft_device_ == nullptr ? 0 : draft_device_->bytes_to_host());
   }
@@ -144,6 +147,7 @@ class FakeModel final : public Model, public DeviceModel {
   int chain_depth_ = -1;
   int64_t bytes_to_host_ = 0;
   GraphCounts graph_counts_;
+  int passes_before_capture_ = -1;
 };
 
 }  // namespace outrider

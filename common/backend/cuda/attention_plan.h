@@ -65,6 +65,7 @@ struct AttentionLimits {
   int blocks = 1;        // enough to keep the device busy
   int max_partials = 0;  // results per query that there is memory for
   int tile_queries = 1;
+  int few_queries = 0;  // in tiles of the kernel for few; for graphs
 };
 
 // Bytes of one result of a query, over all KV heads.

@@ -13,6 +13,7 @@
 #include "common/backend/cuda/device_picks.h"
 #include "common/backend/cuda/device_rounds.h"
 #include "common/backend/cuda/graph_cache.h"
+#include "common/backend/cuda/graph_rows.h"
 #include "common/backend/cuda/kernels/attention.h"
 #include "common/backend/cuda/kernels/codes.h"
 #include "common/backend/cuda/kernels/experts.h"
@@ -29,8 +30,6 @@ namespace {
 
 constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention split over blocks
 constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the tails; not yet tuned
-// Limit for graphs: the launches of larger passes are hidden by their work.
-constexpr int kMaxGraphRows = 256;
 // Kinds of graphs.
 constexpr int32_t kPassGraph = 1, kDraftGraph = 2;
 
@@ -135,6 +134,34 @@ class CudaBackend final : public Backend, public DeviceOps {
       rounded_of_ = nullptr;  // a pass does not depend on the previous one
       ops();
     });
+  }
+
+  int max_graph_rows() const override { return graphs_.enabled() ? kMaxGraphRows : 0; }
+  int PaddedRows(int rows) const override {
+    return rows < 1 || rows > max_graph_rows() ? rows : GraphRows(rows);
+  }
+
+  void CapturePasses(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
+                     const std::function<void()>& ops) override {
+    UseDevice();
+    partials_.AtLeast(kPartialBytes);  // so that no later pass moves it
+    const GraphKey own = BeginPasses(kPassGraph, {&batch, 1}, shape, kv);
+    if (own.empty()) return;
+    const auto run = [&] {
+      rounded_of_ = nullptr;
+      ops();
+    };
+    run();  // loads kernels, and lets the library choose its algorithms
+    const AttentionLimits limits = Limits(shape, kv);
+    for (const bool few : {true, false}) {
+      if (!few && limits.few_queries == limits.tile_queries) break;  // the same kernel
+      for (const bool merges : {false, true}) {
+        batch_.PretendAttention(shape, limits, few, merges);
+        graphs_.Prepare(KeyOf(kPassGraph), run);
+      }
+    }
+    rounded_of_ = nullptr;
+    Wait();
   }
 
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& weight, WeightType type) override {
@@ -359,7 +386,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   AttentionLimits Limits(const AttentionShape& shape, KvType kv) const {
     return {.blocks = multiprocessors_ * kBlocksPerMultiprocessor,
             .max_partials = static_cast<int>(kPartialBytes / PartialBytes(shape)),
-            .tile_queries = AttentionTileQueries(shape, kv)};
+            .tile_queries = AttentionTileQueries(shape, kv),
+            .few_queries = AttentionFewQueries(shape, kv)};
   }
 
   // The key of the graph of this `kind` for the passes; empty: they do not become a graph.
@@ -370,7 +398,10 @@ class CudaBackend final : public Backend, public DeviceOps {
     batch_.BeginPasses(passes, shape, limits, graph);
     // Large enough for a graph's first run and any later one, since a replay does not allocate.
     partials_.AtLeast(static_cast<size_t>(batch_.most_partials() * PartialBytes(shape)));
-    if (!graph) return {};
+    return graph ? KeyOf(kind) : GraphKey();
+  }
+  // The key of the announced passes.
+  GraphKey KeyOf(int32_t kind) const {
     GraphKey key = {kind};
     key.insert(key.end(), batch_.key().begin(), batch_.key().end());
     return key;

@@ -56,36 +56,63 @@ struct ArrayOffsets {
       path_begin, passes, units, merges, lists;
 };
 
-// Launch sizes of attention, shared by all plans: those of the largest one.
+// Launch sizes of attention (PlannedAttention), shared by all plans: those of the largest one.
 struct Grid {
   size_t units = 0, merges = 0;
   int tile_queries = 0;
+  // Most units and merges of a plan.
+  size_t unit_room = 0, merge_room = 0;
 };
 
-// The next size of a graph's grid. A few idle blocks cost nothing if the device has room for all;
-// above that there are eight sizes per power of two, so that at most an eighth of the blocks is
-// idle.
-size_t RoundUpBlocks(size_t blocks) {
-  constexpr size_t kFewBlocks = 128;
-  if (blocks <= kFewBlocks) return std::bit_ceil(blocks);
-  const size_t step = std::bit_ceil(blocks) / 16;
-  return (blocks + step - 1) / step * step;
-}
-
-Grid GridOf(std::span<const AttentionPlan> plans, bool round_up) {
+Grid GridOf(std::span<const AttentionPlan> plans) {
   Grid grid;
   for (const AttentionPlan& plan : plans) {
     grid.units = std::max(grid.units, plan.units.size());
     grid.merges = std::max(grid.merges, plan.merges.size());
     grid.tile_queries = std::max(grid.tile_queries, plan.tile_queries);
   }
-  if (round_up) {
-    grid.units = RoundUpBlocks(grid.units);
-    if (grid.merges > 0) grid.merges = grid.units / 2;  // a merged tile has at least two units
-  }
+  grid.unit_room = grid.units;
+  grid.merge_room = grid.merges;
   // As for the launch: one kernel handles all tiles up to a power of two.
   grid.tile_queries = static_cast<int>(std::bit_ceil(static_cast<unsigned>(grid.tile_queries)));
   return grid;
+}
+
+// The grid of every pass of `rows` rows whose tiles need the kernel for few or for many queries,
+// and which has merges or none.
+Grid GraphGrid(int rows, const AttentionShape& shape, const AttentionLimits& limits, bool few,
+               bool merges) {
+  constexpr size_t kMergeBlocks = 4;  // for one of attention: they are small
+  const auto kv_heads = static_cast<size_t>(shape.num_kv_heads);
+  const size_t busy = (static_cast<size_t>(limits.blocks) + kv_heads - 1) / kv_heads;
+  const int group = shape.num_heads / shape.num_kv_heads;
+  const size_t tiles = static_cast<size_t>(rows) *
+                       static_cast<size_t>((group + limits.tile_queries - 1) / limits.tile_queries);
+  Grid grid;
+  grid.tile_queries = few ? limits.few_queries : limits.tile_queries;
+  grid.units = std::max(busy, tiles);
+  // All chunks are split into at most twice as many units as keep the device busy (PlanAttention
+  // rounds chunks per unit down), and each tile adds one that is not full.
+  grid.unit_room = 2 * busy + tiles;
+  grid.merge_room = tiles;
+  if (merges) {
+    const size_t blocks = kMergeBlocks * busy;
+    const auto per_merge = static_cast<size_t>(grid.tile_queries);
+    grid.merges = std::min(tiles, (blocks + per_merge - 1) / per_merge);
+  }
+  return grid;
+}
+
+Grid GraphGridOf(std::span<const AttentionPlan> plans, int rows, const AttentionShape& shape,
+                 const AttentionLimits& limits) {
+  const Grid largest = GridOf(plans);
+  const int queries = largest.tile_queries;
+  return GraphGrid(rows, shape, limits, queries <= limits.few_queries, largest.merges > 0);
+}
+
+// The launches of attention in a graph's key, which begins with them.
+GraphKey KeyOf(const Grid& grid) {
+  return {static_cast<int32_t>(grid.units), static_cast<int32_t>(grid.merges), grid.tile_queries};
 }
 
 const int32_t* Ints(const std::byte* device, size_t offset) {
@@ -129,9 +156,9 @@ ArrayOffsets PackPart(const BatchLayout& batch, const AttentionPlan& plan, const
                       const std::array<int32_t, 2>& counts, Packing& packing) {
   const auto rows = static_cast<size_t>(batch.rows);
   const auto sequences = static_cast<size_t>(batch.sequences);
-  OUTRIDER_CHECK(plan.units.size() <= grid.units && plan.merges.size() <= grid.merges);
+  OUTRIDER_CHECK(plan.units.size() <= grid.unit_room && plan.merges.size() <= grid.merge_room);
   // A tile has at most as many passes as rows, and a row that two tiles share counts twice.
-  const size_t row_passes = rows + grid.units;
+  const size_t row_passes = rows + grid.unit_room;
   OUTRIDER_CHECK(plan.passes.size() <= row_passes);
   return {
       .counts = packing.Add(counts.data(), 2, 2),
@@ -145,8 +172,8 @@ ArrayOffsets PackPart(const BatchLayout& batch, const AttentionPlan& plan, const
       .is_tree = packing.Add(plan.is_tree, rows),
       .path_begin = packing.Add(plan.path_begin, rows),
       .passes = packing.Add(plan.passes, row_passes),
-      .units = packing.Add(plan.units, grid.units),
-      .merges = packing.Add(plan.merges, grid.merges),
+      .units = packing.Add(plan.units, grid.unit_room),
+      .merges = packing.Add(plan.merges, grid.merge_room),
       .lists = 0};
 }
 
@@ -174,8 +201,8 @@ class ListWriter {
 
 // First come the arrays of all parts whose sizes follow from the key, then the pages and paths,
 // whose number changes from pass to pass: offsets into those count from the first of them.
-GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
-                          Scratch* block, std::vector<Pass>* passes) {
+GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& limits,
+                          bool for_graphs, Scratch* block, std::vector<Pass>* passes) {
   constexpr size_t kLeastBytes = size_t{1} << 20;  // so that it rarely grows
   passes->clear();
   if (parts.empty()) return {};
@@ -185,9 +212,10 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
     OUTRIDER_CHECK(parts[i].batch->sequences <= parts[i].batch->rows);
     PlanAttention(*parts[i].batch, parts[i].shape, limits, &plans[i]);
   }
-  const Grid grid = GridOf(plans, round_up);
-  GraphKey key = {static_cast<int32_t>(grid.units), static_cast<int32_t>(grid.merges),
-                  grid.tile_queries};
+  int rows = 0;
+  for (const Part& part : parts) rows = std::max(rows, part.batch->rows);
+  const Grid grid = for_graphs ? GraphGridOf(plans, rows, parts[0].shape, limits) : GridOf(plans);
+  GraphKey key = KeyOf(grid);
 
   Packing packing;
   std::vector<ArrayOffsets> places;
@@ -237,7 +265,7 @@ GraphKey CudaBatch::Place(std::span<const Part> parts, const AttentionLimits& li
 }
 
 void CudaBatch::BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
-                            const AttentionLimits& limits, bool round_up) {
+                            const AttentionLimits& limits, bool for_graphs) {
   std::vector<Part> parts;
   for (const BatchLayout& batch : batches) {
     AttentionShape part_shape = shape;
@@ -247,7 +275,18 @@ void CudaBatch::BeginPasses(std::span<const BatchLayout> batches, const Attentio
       parts.push_back({&batch, part_shape});
     }
   }
-  key_ = Place(parts, limits, round_up, &block_, &passes_);
+  key_ = Place(parts, limits, for_graphs, &block_, &passes_);
+}
+
+void CudaBatch::PretendAttention(const AttentionShape& shape, const AttentionLimits& limits,
+                                 bool few, bool merges) {
+  const Grid grid = GraphGrid(passes_[0].host.rows, shape, limits, few, merges);
+  for (Pass& pass : passes_) {
+    pass.attention.units = static_cast<int>(grid.units);
+    pass.attention.merges = static_cast<int>(grid.merges);
+    pass.attention.tile_queries = grid.tile_queries;
+  }
+  std::ranges::copy(KeyOf(grid), key_.begin());
 }
 
 int CudaBatch::most_partials() const {
@@ -302,7 +341,7 @@ const PlannedAttention& CudaBatch::Attention(const BatchLayout& batch, const Att
     }
   }
   const Part part = {&batch, shape};
-  Place({&part, 1}, limits, /*round_up=*/false, &outside_block_, &outside_);
+  Place({&part, 1}, limits, /*for_graphs=*/false, &outside_block_, &outside_);
   return outside_[0].attention;
 }
 

@@ -17,10 +17,10 @@ namespace outrider {
 // A call without qkv, out and partials, and its launch parameters.
 struct PlannedAttention {
   AttentionCall call;
-  int units = 0;   // blocks per KV head, enough for the units
-  int merges = 0;  // likewise for the merges
-  int tile_queries = 0;
-  int partials = 0;  // that must fit into memory
+  int units = 0;         // blocks per KV head
+  int merges = 0;        // merges for whose queries there are blocks
+  int tile_queries = 0;  // of the kernel
+  int partials = 0;      // that must fit into memory
 };
 
 class CudaBatch {
@@ -32,12 +32,16 @@ class CudaBatch {
         outside_block_(stream, MemoryKind::kDeviceOutsideGraphs) {}
 
   // Sends everything that the ops of these passes read, with an attention plan for each of their
-  // windows, in one copy after the work enqueued so far. With `round_up`, passes with equal key()
-  // have their arrays at equal addresses and launch equal grids: attention grids are rounded up,
-  // and the number of their blocks with work is in device memory. Keeps `batches` until Clear or
-  // the next call: their arrays must not change until then.
+  // windows, in one copy after the work enqueued so far. With `for_graphs`, passes with equal key()
+  // have their arrays at equal addresses and launch equal grids: these do not
+  // depend on contexts, and the amount of work is in device memory. Keeps `batches`
+  // until Clear or the next call: their arrays must not change until then.
   void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
-                   const AttentionLimits& limits, bool round_up);
+                   const AttentionLimits& limits, bool for_graphs);
+  // Turns the passes, which must not run then, into those of as many rows whose tiles need the
+  // kernel for few or for many queries, and which have merges or none: key() and the launches.
+  void PretendAttention(const AttentionShape& shape, const AttentionLimits& limits, bool few,
+                        bool merges);
   // Everything that the work of these passes depends on, except the contents of their arrays.
   const GraphKey& key() const { return key_; }
   // The maximum over the plans.
@@ -75,7 +79,7 @@ class CudaBatch {
 
   const Pass* Find(const BatchLayout& batch) const;
   // Plans the parts, sends them to `block` and makes passes of them. Returns the key.
-  GraphKey Place(std::span<const Part> parts, const AttentionLimits& limits, bool round_up,
+  GraphKey Place(std::span<const Part> parts, const AttentionLimits& limits, bool for_graphs,
                  Scratch* block, std::vector<Pass>* passes);
   BatchLayout SendRows(const BatchLayout& batch);
 

@@ -1,5 +1,6 @@
 #include "common/backend/cuda/graph_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/backend/cuda/stream_capture.h"
@@ -19,13 +20,25 @@ GraphCache::~GraphCache() { DropAll(); }
 
 void GraphCache::Run(const GraphKey& key, const std::function<void()>& ops) {
   if (!enabled() || StreamCapture::UnderWay()) return ops();
-  if (const int64_t frees = CudaBuffer::Frees(device_); frees != frees_) {
-    DropAll();
-    frees_ = frees;
-  }
+  DropIfStale();
   Entry& entry = FindOrAdd(key);
   if (entry.graph == nullptr && (!MayCapture(entry) || !Capture(entry, ops))) return ops();
   if (!Launch(entry)) ops();
+}
+
+void GraphCache::Prepare(const GraphKey& key, const std::function<void()>& ops) {
+  if (!enabled() || StreamCapture::UnderWay()) return;
+  DropIfStale();
+  Entry& entry = FindOrAdd(key);
+  entry.uses = std::max<int64_t>(entry.uses, kUsesBefore + 1);
+  if (entry.graph == nullptr) Capture(entry, ops);
+}
+
+void GraphCache::DropIfStale() {
+  const int64_t frees = CudaBuffer::Frees(device_);
+  if (frees == frees_) return;
+  DropAll();
+  frees_ = frees;
 }
 
 GraphCache::Entry& GraphCache::FindOrAdd(const GraphKey& key) {

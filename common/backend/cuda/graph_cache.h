@@ -1,13 +1,13 @@
 // Sequences of ops as CUDA graphs: a repeated sequence is captured once and then launched as a
 // whole, for the host time of one launch.
 //
-// A sequence runs directly the first two times (libraries choose their algorithms, kernels are
-// loaded, working memory grows), is captured the third time and replayed from then on. Graphs
-// contain addresses, so all are discarded when memory that they may refer to has been freed on
-// their device since (CudaBuffer::Frees). The least recently used graphs are evicted; captures must
-// pay off, so that sequences that are never repeated cost no more than a look-up each. When a
-// capture or an instantiation fails, graphs are turned off: there is one warning, and every
-// sequence runs directly.
+// A sequence that was not prepared runs directly the first two times (libraries choose their
+// algorithms, kernels are loaded, working memory grows), is captured the third time and replayed
+// from then on. Graphs contain addresses, so all are discarded when memory that they may refer to
+// has been freed on their device since (CudaBuffer::Frees). The least recently used graphs are
+// evicted; captures must pay off, so that sequences that are never repeated cost no more than a
+// look-up each. When a capture or an instantiation fails, graphs are turned off: there is one
+// warning, and every sequence runs directly.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -27,7 +27,7 @@ namespace outrider {
 
 struct GraphCacheOptions {
   bool enabled = true;
-  int max_graphs = 64;
+  int max_graphs = 128;
   // The first max_graphs captures are free; each further one must be earned by this many launches.
   int launches_per_capture = 8;
   std::function<void(const std::string&)> warn;
@@ -52,6 +52,10 @@ class GraphCache {
   // another Run, this just calls `ops`.
   void Run(const GraphKey& key, const std::function<void()>& ops);
 
+  // Captures `ops`, as Run would, without running them, unless there is a graph of this key.
+  // REQUIRES: they have run with this or a similar key, so that nothing has to be loaded.
+  void Prepare(const GraphKey& key, const std::function<void()>& ops);
+
   bool enabled() const { return options_.enabled; }
   GraphCounts counts() const { return counts_; }
   // Number of cached graphs.
@@ -64,6 +68,7 @@ class GraphCache {
     cudaGraphExec_t graph = nullptr;
   };
 
+  void DropIfStale();
   Entry& FindOrAdd(const GraphKey& key);
   bool MayCapture(const Entry& entry) const;
   bool Capture(Entry& entry, const std::function<void()>& ops);

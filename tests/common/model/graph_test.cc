@@ -2,9 +2,12 @@
 // happens between two passes.
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "common/model/warm_up.h"
 #include "tests/common/model/graph_story.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/support/cuda_emulation/emulated_backend.h"
@@ -77,6 +80,47 @@ INSTANTIATE_TEST_SUITE_P(
                       Kind{"AlternatingWindows", WeightType::kBf16, KvType::kBf16,
                            Family::kGemma2}),
     [](const ::testing::TestParamInfo<Kind>& param) { return param.param.name; });
+
+// After the warm-up no pass runs directly and none is captured, whatever the sizes of drafts and
+// lengths of contexts; the bits are those of passes without added rows.
+TEST(Graphs, NoRequestPaysForACapture) {
+  for (const KvType kv : {KvType::kBf16, KvType::kF32}) {
+    std::vector<std::string> warnings;
+    GraphTwins twins(
+        Emulated(&warnings), kCheckpoint,
+        {.weights = WeightType::kBf16, .kv = kv, .kv_pages = 200, .max_batch_tokens = 90});
+    ASSERT_TRUE(WarmUp(&twins.with(), 90).ok());
+    const GraphCounts before = twins.counts();
+    // 4 powers of two, 7 multiples of 8, 80 and 90; tensor cores have two kernels.
+    EXPECT_EQ(before.captures, 13 * 2 * (kv == KvType::kBf16 ? 2 : 1));
+    const LateStreams late;
+    std::mt19937_64 random(9);
+    std::vector<GraphTwins::Share> batch;
+    for (const int length : {5, 80, 1, 90}) {
+      const SequenceId sequence = twins.Both([](Model& m) { return m.NewSequence(); });
+      batch.push_back({sequence, RandomTokens(length, kVocab, random()), {}, {length - 1}});
+      ASSERT_NO_FATAL_FAILURE(twins.Forward({batch.back()}, false));
+    }
+    for (int step = 0; step < 60; ++step) {
+      for (GraphTwins::Share& share : batch) {
+        const int count = 1 + static_cast<int>(random() % 9);
+        share.tokens = RandomTokens(count, kVocab, random());
+        share.wanted.resize(static_cast<size_t>(count));
+        std::iota(share.wanted.begin(), share.wanted.end(), 0);
+        share.parents.clear();
+        for (int i = 0; i < count && step % 3 == 0; ++i) {
+          share.parents.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(i + 1)) -
+                                  1);
+        }
+      }
+      ASSERT_NO_FATAL_FAILURE(
+          twins.Forward({batch.begin(), batch.begin() + 1 + step % 4}, step % 5 == 0));
+    }
+    EXPECT_EQ(twins.counts().captures, before.captures);
+    EXPECT_EQ(twins.counts().launches, twins.passes());
+    EXPECT_TRUE(warnings.empty());
+  }
+}
 
 // Sequences whose contexts grow across the ends of pages and chunks, one token at a time.
 TEST(Graphs, DecodingIsUnchangedAcrossPages) {

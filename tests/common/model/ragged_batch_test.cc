@@ -19,6 +19,42 @@ std::span<const T> View(const T* data, int count) {
   return {data, static_cast<size_t>(count)};
 }
 
+TEST(RaggedBatch, PadsWithRowsOfTheirOwn) {
+  PagePool pool(8);
+  PageTable table(&pool, 4);
+  std::vector<SlotCopy> copies;
+  ASSERT_TRUE(table.Reserve(5, &copies).ok());
+  table.Append(3, {});
+  const std::vector<TokenId> tokens = {1, 2};
+  const std::vector<int32_t> parents = {-1, -1}, last = {1};
+  RaggedBatch batch;
+  for (const bool tree : {false, true}) {
+    batch.Begin(tree);
+    batch.Add({7, tokens, tree ? parents : std::vector<int32_t>(), last}, table);
+    batch.Pad(4, 8, 4);
+    const BatchLayout layout = batch.layout();
+    EXPECT_EQ(layout.rows, 4);
+    EXPECT_EQ(layout.sequences, 3);
+    EXPECT_THAT(View(layout.tokens, 4), ElementsAre(1, 2, 0, 0));
+    EXPECT_THAT(View(layout.positions, 4), ElementsAre(3, tree ? 3 : 4, 0, 0));
+    EXPECT_THAT(View(layout.slots, 4), ElementsAre(table.Slot(3), table.Slot(4), 32, 32));
+    EXPECT_THAT(View(layout.row_sequence, 4), ElementsAre(0, 0, 1, 2));
+    EXPECT_THAT(View(layout.row_begin, 4), ElementsAre(0, 2, 3, 4));
+    EXPECT_THAT(View(layout.context, 3), ElementsAre(3, 0, 0));
+    EXPECT_THAT(View(layout.page_begin, 4), ElementsAre(0, 2, 3, 4));
+    EXPECT_THAT(View(layout.pages + 2, 2), ElementsAre(8, 8));
+    if (tree) {
+      EXPECT_THAT(View(layout.parents, 4), ElementsAre(-1, -1, -1, -1));
+    }
+    EXPECT_THAT(View(layout.logit_rows, layout.logit_row_count), ElementsAre(1, 3, 3, 3));
+    EXPECT_THAT(batch.logit_rows(), ElementsAre(1)) << "those that somebody reads";
+  }
+  batch.Begin(false);
+  batch.Add({7, tokens, {}, {}}, table);
+  batch.Pad(4, 8, 4);
+  EXPECT_EQ(batch.layout().logit_row_count, 0) << "a part of a prompt computes no logits";
+}
+
 TEST(RaggedBatch, FlattensChainsAndTrees) {
   PagePool pool(8);
   PageTable chain(&pool, 4);

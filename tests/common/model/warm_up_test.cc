@@ -38,6 +38,14 @@ TEST(WarmUpTest, RunsPowersOfTwoAbove128) {
               ::testing::ElementsAre(600, 512, 256, 128, 112, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));
 }
 
+TEST(WarmUpTest, CapturesGraphsLast) {
+  FakeModel model({.max_batch_tokens = 16});
+  model.set_decide([](const RoundBatch&, const LogitRows&) { return Decisions(); });  // a device
+  ASSERT_TRUE(WarmUp(&model, 16).ok());
+  EXPECT_EQ(model.passes_before_capture(), 5);
+  EXPECT_EQ(Rows(model).size(), 5u);
+}
+
 TEST(WarmUpTest, RunsNoMoreRowsThanAsked) {
   FakeModel model({.max_batch_tokens = 100});
   ASSERT_TRUE(WarmUp(&model, 16).ok());

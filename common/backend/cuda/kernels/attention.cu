@@ -78,19 +78,15 @@ struct SharedLayout {
   }
 };
 
-// Block (unit, KV head); keys and values: one layer of the cache (kv.h).
+// One unit, by the whole block.
 template <int kTile, class T>
-__global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
-    AttentionKernel(AttentionCall call, const T* keys, const T* values, float key_scale,
-                    float value_scale) {
-  OUTRIDER_DYNAMIC_SHARED(float, shared);
+__device__ inline void Attend(const AttentionCall& call, const AttentionUnit& unit, const T* keys,
+                              const T* values, float key_scale, float value_scale, float* shared) {
   __shared__ Query query[kTile];
   __shared__ int64_t offset[kAttentionChunk];
   // Maximum and sum of each query, in this chunk and over all chunks so far.
   __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
 
-  AwaitEarlierKernels();
-  if (IsIdle(call, kUnits)) return;
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
   const SharedLayout<kTile> layout{dim};
@@ -99,7 +95,6 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   float* const scores = shared + layout.scores();
   float* const lanes = shared + layout.lanes();
 
-  const AttentionUnit unit = call.units[blockIdx.x];
   const int thread = static_cast<int>(threadIdx.x);
   const int group = shape.num_heads / shape.num_kv_heads;
   Tile tile;
@@ -267,6 +262,21 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
   }
 }
 
+// Blocks along y are KV heads; keys and values: one layer of the cache (kv.h).
+template <int kTile, class T>
+__global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
+    AttentionKernel(AttentionCall call, const T* keys, const T* values, float key_scale,
+                    float value_scale) {
+  AwaitEarlierKernels();
+  OUTRIDER_DYNAMIC_SHARED(float, shared);
+  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
+  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
+    const AttentionUnit unit = call.units[index];
+    Attend<kTile>(call, unit, keys, values, key_scale, value_scale, shared);
+    __syncthreads();  // the next unit overwrites the shared memory
+  }
+}
+
 template <int kTile, class T>
 cudaError_t LaunchTiles(const AttentionCall& call, const KvLayer& kv, dim3 grid,
                         cudaStream_t stream) {
@@ -297,11 +307,18 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
 
 }  // namespace
 
+int AttentionFewQueries(const AttentionShape& shape, KvType kv) {
+  return RunsOnTensorCores(shape, kv) ? kMmaQueries : kTileQueries;
+}
+
 int AttentionTileQueries(const AttentionShape& shape, KvType kv) {
   return RunsOnTensorCores(shape, kv) ? kMmaQueries * kMmaWarps : kTileQueries;
 }
 
-cudaError_t PrepareAttention() { return PrepareAttentionMma(); }
+cudaError_t PrepareAttention() {
+  const cudaError_t error = PrepareAttentionMma();
+  return error == cudaSuccess ? PrepareAttentionMerge() : error;
+}
 
 cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
                                  int merges, int tile_queries, cudaStream_t stream) {

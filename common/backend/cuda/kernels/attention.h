@@ -26,8 +26,7 @@ struct AttentionCall {
   const int32_t* passes = nullptr;
   const AttentionUnit* units = nullptr;    // [units]
   const AttentionMerge* merges = nullptr;  // [merges]
-  // The number of units and of merges if the grids have more blocks than that; null if they have
-  // exactly as many.
+  // The number of units and of merges; null if the launch has exactly as many.
   const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // [rows, (num_heads + 2 * num_kv_heads) * head_dim], rotated
   float* partials = nullptr;   // PartialBytes() for each of the plan's partials
@@ -39,10 +38,16 @@ struct AttentionCall {
 // The largest tile, in queries, of the kernel for such heads and such a cache.
 int AttentionTileQueries(const AttentionShape& shape, KvType kv);
 
-// Must be called once per device, before the first LaunchPagedAttention.
+// The largest tile of the kernel for few queries, where there is one of its own.
+int AttentionFewQueries(const AttentionShape& shape, KvType kv);
+
+// Must be called once per device, before the first LaunchPagedAttention. Loads the kernels that no
+// warm-up pass may run, since a capture must not load any.
 cudaError_t PrepareAttention();
 
-// `tile_queries` is the plan's. REQUIRES: head_dim is a multiple of 8 and at most 256.
+// `units` blocks per KV head take the call's units in turns, and there are as many blocks for its
+// merges as `merges` merges have queries; 0: it has none. `tile_queries` is at least the plan's.
+// REQUIRES: head_dim is a multiple of 8 and at most 256.
 cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
                                  int merges, int tile_queries, cudaStream_t stream);
 

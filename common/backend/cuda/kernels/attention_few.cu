@@ -330,10 +330,13 @@ template <int kDim, class T>
 __global__ void __launch_bounds__(kThreads)
     AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
   AwaitEarlierKernels();
-  if (IsIdle(call, kUnits)) return;
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  const AttentionUnit unit = call.units[blockIdx.x];
-  FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
+  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
+  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
+    const AttentionUnit unit = call.units[index];
+    FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
+    __syncthreads();  // the next unit overwrites the shared memory
+  }
 }
 
 }  // namespace

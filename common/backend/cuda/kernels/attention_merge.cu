@@ -36,13 +36,9 @@ __device__ inline Factors FactorsOf(float result_max, float sum, float* max) {
   return {sum, m.before, m.chunk};
 }
 
-// One block per query of a merge, one thread per column of the head.
-__global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float value_scale) {
-  AwaitEarlierKernels();
-  if (IsIdle(call, kMerges)) return;
-  const AttentionMerge merge = call.merges[blockIdx.x];
-  const int q = static_cast<int>(blockIdx.z);
-  if (q >= merge.queries) return;
+// Query `q` of a merge, by the whole block: one thread per column of the head.
+__device__ inline void MergeQuery(const AttentionCall& call, const AttentionMerge& merge, int q,
+                                  float value_scale) {
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
   const int kv_head = static_cast<int>(blockIdx.y);
@@ -89,14 +85,32 @@ __global__ void __launch_bounds__(256) MergeKernel(AttentionCall call, float val
   WriteOutput(call, row, head, column, value_scale * value / SumWithSink(shape, head, max, sum));
 }
 
+// Blocks along y are KV heads; those along x take the queries of all merges in turns.
+__global__ void __launch_bounds__(256)
+    MergeKernel(AttentionCall call, int merges, int tile_queries, float value_scale) {
+  AwaitEarlierKernels();
+  const int queries = CountOf(call, kMerges, merges) * tile_queries;
+  for (int index = static_cast<int>(blockIdx.x); index < queries;
+       index += static_cast<int>(gridDim.x)) {
+    const AttentionMerge merge = call.merges[index / tile_queries];
+    const int q = index % tile_queries;
+    if (q < merge.queries) MergeQuery(call, merge, q, value_scale);
+  }
+}
+
 }  // namespace
+
+cudaError_t PrepareAttentionMerge() {
+  return cudaFuncSetAttribute(reinterpret_cast<const void*>(MergeKernel),
+                              cudaFuncAttributeMaxDynamicSharedMemorySize, 0);
+}
 
 cudaError_t LaunchAttentionMerge(const AttentionCall& call, float value_scale, int merges,
                                  int tile_queries, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>(merges), static_cast<unsigned>(call.shape.num_kv_heads),
-                  static_cast<unsigned>(tile_queries));
+  const dim3 grid(static_cast<unsigned>(merges) * static_cast<unsigned>(tile_queries),
+                  static_cast<unsigned>(call.shape.num_kv_heads));
   const unsigned threads = Blocks(call.shape.head_dim, kWarpSize) * kWarpSize;
-  return LaunchNext(MergeKernel, grid, threads, 0, stream, call, value_scale);
+  return LaunchNext(MergeKernel, grid, threads, 0, stream, call, merges, tile_queries, value_scale);
 }
 
 }  // namespace outrider

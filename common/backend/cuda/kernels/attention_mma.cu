@@ -31,24 +31,20 @@ struct Layout {
   static_assert(kAttentionChunk % kStep == 0);
 };
 
-// Block (unit, KV head); keys and values: one layer of the cache (kv.h).
+// One unit, by the whole block.
 template <int kDim, class T>
-__global__ void __launch_bounds__(kMmaWarps* kWarpSize)
-    AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
+__device__ inline void AttendOnTensorCores(const AttentionCall& call, const AttentionUnit& unit,
+                                           const T* keys, const T* values, unsigned char* shared) {
   using Core = TensorCore<T>;
   using Parts = Layout<kDim>;
   constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
   constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
-  AwaitEarlierKernels();
-  if (IsIdle(call, kUnits)) return;
   // All lanes copy equally often, since their shuffles read each other's positions.
   static_assert(kStep / kMmaWarps * kColumns % kWarpSize == 0);
-  OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   T* const steps = reinterpret_cast<T*>(shared);
 
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
-  const AttentionUnit unit = call.units[blockIdx.x];
   const int kv_head = static_cast<int>(blockIdx.y);
   const int warps = static_cast<int>(blockDim.x) / kWarpSize;
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
@@ -243,6 +239,20 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
         *reinterpret_cast<float2*>(partial + dim) = make_float2(all_max[r], all_sum[r]);
       }
     }
+  }
+}
+
+// Blocks along y are KV heads; keys and values: one layer of the cache (kv.h).
+template <int kDim, class T>
+__global__ void __launch_bounds__(kMmaWarps* kWarpSize)
+    AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
+  AwaitEarlierKernels();
+  OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
+  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
+  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
+    const AttentionUnit unit = call.units[index];
+    AttendOnTensorCores<kDim, T>(call, unit, keys, values, shared);
+    __syncthreads();  // the next unit overwrites the shared memory
   }
 }
 

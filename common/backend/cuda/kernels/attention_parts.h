@@ -11,9 +11,9 @@ constexpr float kNoScore = -INFINITY;  // the maximum of no scores
 
 // Indexes into AttentionCall::counts.
 constexpr int kUnits = 0, kMerges = 1;
-// Whether this block has no work.
-__device__ inline bool IsIdle(const AttentionCall& call, int what) {
-  return call.counts != nullptr && static_cast<int>(blockIdx.x) >= call.counts[what];
+// The number of units or merges, `all` if the call does not say. Blocks take them in turns.
+__device__ inline int CountOf(const AttentionCall& call, int what, int all) {
+  return call.counts != nullptr ? call.counts[what] : all;
 }
 
 constexpr float kLog2e = 1.44269504f;

@@ -47,6 +47,7 @@ struct Cut {
   int tile_queries = 64;
   int blocks = 1;  // many: every chunk becomes a unit
   unsigned page_seed = 1;
+  bool takes_turns = false;  // the launch has fewer blocks than units and queries to merge
 };
 
 class Attention {
@@ -149,11 +150,17 @@ class Attention {
                           .out = out.data(),
                           .rounded = {rounded.data(), static_cast<int>(width) + 8},
                           .shape = shape_};
-    EXPECT_EQ(
-        LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kBf16},
-                             static_cast<int>(plan.units.size()),
-                             static_cast<int>(plan.merges.size()), plan.tile_queries, nullptr),
-        cudaSuccess)
+    auto units = static_cast<int32_t>(plan.units.size());
+    auto merges = static_cast<int32_t>(plan.merges.size());
+    const int32_t counts[] = {units, merges};
+    if (cut.takes_turns) {
+      call.counts = counts;
+      units = (units + 1) / 2;
+      merges = (merges + 2) / 3;
+    }
+    EXPECT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kBf16}, units, merges,
+                                   plan.tile_queries, nullptr),
+              cudaSuccess)
         << cuda_emulation::LastFailure();
     for (size_t i = 0; i < out.size(); ++i) {
       EXPECT_EQ(rounded[i / width * (width + 8) + i % width], FloatToBf16(out[i]));
@@ -231,7 +238,9 @@ std::vector<int> RandomTree(int rows, bool wide, std::mt19937& random) {
   return parents;
 }
 
-const std::vector<Cut> kCuts = {{16, 1, 2}, {32, 1, 3}, {64, 1, 4}, {16, 10000, 5}, {64, 10000, 6}};
+const std::vector<Cut> kCuts = {{16, 1, 2},          {32, 1, 3},     {64, 1, 4},
+                                {16, 10000, 5},      {64, 10000, 6}, {16, 10000, 7, true},
+                                {64, 10000, 8, true}};
 
 TEST(AttentionMma, EqualsDouble) {
   struct Case {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "common/backend/create_backend.h"
@@ -236,7 +237,8 @@ TEST(CudaBackend, SkipsFloatsOnlyProductsRead) {
   }
 }
 
-// A chain of three rows after `context` tokens, with blocks that have all of it or one chunk each.
+// A chain of three rows after `context` tokens, with blocks that have all of it, one chunk each, or
+// several chunks in turns.
 void ExpectSameBitsCutOrNot(int context) {
   const AttentionShape shape = {
       .num_heads = 6, .num_kv_heads = 2, .head_dim = 40, .page_tokens = 16};
@@ -262,7 +264,8 @@ void ExpectSameBitsCutOrNot(int context) {
                               .pages = page.data()};
   const Stream stream;
   std::vector<std::vector<float>> results;
-  for (const int blocks : {1, 10000}) {
+  const std::pair<int, bool> kinds[] = {{1, false}, {10000, false}, {10000, true}};
+  for (const auto& [blocks, turns] : kinds) {
     CudaBatch batch(&stream);
     const PlannedAttention& plan =
         batch.Attention(layout, shape,
@@ -276,12 +279,14 @@ void ExpectSameBitsCutOrNot(int context) {
     call.qkv = qkv.data();
     call.partials = partials.data();
     call.out = results.back().data();
-    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kF32}, plan.units,
-                                   plan.merges, plan.tile_queries, stream.get()),
+    ASSERT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kF32},
+                                   turns ? 2 : plan.units, turns ? 1 : plan.merges,
+                                   plan.tile_queries, stream.get()),
               cudaSuccess);
   }
   EXPECT_FALSE(std::isnan(results[0][0]));
   EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
 }
 
 TEST(CudaBackend, ChunkedAttentionIsBitExact) {
@@ -309,7 +314,7 @@ TEST(CudaBackend, PlansAPassForEachWindow) {
   const Stream stream;
   CudaBatch batch(&stream);
   const AttentionLimits limits = {.blocks = 1, .max_partials = 100, .tile_queries = 8};
-  batch.BeginPasses({&layout, 1}, all, limits, /*round_up=*/true);
+  batch.BeginPasses({&layout, 1}, all, limits, /*for_graphs=*/true);
   const AttentionUnit* all_units = batch.Attention(layout, all, limits).call.units;
   const AttentionUnit* some_units = batch.Attention(layout, some, limits).call.units;
   stream.Wait();

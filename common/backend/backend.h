@@ -93,12 +93,13 @@ class Backend {
   // elements apart.
   virtual void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                             float eps) = 0;
-  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Rotates the
-  // first n = head_dim - unrotated values of each head of q and k in place (HF's rotate_half) and
-  // writes k and v to the cache. cos_sin is [max_positions, n]: n/2 cosines, then n/2 sines; it is
-  // not read when n is 0.
+  // qkv is [rows, (num_heads + 2 num_kv_heads) * head_dim], head_dim a multiple of 8. Normalises
+  // each head of q and k as RmsNormHeads does, if there are norms, rotates the first n = head_dim -
+  // unrotated values of each head of q and k in place (HF's rotate_half) and writes k and v to the
+  // cache. cos_sin is [max_positions, n]: n/2 cosines, then n/2 sines; it is not read when n is 0.
   virtual void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape,
-                              const float* cos_sin, float* qkv, const KvLayer& kv) = 0;
+                              const HeadNorms& norms, const float* cos_sin, float* qkv,
+                              const KvLayer& kv) = 0;
   // out[rows, num_heads * head_dim]: each row attends to its sequence's context, to itself and to
   // its ancestors among the new rows (in a chain, all earlier ones).
   virtual void PagedAttention(const BatchLayout& batch, const AttentionShape& shape,

@@ -43,6 +43,13 @@ struct AttentionShape {
   }
 };
 
+// RMS norms of each head of q and of k before the rotation, in the backend's memory.
+struct HeadNorms {
+  const float* q = nullptr;  // [head_dim] gains; null: q and k have no norm
+  const float* k = nullptr;
+  float eps = 0;
+};
+
 // The activation of an MLP's gate. kSilu: x / (1 + exp(-x)). kGeluTanh: the approximation of GELU
 // by tanh (Hendrycks and Gimpel 2016, section 2). kClampedSwiglu, of gpt-oss: gate and up are
 // clamped first, the gate only from above; the gate becomes x / (1 + exp(-1.702 x)), and is

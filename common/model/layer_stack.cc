@@ -151,7 +151,11 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch) {
   int rows = batch.rows;
 
   RunQkv(index, rows);
-  backend_.RopeAndWriteKv(batch, shape, ropes_[i], qkv, kv);
+  HeadNorms norms;
+  if (config_.layers[i].attention.qk_norm == QkNorm::kHeads) {
+    norms = {layer.q_norm->floats(), layer.k_norm->floats(), config_.rms_norm_eps};
+  }
+  backend_.RopeAndWriteKv(batch, shape, norms, ropes_[i], qkv, kv);
   const bool last = index + 1 == config_.num_layers();
   if (last && batch.logit_row_count == 0) return;
   backend_.PagedAttention(batch, shape, qkv, kv, attention,
@@ -177,7 +181,7 @@ void LayerStack::RunLayer(int index, const BatchLayout& batch) {
   });
 }
 
-// From the residual stream to q, k and v before the rotation.
+// From the residual stream to q, k and v before the rotation and the norms of single heads.
 void LayerStack::RunQkv(int index, int rows) {
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const AttentionDescription& described = config_.layers[static_cast<size_t>(index)].attention;
@@ -185,13 +189,11 @@ void LayerStack::RunQkv(int index, int rows) {
   const float* read =
       Normed(layer.attention_norm, work_.residual->floats(), rows, Consumers::kProducts);
   backend_.MatMul(*layer.qkv, read, rows, FloatsOf(layer.qkv_bias), /*accumulate=*/false, qkv);
+  if (described.qk_norm != QkNorm::kProjection) return;
   const auto norm = [&](float* x, Buffer& gain, int heads) {
-    const bool apart = described.qk_norm == QkNorm::kHeads;
-    const int runs = apart ? heads : 1;
-    backend_.RmsNormHeads(x, gain.floats(), rows, runs, heads / runs * config_.head_dim,
-                          qkv_width(), config_.rms_norm_eps);
+    backend_.RmsNormHeads(x, gain.floats(), rows, 1, heads * config_.head_dim, qkv_width(),
+                          config_.rms_norm_eps);
   };
-  if (described.qk_norm == QkNorm::kNone) return;
   norm(qkv, *layer.q_norm, config_.num_heads);
   norm(qkv + q_width(), *layer.k_norm, config_.num_kv_heads);
 }

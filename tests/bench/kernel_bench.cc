@@ -360,7 +360,7 @@ class Decoder {
   }
   void Attend(Backend& b, int layer) {
     const KvLayer kv{kv_[2 * layer].data(), kv_[2 * layer + 1].data(), kv_type_};
-    b.RopeAndWriteKv(batch_, attention_, cos_sin_.data(), qkv_.data(), kv);
+    b.RopeAndWriteKv(batch_, attention_, {}, cos_sin_.data(), qkv_.data(), kv);
     b.PagedAttention(batch_, attention_, qkv_.data(), kv, attended_.data(), Consumers::kProducts);
   }
 

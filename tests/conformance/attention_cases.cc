@@ -125,7 +125,7 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   const size_t out_width = static_cast<size_t>(shape_.num_heads) * shape_.head_dim;
   const auto out = MakeBuffer(backend_, layout.rows * out_width * sizeof(float), 0xff);
   const auto ops = [&] {
-    backend_->RopeAndWriteKv(layout, shape_, cos_sin_->floats(), device_qkv->floats(), kv_);
+    backend_->RopeAndWriteKv(layout, shape_, {}, cos_sin_->floats(), device_qkv->floats(), kv_);
     backend_->PagedAttention(layout, shape_, device_qkv->floats(), kv_, out->floats(),
                              Consumers::kAny);
   };

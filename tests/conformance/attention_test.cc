@@ -2,6 +2,8 @@
 // attention, so that a backend may choose the layout of a page.
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <utility>
 
 #include "common/math/fp8.h"
 #include "tests/conformance/attention_cases.h"
@@ -74,6 +76,60 @@ class AttentionTest : public ConformanceTest {
     return cases;
   }
 };
+
+// The norms of heads, in one op or before it.
+TEST_P(AttentionTest, NormsHeadsBeforeTheRotation) {
+  std::mt19937 random(12);
+  for (const auto& [dim, unrotated] : {std::pair(8, 0), std::pair(40, 6), std::pair(128, 0),
+                                       std::pair(200, 200), std::pair(256, 32)}) {
+    const AttentionShape shape = {.num_heads = 3,
+                                  .num_kv_heads = 1,
+                                  .head_dim = dim,
+                                  .page_tokens = 4,
+                                  .unrotated = unrotated};
+    constexpr int kRows = 3;
+    const int heads = 3 + 2, width = heads * dim, slots = 8;
+    const std::vector<int32_t> positions = {5, 0, 2}, where = {1, 4, 7};
+    BatchLayout layout;
+    layout.rows = layout.sequences = kRows;
+    layout.positions = positions.data();
+    layout.slots = where.data();
+    const std::vector<int32_t> begin = {0, 1, 2, 3}, zeros(kRows);
+    layout.row_begin = layout.page_begin = begin.data();
+    layout.context = layout.pages = zeros.data();
+    float* const angles = Upload(RandomValues(6 * std::max(dim - unrotated, 1), random));
+    const HeadNorms norms = {Upload(RandomValues(dim, random)), Upload(RandomValues(dim, random)),
+                             1e-5f};
+    const std::vector<float> values = RandomValues(kRows * width, random);
+    std::vector<std::vector<float>> results;
+    for (const bool before : {true, false}) {
+      float* const qkv = Upload(values);
+      float* const keys = Poisoned(slots * dim);
+      float* const cached = Poisoned(slots * dim);
+      if (before) {
+        backend_->RmsNormHeads(qkv, norms.q, kRows, 3, dim, width, norms.eps);
+        backend_->RmsNormHeads(qkv + 3 * dim, norms.k, kRows, 1, dim, width, norms.eps);
+      }
+      backend_->RopeAndWriteKv(layout, shape, before ? HeadNorms() : norms, angles, qkv,
+                               {keys, cached, KvType::kF32});
+      std::vector<float>& all = results.emplace_back(Download(qkv, kRows * width));
+      for (float* const cache : {keys, cached}) {  // a backend chooses where in a page they are
+        const std::vector<float> now = Download(cache, slots * dim);
+        all.insert(all.end(), now.begin(), now.end());
+      }
+    }
+    ASSERT_EQ(results[0].size(), results[1].size());
+    int written = 0;
+    for (size_t i = 0; i < results[0].size(); ++i) {
+      const float want = results[0][i], got = results[1][i];
+      ASSERT_EQ(std::isnan(got), std::isnan(want)) << dim << " " << i;
+      if (std::isnan(want)) continue;
+      ASSERT_NEAR(got, want, std::fabs(want) * 1e-5) << dim << " " << i;
+      ++written;
+    }
+    EXPECT_EQ(written, kRows * (width + 2 * dim));
+  }
+}
 
 std::string Describe(const Case& c) {
   const AttentionShape& s = c.shape;

@@ -186,8 +186,15 @@ class CpuBackend final : public Backend {
     }
   }
 
-  void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
-                      float* qkv, const KvLayer& kv) override {
+  void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const HeadNorms& norms,
+                      const float* cos_sin, float* qkv, const KvLayer& kv) override {
+    if (norms.q != nullptr) {
+      const int q_width = shape.num_heads * shape.head_dim;
+      const int stride = q_width + 2 * shape.num_kv_heads * shape.head_dim;
+      RmsNormHeads(qkv, norms.q, batch.rows, shape.num_heads, shape.head_dim, stride, norms.eps);
+      RmsNormHeads(qkv + q_width, norms.k, batch.rows, shape.num_kv_heads, shape.head_dim, stride,
+                   norms.eps);
+    }
     const FlushDenormals flush;
     pool_->Run(batch.rows, kGrainRows, [&](int begin, int end, int) {
       kernels_.rope_and_write_kv(batch, shape, cos_sin, qkv, kv, begin, end);

@@ -229,12 +229,12 @@ class CudaBackend final : public Backend, public DeviceOps {
                 "RmsNorm of heads");
   }
 
-  void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const float* cos_sin,
-                      float* qkv, const KvLayer& kv) override {
+  void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const HeadNorms& norms,
+                      const float* cos_sin, float* qkv, const KvLayer& kv) override {
     const BatchLayout& device = batch_.Rows(batch);
     Writes(qkv);
-    MustSucceed(LaunchRopeAndWriteKv(device.positions, device.slots, batch.rows, shape, cos_sin,
-                                     qkv, kv, stream()),
+    MustSucceed(LaunchRopeAndWriteKv(device.positions, device.slots, batch.rows, shape, norms,
+                                     cos_sin, qkv, kv, stream()),
                 "RoPE");
   }
 

@@ -15,48 +15,75 @@ __device__ inline T ToCached(float value, float scale) {
   return Narrow<T>(value);
 }
 
+constexpr int kMaxHeadDim = 256;
+constexpr int kRopeWarps = 4;  // per block, each with one head
+
+// RMS norm of a head in shared memory, by the whole warp: the bits of LaunchRmsNorm.
+__device__ inline void NormHead(float* x, const float* gain, int head_dim, float eps) {
+  constexpr int kVectors = kMaxHeadDim / 4 / kWarpSize;
+  const int first = static_cast<int>(threadIdx.x) % kWarpSize * 4;
+  float sum = 0.f;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int begin = first + v * 4 * kWarpSize;
+    if (begin >= head_dim) break;
+#pragma unroll
+    for (int i = begin; i < begin + 4; ++i) sum = fmaf(x[i], x[i], sum);
+  }
+  const float mean = WarpSum(sum) / static_cast<float>(head_dim);
+  const float scale = 1.f / sqrtf(mean + eps);
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v) {
+    const int begin = first + v * 4 * kWarpSize;
+    if (begin >= head_dim) break;
+#pragma unroll
+    for (int i = begin; i < begin + 4; ++i) x[i] = x[i] * scale * gain[i];
+  }
+  __syncwarp();
+}
+
 // qkv [rows, (num_heads + 2 * kv_heads) * head_dim]; cos_sin [positions, 2 * half], cosines first.
-// One block per row; a thread rotates pairs (i, i + half) of its heads, of which the first 2 * half
-// values are rotated.
+// Blocks along x are rows; each warp has one head of q, k or v. Pairs (i, i + half) are rotated.
 template <class T>
-__global__ void RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
-                                     int kv_heads, int head_dim, int half, int page_tokens,
-                                     const float* cos_sin, float* qkv, T* keys, T* values,
-                                     float key_scale, float value_scale) {
+__global__ void __launch_bounds__(kRopeWarps* kWarpSize)
+    RopeAndWriteKvKernel(const int32_t* positions, const int32_t* slots, int num_heads,
+                         int kv_heads, int head_dim, int half, int page_tokens, HeadNorms norms,
+                         const float* cos_sin, float* qkv, T* keys, T* values, float key_scale,
+                         float value_scale) {
   AwaitEarlierKernels();
+  __shared__ float heads[kRopeWarps][kMaxHeadDim];
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int row = static_cast<int>(blockIdx.x);
-  const float* angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
-  float* row_qkv = qkv + static_cast<int64_t>(row) * (num_heads + 2 * kv_heads) * head_dim;
-  const int32_t slot = slots[row];
-  const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);
-  for (int index = first; index < (num_heads + kv_heads) * half; index += step) {
-    const int head = index / half, i = index % half;
-    float* low = row_qkv + head * head_dim + i;
+  const int head = static_cast<int>(blockIdx.y) * kRopeWarps + warp;
+  const int all_heads = num_heads + 2 * kv_heads;
+  if (head >= all_heads) return;
+  float* const x = qkv + (static_cast<int64_t>(row) * all_heads + head) * head_dim;
+  const int key_head = head - num_heads, value_head = key_head - kv_heads;
+  if (value_head >= 0) {
+    T* const value = values + KvOffset(slots[row], value_head, kv_heads, page_tokens, head_dim);
+    for (int i = lane; i < head_dim; i += kWarpSize) value[i] = ToCached<T>(x[i], value_scale);
+    return;
+  }
+  T* const key = key_head < 0
+                     ? nullptr
+                     : keys + KvOffset(slots[row], key_head, kv_heads, page_tokens, head_dim);
+  const float* const angles = cos_sin + static_cast<int64_t>(positions[row]) * 2 * half;
+  float* const own = heads[warp];
+  for (int i = lane; i < head_dim; i += kWarpSize) own[i] = x[i];
+  __syncwarp();
+  if (norms.q != nullptr) NormHead(own, key_head < 0 ? norms.q : norms.k, head_dim, norms.eps);
+  const auto write = [&](int i, float result) {
+    x[i] = result;
+    if (key != nullptr) key[i] = ToCached<T>(result, key_scale);
+  };
+  for (int i = lane; i < half; i += kWarpSize) {
     const float cos = angles[i], sin = angles[half + i];
-    const float a = low[0], b = low[half];
-    const float rotated_low = fmaf(-b, sin, __fmul_rn(a, cos));
-    const float rotated_high = fmaf(a, sin, __fmul_rn(b, cos));
-    low[0] = rotated_low;
-    low[half] = rotated_high;
-    if (head >= num_heads) {
-      T* key = keys + KvOffset(slot, head - num_heads, kv_heads, page_tokens, head_dim);
-      key[i] = ToCached<T>(rotated_low, key_scale);
-      key[half + i] = ToCached<T>(rotated_high, key_scale);
-    }
+    const float a = own[i], b = own[half + i];
+    write(i, fmaf(-b, sin, __fmul_rn(a, cos)));
+    write(half + i, fmaf(a, sin, __fmul_rn(b, cos)));
   }
-  const float* k = row_qkv + num_heads * head_dim;
-  const int unrotated = head_dim - 2 * half;
-  for (int index = first; index < kv_heads * unrotated; index += step) {
-    const int head = index / unrotated, i = 2 * half + index % unrotated;
-    keys[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
-        ToCached<T>(k[head * head_dim + i], key_scale);
-  }
-  const float* v = k + kv_heads * head_dim;
-  for (int index = first; index < kv_heads * head_dim; index += step) {
-    const int head = index / head_dim, i = index % head_dim;
-    values[KvOffset(slot, head, kv_heads, page_tokens, head_dim) + i] =
-        ToCached<T>(v[index], value_scale);
-  }
+  for (int i = 2 * half + lane; i < head_dim; i += kWarpSize) write(i, own[i]);
 }
 
 // A thread moves one element of one layer's keys and values (T has the element's size) through all
@@ -109,14 +136,18 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots, int rows,
-                                 const AttentionShape& shape, const float* cos_sin, float* qkv,
-                                 const KvLayer& kv, cudaStream_t stream) {
+                                 const AttentionShape& shape, const HeadNorms& norms,
+                                 const float* cos_sin, float* qkv, const KvLayer& kv,
+                                 cudaStream_t stream) {
+  if (shape.head_dim > kMaxHeadDim) return cudaErrorInvalidValue;
+  const int heads = shape.num_heads + 2 * shape.num_kv_heads;
+  const dim3 grid(static_cast<unsigned>(rows), Blocks(heads, kRopeWarps));
   const auto launch = [&](auto element) {
     using T = decltype(element);
-    return LaunchNext(RopeAndWriteKvKernel<T>, static_cast<unsigned>(rows), kThreads, 0, stream,
-                      positions, slots, shape.num_heads, shape.num_kv_heads, shape.head_dim,
-                      (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, cos_sin, qkv,
-                      static_cast<T*>(kv.keys), static_cast<T*>(kv.values), kv.key_scale,
+    return LaunchNext(RopeAndWriteKvKernel<T>, grid, kRopeWarps * kWarpSize, 0, stream, positions,
+                      slots, shape.num_heads, shape.num_kv_heads, shape.head_dim,
+                      (shape.head_dim - shape.unrotated) / 2, shape.page_tokens, norms, cos_sin,
+                      qkv, static_cast<T*>(kv.keys), static_cast<T*>(kv.values), kv.key_scale,
                       kv.value_scale);
   };
   switch (kv.type) {

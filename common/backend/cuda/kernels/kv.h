@@ -20,9 +20,11 @@ OUTRIDER_HD inline int64_t KvOffset(int32_t slot, int head, int kv_heads, int pa
 }
 
 // As Backend::RopeAndWriteKv; the arrays are device memory.
+// REQUIRES: head_dim is at most 256.
 cudaError_t LaunchRopeAndWriteKv(const int32_t* positions, const int32_t* slots, int rows,
-                                 const AttentionShape& shape, const float* cos_sin, float* qkv,
-                                 const KvLayer& kv, cudaStream_t stream);
+                                 const AttentionShape& shape, const HeadNorms& norms,
+                                 const float* cos_sin, float* qkv, const KvLayer& kv,
+                                 cudaStream_t stream);
 
 // As Backend::CopyKvSlots: layers [layer_count] and copies [copy_count] are device memory.
 cudaError_t LaunchCopyKvSlots(const KvLayer* layers, int layer_count, KvType type,

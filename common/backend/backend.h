@@ -130,6 +130,13 @@ class Backend {
   // gate_up is [rows, 2n]: out[rows, n] = activation(gate) * up.
   virtual void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
                    Consumers consumers) = 0;
+  // MatMul and Glu in one op: w is the gates' rows, then as many of up, [2n, in]. `gate_up` [rows,
+  // 2n] is working memory.
+  virtual void GatedMatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
+                           Activation activation, float* gate_up, float* out, Consumers consumers) {
+    MatMul(w, x, rows, bias, /*accumulate=*/false, gate_up);
+    Glu(activation, gate_up, rows, w.out_features() / 2, out, consumers);
+  }
   // x[rows, n] *= factor.
   virtual void Scale(float* x, int rows, int n, float factor) = 0;
   // Each of x[rows, n] becomes cap * tanh(x / cap).

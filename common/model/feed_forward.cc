@@ -45,10 +45,9 @@ void FeedForward::Run(int index, const LayerWeights& weights, const float* x, in
   if (described.mixture) {
     return RunMixture(described, weights.mixture, x, rows, accumulate, out);
   }
-  backend_.MatMul(*weights.gate_up, x, rows, FloatsOf(weights.gate_up_bias), /*accumulate=*/false,
-                  gate_up_->floats());
-  backend_.Glu(described.activation, gate_up_->floats(), rows, config_.intermediate_size,
-               gated_->floats(), Consumers::kProducts);
+  backend_.GatedMatMul(*weights.gate_up, x, rows, FloatsOf(weights.gate_up_bias),
+                       described.activation, gate_up_->floats(), gated_->floats(),
+                       Consumers::kProducts);
   backend_.MatMul(*weights.down, gated_->floats(), rows, FloatsOf(weights.down_bias), accumulate,
                   out);
 }

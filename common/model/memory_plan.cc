@@ -77,8 +77,8 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
-  // The buffers of LayerStack and FeedForward, and the rounded copy of a product's widest input: 16
-  // bits per element, in memory that grows by powers of two.
+  // The buffers of LayerStack and FeedForward, and the rounded copies of a product's widest input
+  // and of another: 16 bits per element, in memory that grows by powers of two.
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q + config.vocab_size;
   const FeedForward::Sizes feed_forward = FeedForward::SizesOf(config, options.max_batch_tokens);
   const auto rounded =
@@ -92,7 +92,7 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
   // memory for verification (some tens of KB per sequence).
   constexpr int64_t kBackend = int64_t{192} << 20;
   return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) +
-         static_cast<int64_t>(feed_forward.all()) + rounded + kBackend;
+         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend;
 }
 
 }  // namespace outrider

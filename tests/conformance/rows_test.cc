@@ -1,6 +1,7 @@
 // The ops that process one row at a time: RmsNorm, Glu, Scale and SoftCap.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tests/conformance/backends.h"
 
@@ -138,6 +139,43 @@ TEST_P(RowsTest, GluEqualsDouble) {
         const double want = Activate(activation, gate) * up;
         ASSERT_NEAR(got[r * n + i], want, std::fabs(want) * kRelative + least * std::fabs(up))
             << "gate " << gate << " up " << up;
+      }
+    }
+  }
+}
+
+// Any number of rows, also those for which a backend has a kernel that does both.
+TEST_P(RowsTest, GatedProductEqualsItsParts) {
+  std::mt19937 random(8);
+  const Activation activations[] = {Activation::kSilu, Activation::kGeluTanh,
+                                    Activation::kClampedSwiglu};
+  for (const WeightType type : GetParam().weights) {
+    int kind = 0;
+    for (const int rows : {1, 3, 8, 9, 16, 17}) {
+      for (const auto& [n, in] : {std::pair(5, 40), std::pair(16, 72), std::pair(40, 200)}) {
+        const Activation activation = activations[kind % 3];
+        const bool with_bias = kind++ % 2 == 0;
+        const std::vector<float> w = RandomValues(2 * n * in, random);
+        const auto packed = backend_->Pack({w.data(), Dtype::kF32, {2 * n, in}}, type).value();
+        float* const x = Upload(RandomValues(rows * in, random));
+        float* const bias = with_bias ? Upload(RandomValues(2 * n, random)) : nullptr;
+        float* const gate_up = Poisoned(rows * 2 * n);
+        float* const parts = Poisoned(rows * n);
+        backend_->MatMul(*packed, x, rows, bias, false, gate_up);
+        backend_->Glu(activation, gate_up, rows, n, parts, Consumers::kAny);
+        float* const whole = Poisoned(rows * n);
+        backend_->GatedMatMul(*packed, x, rows, bias, activation, Poisoned(rows * 2 * n), whole,
+                              Consumers::kAny);
+        ASSERT_EQ(Download(whole, rows * n), Download(parts, rows * n))
+            << rows << " rows of " << n << " from " << in;
+        // The copy that the next product reads.
+        const std::vector<float> down = RandomValues(7 * n, random);
+        const auto next = backend_->Pack({down.data(), Dtype::kF32, {7, n}}, type).value();
+        float* const got = Poisoned(rows * 7);
+        float* const want = Poisoned(rows * 7);
+        backend_->MatMul(*next, whole, rows, nullptr, false, got);
+        backend_->MatMul(*next, Upload(Download(parts, rows * n)), rows, nullptr, false, want);
+        ASSERT_EQ(Download(got, rows * 7), Download(want, rows * 7)) << rows << " " << n;
       }
     }
   }

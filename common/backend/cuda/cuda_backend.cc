@@ -55,7 +55,7 @@ class CudaBackend final : public Backend, public DeviceOps {
         batch_(stream_.get()),
         rounds_(stream_.get()),
         picks_(stream_.get()),
-        rounded_(stream_.get()),
+        rounded_{Scratch(stream_.get()), Scratch(stream_.get())},
         padded_(stream_.get()),
         partials_(stream_.get()),
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
@@ -131,7 +131,7 @@ class CudaBackend final : public Backend, public DeviceOps {
                const std::function<void()>& ops) override {
     UseDevice();
     RunAsGraph(BeginPasses(kPassGraph, {&batch, 1}, shape, kv), [&] {
-      rounded_of_ = nullptr;  // a pass does not depend on the previous one
+      ForgetRounded();  // a pass does not depend on the previous one
       ops();
     });
   }
@@ -148,7 +148,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     const GraphKey own = BeginPasses(kPassGraph, {&batch, 1}, shape, kv);
     if (own.empty()) return;
     const auto run = [&] {
-      rounded_of_ = nullptr;
+      ForgetRounded();
       ops();
     };
     run();  // loads kernels, and lets the library choose its algorithms
@@ -307,6 +307,27 @@ class CudaBackend final : public Backend, public DeviceOps {
     MustSucceed(LaunchGlu(activation, gate_up, rows, n, to.floats, to.rounded, stream()), "Glu");
   }
 
+  // Our own product of few rows applies the activation itself.
+  void GatedMatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,
+                   Activation activation, float* gate_up, float* out,
+                   Consumers consumers) override {
+    const CudaMatrix& matrix = Matrix(w);
+    if (rows == 0) return;
+    if (matrix.dtype() == Dtype::kF32 || rows > kTensorProductRows) {
+      return Backend::GatedMatMul(w, x, rows, bias, activation, gate_up, out, consumers);
+    }
+    const uint16_t* const rounded = Rounded(x, rows, matrix);
+    const int n = matrix.out_features() / 2;
+    const Output to = OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
+    const auto launch = [&](auto element) {
+      using T = decltype(element);
+      return LaunchGatedProduct(Floats<T>(matrix), reinterpret_cast<const T*>(rounded),
+                                matrix.stride(), n, rows, bias, activation, to.floats, to.rounded,
+                                stream());
+    };
+    MustSucceed(matrix.dtype() == Dtype::kF16 ? launch(F16{}) : launch(Bf16{}), "gated product");
+  }
+
   void Scale(float* x, int rows, int n, float factor) override {
     if (rows == 0) return;
     Writes(x);
@@ -358,7 +379,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (!key.empty()) key.insert(key.end(), picks_.key().begin(), picks_.key().end());
     RunAsGraph(key, [&] {
       for (int depth = 0; depth < static_cast<int>(passes.size()); ++depth) {
-        rounded_of_ = nullptr;
+        ForgetRounded();
         if (depth > 0) ops(depth);
         picks_.SampleDepth(depth);
       }
@@ -465,7 +486,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     RoundedRows rounded;
   };
   // Products with 16-bit weights read activations of the same type. An op whose result is read next
-  // by such a product writes the rounded copy itself; only the last copy is kept.
+  // by such a product writes the rounded copy itself. Two buffers take turns, so that a product can
+  // read one copy and write the next; only the last one is looked up.
   Output OutputFor(Consumers consumers, int rows, int n, float* out) {
     const RoundedRows rounded = RoundedBeside(out, rows, n);
     rounded_only_ = rounded.data != nullptr && consumers == Consumers::kProducts;
@@ -476,10 +498,17 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (rounds_to_ == Dtype::kF32) return {};
     const int stride = (n + 7) / 8 * 8;
     const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t);
-    rounded_rows_ = {static_cast<uint16_t*>(rounded_.AtLeast(bytes)), stride, rounds_to_};
+    next_rounded_ ^= 1;
+    rounded_rows_ = {static_cast<uint16_t*>(rounded_[next_rounded_].AtLeast(bytes)), stride,
+                     rounds_to_};
     rounded_of_ = out;
     rounded_count_ = rows;
     return rounded_rows_;
+  }
+  // Each pass begins with the same of the two buffers, so that neither grows once all were large.
+  void ForgetRounded() {
+    rounded_of_ = nullptr;
+    next_rounded_ = 0;
   }
   // Must be called when `out` changes without a rounded copy.
   void Writes(const float* out) {
@@ -571,7 +600,9 @@ class CudaBackend final : public Backend, public DeviceOps {
   DeviceRounds rounds_;
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
-  Scratch rounded_, padded_, partials_;
+  Scratch rounded_[2];
+  int next_rounded_ = 0;  // the one that was written last
+  Scratch padded_, partials_;
   std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
   GraphCache graphs_;
   Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide

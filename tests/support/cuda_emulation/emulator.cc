@@ -79,6 +79,7 @@ struct Block {
 thread_local Block block;
 thread_local bool reverse_order = false;
 thread_local std::string last_failure;
+thread_local int64_t launches = 0;
 
 void SetThread(unsigned thread) {
   block.current = thread;
@@ -271,6 +272,7 @@ cudaError_t LaunchGrid(dim3 grid, dim3 shape, size_t shared_bytes, cudaStream_t 
   if (const std::string wrong = WhatIsWrong(grid, shape, shared_bytes); !wrong.empty()) {
     return FailedWith(cudaErrorInvalidConfiguration, wrong);
   }
+  ++launches;
   return Enqueue(stream,
                  [=, body = std::move(body)] { return RunGrid(grid, shape, shared_bytes, body); });
 }
@@ -281,6 +283,7 @@ void CheckAwaited() {
 }
 
 void* DynamicShared() { return block.shared.get(); }
+int64_t Launches() { return launches; }
 const std::string& LastFailure() { return last_failure; }
 void SetReverseOrder(bool reverse) { reverse_order = reverse; }
 

@@ -36,6 +36,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <string>
 
 namespace outrider::cuda_emulation {
@@ -53,9 +54,12 @@ enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
 void FailNext(GraphCall call, cudaError_t error);
 std::string GraphCallName(GraphCall call);  // for the names of tests
 
-// How many devices this thread sees, one at first; their memory is the same. The current one becomes
-// the first.
+// How many devices this thread sees, one at first; their memory is the same. The current one
+// becomes the first.
 void SetDevices(int count);
+
+// Kernels that this thread has launched or captured so far.
+int64_t Launches();
 
 // Graphs that exist, over all threads.
 int LiveGraphs();

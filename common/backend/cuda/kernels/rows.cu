@@ -1,4 +1,5 @@
 #include "common/backend/cuda/kernels/device.h"
+#include "common/backend/cuda/kernels/glu.h"
 #include "common/backend/cuda/kernels/rows.h"
 
 namespace outrider {
@@ -111,19 +112,6 @@ __global__ void __launch_bounds__(512)
   ClearBeyond(rounded, n);
 }
 
-// The gate's weight is the sigmoid of this; cpu/row_kernels.cc derives GELU's.
-template <Activation kActivation>
-__device__ inline float SigmoidArgument(float x) {
-  if constexpr (kActivation == Activation::kGeluTanh) {
-    return 1.5957691216f * fmaf(0.044715f * (x * x), x, x);
-  } else if constexpr (kActivation == Activation::kClampedSwiglu) {
-    return kSwigluAlpha * x;
-  } else {
-    static_assert(kActivation == Activation::kSilu);
-    return x;
-  }
-}
-
 // gate_up [rows, 2 * n], out [rows, n]. Blocks along x are rows, along y columns, up to the stride
 // of the rounded rows.
 template <Activation kActivation>
@@ -132,16 +120,7 @@ __global__ void GluKernel(const float* gate_up, int n, float* out, RoundedRows r
   const int64_t row = blockIdx.x;
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i < n) {
-    float gate = gate_up[row * 2 * n + i], up = gate_up[row * 2 * n + n + i];
-    if constexpr (kActivation == Activation::kClampedSwiglu) {
-      if (gate > kSwigluLimit) gate = kSwigluLimit;  // NaN stays NaN
-      if (up > kSwigluLimit) up = kSwigluLimit;
-      if (up < -kSwigluLimit) up = -kSwigluLimit;
-      up += 1.f;
-    }
-    // exp overflows to infinity for a gate far below zero, and the quotient is then zero.
-    const float weight = 1.f + expf(-SigmoidArgument<kActivation>(gate));
-    const float value = gate / weight * up;
+    const float value = Gated<kActivation>(gate_up[row * 2 * n + i], gate_up[row * 2 * n + n + i]);
     if (out != nullptr) out[row * n + i] = value;
     if (rounded.data != nullptr) StoreRounded(rounded, row * rounded.stride + i, value);
   } else if (rounded.data != nullptr && i < rounded.stride) {

@@ -5,7 +5,9 @@
 
 #include <cuda_runtime.h>
 
+#include "common/backend/batch_layout.h"
 #include "common/backend/cuda/kernels/elements.h"
+#include "common/backend/cuda/kernels/rows.h"
 
 namespace outrider {
 
@@ -18,5 +20,12 @@ constexpr int kTensorProductRows = 16;
 template <class T>
 cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_features, int rows,
                                 const float* bias, bool accumulate, float* y, cudaStream_t stream);
+
+// The same for w [2n, stride], followed by the activation: out[rows, n] = activation(gate) * up,
+// and the same rounded, as LaunchGlu of the product would write it, to the bit.
+template <class T>
+cudaError_t LaunchGatedProduct(const T* w, const T* x, int stride, int n, int rows,
+                               const float* bias, Activation activation, float* out,
+                               RoundedRows rounded, cudaStream_t stream);
 
 }  // namespace outrider

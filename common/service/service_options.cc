@@ -95,9 +95,9 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "where the processor multiplies bf16 (AVX512_BF16), no effect elsewhere");
   app.add_flag(
       "--int8-activations", o->int8_activations,
-      "Round the activations of products with 4-bit weights to 8 bits, with a scale for each group "
-      "of inputs: several rows are up to 2.7 times as fast where the processor has AVX512_VNNI, "
-      "no effect elsewhere");
+      "Round the activations of products with weights in 4 and 8 bits, except for FP8, to 8 bits, "
+      "with a scale for each group of inputs: several rows are up to 2.7 times as fast where the "
+      "processor has AVX512_VNNI, no effect elsewhere");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},
                                                               {"bf16", KvType::kBf16},

@@ -35,7 +35,7 @@ namespace {
 constexpr size_t kColdBytes = size_t{272} << 20;  // several times any expected last-level cache
 constexpr size_t kTurnBytes = size_t{24} << 20;   // per timed turn: milliseconds, not microseconds
 
-// `rounds_activations`: to bf16 with bf16 weights, to 8 bits with 4-bit codes.
+// `rounds_activations`: to bf16 with bf16 weights, to 8 bits with integer codes and MXFP4.
 Backend& Cpu(bool rounds_activations = false) {
   static const std::unique_ptr<Backend> exact = Take(CreateCpuBackend({}));
   static const std::unique_ptr<Backend> rounded = Take(CreateCpuBackend(
@@ -451,7 +451,9 @@ void Register() {
         Kind{"q4_k", {WeightType::kW4A16, 32, 8}, &Cpu()},
         Kind{"q6_k", {WeightType::kW8A16, 16, 16}, &Cpu()},
         Kind{"bf16_activations", {WeightType::kBf16}, &Cpu(true)},
-        Kind{"int4_int8_activations", {WeightType::kW4A16}, &Cpu(true)}}) {
+        Kind{"int4_int8_activations", {WeightType::kW4A16}, &Cpu(true)},
+        Kind{"mxfp4_int8_activations", {WeightType::kMxfp4, 32}, &Cpu(true)},
+        Kind{"q8_0_int8_activations", {WeightType::kW8A16, 32}, &Cpu(true)}}) {
     AddProduct(name, backend, format, 2048, 2048, "cold", kColdBytes, few);
     AddProduct(name, backend, format, 8192, 2048, "cold", kColdBytes, {1, 2, 4, 8, 12, 16, 24, 32});
     AddProduct(name, backend, format, 1408, 256, "L3", size_t{11} << 20, few);

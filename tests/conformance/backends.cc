@@ -53,7 +53,7 @@ std::vector<BackendEntry> AllBackends() {
       {"CpuInt8Activations",
        [] { return Cpu(1, false, true); },
        0,
-       {WeightType::kW4A16},
+       {WeightType::kW4A16, WeightType::kW8A16},
        true,
        true},
       {"CpuThreeThreads", [] { return Cpu(3); }},

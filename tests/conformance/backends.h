@@ -24,7 +24,7 @@ struct BackendEntry {
                                      WeightType::kW8A8, WeightType::kW4A16};
   // False if products of many rows are a library's, which does not guarantee equal bits.
   bool batch_invariant_products = true;
-  // Whether products with 4-bit codes round activations to 8 bits.
+  // Whether products with integer codes and MXFP4 round activations to 8 bits.
   bool int8_activations = false;
 };
 

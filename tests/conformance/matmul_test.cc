@@ -274,9 +274,12 @@ TEST_P(MatMulTest, KeepsCodesAsTheyAre) {
       for (int k = 0; k < c.in; ++k) sum_x += std::fabs(x_row[k]);
       const double cancelled =
           c.has_offsets ? std::ldexp(sum_x * (0.009 * most_code + 0.04) * (c.in + 4), -24) : 0;
-      // Codes are 15 at most, scales and offsets as in RandomCodes.
-      const bool rounds_x = GetParam().int8_activations && c.type == CodeType::kInt4;
-      const double rounded = rounds_x ? MaxAbs(x_row, c.in) / 127 * 0.501 * c.in * 0.175 : 0;
+      // Half a step of each activation, times the largest weight that RandomCodes makes.
+      const double most = c.type == CodeType::kInt4      ? 15 * 0.009 + 0.04
+                          : c.type == CodeType::kFp4E2M1 ? 6 * 0x1p-4
+                                                         : 128 * 0.009 + 0.04;
+      const bool rounds_x = GetParam().int8_activations && c.type != CodeType::kFp8E4M3;
+      const double rounded = rounds_x ? MaxAbs(x_row, c.in) / 127 * 0.501 * c.in * most : 0;
       ASSERT_NEAR(got[i], want.value, 2 * want.tolerance + cancelled + rounded)
           << "row " << i / c.out << " output " << i % c.out;
     }

@@ -159,7 +159,9 @@ class CpuBackend final : public Backend {
         kernel = fixed != nullptr ? fixed->matmul : kernels_.matmul_w4a16;
         break;
       case WeightType::kFp8: kernel = kernels_.matmul_fp8; break;
-      case WeightType::kMxfp4: kernel = kernels_.matmul_mxfp4; break;
+      case WeightType::kMxfp4:
+        kernel = fixed != nullptr ? fixed->matmul : kernels_.matmul_mxfp4;
+        break;
       case WeightType::kW8A8:
         kernel = kernels_.matmul_w8a8;
         RoundToInt8(product);
@@ -363,13 +365,26 @@ class CpuBackend final : public Backend {
 
   // The kernels for a matrix if its activations are kept in fixed point, else nullptr.
   const FixedKernels* FixedKernelsFor(const PanelMatrix& weights) const {
-    if (weights.type() == WeightType::kW8A16) {
-      return weights.has_dot_order() ? &kernels_.w8_fixed : nullptr;
+    const FixedKernels* fixed = nullptr;
+    switch (weights.type()) {
+      case WeightType::kW8A16:
+        if (!weights.has_dot_order()) return nullptr;
+        fixed = int8_activations_ ? &kernels_.w8_int8 : &kernels_.w8_fixed;
+        break;
+      case WeightType::kW4A16:
+        fixed = int8_activations_ ? &kernels_.w4_int8 : &kernels_.w4_fixed;
+        break;
+      case WeightType::kMxfp4:
+        fixed = int8_activations_ ? &kernels_.mxfp4_int8 : &kernels_.mxfp4_fixed;
+        break;
+      case WeightType::kF32:
+      case WeightType::kF16:
+      case WeightType::kBf16:
+      case WeightType::kW8A8:
+      case WeightType::kFp8: return nullptr;
     }
-    const FixedKernels& fixed = int8_activations_ ? kernels_.w4_int8 : kernels_.w4_fixed;
-    const bool is_supported = weights.type() == WeightType::kW4A16 && fixed.matmul != nullptr &&
-                              weights.group_size() <= kMaxFixedGroup;
-    return is_supported ? &fixed : nullptr;
+    const bool has_kernels = fixed->matmul != nullptr && weights.group_size() <= kMaxFixedGroup;
+    return has_kernels ? fixed : nullptr;
   }
 
   void RoundToFixed(Product& product, const FixedKernels& kernels) {

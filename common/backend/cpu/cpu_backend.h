@@ -18,9 +18,9 @@ struct CpuBackendOptions {
   // multiplies bf16 (AVX512_BF16): up to twice as fast from 4 rows on, with activations of 3
   // significant digits instead of 7. Has no effect on other processors.
   bool bf16_activations = false;
-  // Rounds the activations to 8 bits in products with 4-bit codes, with a scale for each row and
-  // group of inputs, where the processor has AVX512_VNNI: 8 rows take 0.4 of the time,
-  // one row the same. Has no effect on other processors, and none on weights of other types.
+  // Rounds the activations to 8 bits in products with integer codes and MXFP4, with a scale for
+  // each row and group of inputs, where the processor has AVX512_VNNI: 8 rows take 0.4 of the time,
+  // one row the same. Has no effect on other processors, and none on floats and FP8.
   bool int8_activations = false;
 };
 // kInvalidArgument for fewer than one thread or a core that this process may not use.

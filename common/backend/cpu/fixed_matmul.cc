@@ -1,6 +1,6 @@
-// The product of 4-bit and 8-bit codes with activations in fixed point, by the dot instruction of
-// AVX-512 VNNI: 64 multiplications of a code with 8 bits of an activation at once. Three of them
-// multiply 24 bits, in fewer instructions than it takes to widen the codes to floats.
+// The product of 4-bit codes, 8-bit codes and MXFP4 with activations in fixed point, by the dot
+// instruction of AVX-512 VNNI: 64 multiplications of a code with 8 bits of an activation at once.
+// Three of them multiply 24 bits, in fewer instructions than it takes to widen the codes to floats.
 //
 // An activation is an integer number of steps, whose size the activations of one row and one group
 // of inputs share. The integer is split into digits from -128 to 127; the codes' products with each
@@ -13,8 +13,9 @@
 // With one digit the largest activation has 127 steps.
 //
 // The instruction takes codes without a sign, so those of 8 bits are read as 128 more than they
-// are. Their sums start at what that adds up to, with the opposite sign. On the way they may wrap
-// around; the sum of all products is below 2^31 in groups of up to kMaxFixedGroup inputs.
+// are. MXFP4's values are halves of integers, which are looked up as 12 more than they are. The
+// sums start at what that adds up to, with the opposite sign. On the way they may wrap around; the
+// sum of all products is below 2^31 in groups of up to kMaxFixedGroup inputs.
 #if defined(__x86_64__)
 
 #include <bit>
@@ -25,6 +26,7 @@
 #include "common/backend/cpu/avx512.h"
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/rounded_rows.h"
+#include "common/math/fp4.h"
 
 namespace outrider {
 namespace {
@@ -36,15 +38,13 @@ constexpr int kVectors = 2;  // of 16 outputs, in a panel
 // (0.93 of a streaming read, 0.85 with; Zen 4).
 constexpr bool PrefetchesFixed(int digits, int rows) { return digits * rows > 3; }
 constexpr size_t kFixedPrefetchBytes = 8192;
-constexpr size_t kScalesAhead = 1024;  // floats; groups of 32 inputs gain a tenth
+constexpr size_t kScalesAhead = 1024;  // floats, or bytes; groups of 32 inputs gain a tenth
 
 // A panel's word of 4-bit codes: a byte for each, those of even inputs and those of odd ones.
-struct Codes4 {
-  static constexpr WeightType kType = WeightType::kW4A16;
+struct FourBitWord {
   static constexpr int kParts = 2;  // of four inputs
-  static constexpr bool kHasSign = false;
 
-  OUTRIDER_AVX512_INLINE void Load(const char* at) {
+  OUTRIDER_AVX512_INLINE void Split(const char* at) {
     const __m512i low = _mm512_set1_epi8(15);
 #pragma GCC unroll 2
     for (int v = 0; v < kVectors; ++v) {
@@ -54,9 +54,10 @@ struct Codes4 {
     }
   }
 
-  // Orders the digits of 16 inputs, of which each has 32 bits, as the product reads them.
+  // Orders the digits of 16 inputs, of which each has 32 bits, as the product reads them where the
+  // first input is in a word's lowest byte.
   template <int kDigits>
-  OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
+  OUTRIDER_AVX512_INLINE static __m512i FirstLowest(__m512i digits) {
     // Of four neighbouring inputs: for each digit, those of the even two, then of the odd two.
     const __m512i by_digit = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, -1, -1, -1, -1));
@@ -72,12 +73,52 @@ struct Codes4 {
   __m512i parts[kParts][kVectors];
 };
 
-// The same for 8-bit codes in the order of dot product instructions. Those are 128 more than they
-// are worth.
+struct Codes4 : FourBitWord {
+  static constexpr WeightType kType = WeightType::kW4A16;
+  static constexpr int kZero = 0;  // how much more a byte is than what it is worth
+
+  OUTRIDER_AVX512_INLINE void Load(const char* at) { Split(at); }
+
+  template <int kDigits>
+  OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
+    return FirstLowest<kDigits>(digits);
+  }
+};
+
+// 4-bit floats, whose words have the first input in the highest byte.
+struct CodesFp4 : FourBitWord {
+  static constexpr WeightType kType = WeightType::kMxfp4;
+  static constexpr int kZero = 12;
+
+  OUTRIDER_AVX512_INLINE void Load(const char* at) {
+    Split(at);
+    alignas(16) static constexpr int8_t kTwice[16] = {
+        kZero + TwiceFp4(0),  kZero + TwiceFp4(1),  kZero + TwiceFp4(2),  kZero + TwiceFp4(3),
+        kZero + TwiceFp4(4),  kZero + TwiceFp4(5),  kZero + TwiceFp4(6),  kZero + TwiceFp4(7),
+        kZero + TwiceFp4(8),  kZero + TwiceFp4(9),  kZero + TwiceFp4(10), kZero + TwiceFp4(11),
+        kZero + TwiceFp4(12), kZero + TwiceFp4(13), kZero + TwiceFp4(14), kZero + TwiceFp4(15)};
+    const __m512i twice =
+        _mm512_broadcast_i32x4(_mm_load_si128(reinterpret_cast<const __m128i*>(kTwice)));
+#pragma GCC unroll 2
+    for (int p = 0; p < kParts; ++p) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) parts[p][v] = _mm512_shuffle_epi8(twice, parts[p][v]);
+    }
+  }
+
+  template <int kDigits>
+  OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
+    const __m512i reversed =
+        _mm512_broadcast_i32x4(_mm_setr_epi8(3, 2, 1, 0, 7, 6, 5, 4, 11, 10, 9, 8, 15, 14, 13, 12));
+    return _mm512_shuffle_epi8(FirstLowest<kDigits>(digits), reversed);
+  }
+};
+
+// 8-bit codes in the order of dot product instructions.
 struct Codes8 {
   static constexpr WeightType kType = WeightType::kW8A16;
   static constexpr int kParts = 1;
-  static constexpr bool kHasSign = true;
+  static constexpr int kZero = 128;
 
   OUTRIDER_AVX512_INLINE void Load(const char* at) {
 #pragma GCC unroll 2
@@ -88,10 +129,10 @@ struct Codes8 {
 
   template <int kDigits>
   OUTRIDER_AVX512_INLINE static __m512i Order(__m512i digits) {
-    static_assert(kDigits == 3);
     const __m512i by_digit = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1));
-    return _mm512_maskz_compress_epi32(0x7777, _mm512_shuffle_epi8(digits, by_digit));
+    return _mm512_maskz_compress_epi32(kDigits == 1 ? 0x1111 : 0x7777,
+                                       _mm512_shuffle_epi8(digits, by_digit));
   }
 
   __m512i parts[kParts][kVectors];
@@ -107,8 +148,15 @@ template <int kDigits>
 using GroupSums = Int32Sums[kDigits][kVectors];
 
 // The scales, or the offsets, of 16 outputs of a panel from `lane` on.
+template <class Codes>
 OUTRIDER_AVX512_INLINE __m512 GroupFactors(const PanelMatrix& w, int panel, int group, int lane,
                                            bool offsets) {
+  if constexpr (Codes::kType == WeightType::kMxfp4) {
+    const void* const exponents = w.exponents(panel, group) + lane;
+    const __m512i biased =
+        _mm512_cvtepu8_epi32(_mm_load_si128(static_cast<const __m128i*>(exponents)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
+  }
   if (!w.has_units()) {
     return _mm512_load_ps((offsets ? w.offsets(panel, group) : w.scales(panel, group)) + lane);
   }
@@ -129,7 +177,7 @@ OUTRIDER_AVX512_INLINE void StartGroup(const Product& product, int row, int grou
 #pragma GCC unroll 3
     for (int d = 0; d < kDigits; ++d) {
       Int32Sums start = {};
-      if constexpr (Codes::kHasSign) {
+      if constexpr (Codes::kZero != 0) {
         const size_t at = (static_cast<size_t>(row + r) * groups + group) * kDigits + d;
         start = (Int32Sums)_mm512_set1_epi32(product.x_starts[at]);
       }
@@ -139,7 +187,7 @@ OUTRIDER_AVX512_INLINE void StartGroup(const Product& product, int row, int grou
 }
 
 // Adds one group's sums, with its scales and offsets, to the rows' totals.
-template <int kDigits, int kRows>
+template <class Codes, int kDigits, int kRows>
 OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel, int group,
                                      const GroupSums<kDigits> (&sums)[kRows],
                                      float (&totals)[kRows][kPanelOutputs]) {
@@ -147,7 +195,7 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
 #pragma GCC unroll 2
   for (int v = 0; v < kVectors; ++v) {
     const int lane = 16 * v;
-    const __m512 scales = GroupFactors(w, panel, group, lane, /*offsets=*/false);
+    const __m512 scales = GroupFactors<Codes>(w, panel, group, lane, /*offsets=*/false);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       __m512 steps = _mm512_cvtepi32_ps((__m512i)sums[r][0][v]);
@@ -161,15 +209,20 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
       __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals[r] + lane));
       if (w.has_offsets()) {
         const __m512 x_sum = _mm512_set1_ps(product.x_sums[at]);
-        total =
-            _mm512_fmadd_ps(x_sum, GroupFactors(w, panel, group, lane, /*offsets=*/true), total);
+        const __m512 offsets = GroupFactors<Codes>(w, panel, group, lane, /*offsets=*/true);
+        total = _mm512_fmadd_ps(x_sum, offsets, total);
       }
       _mm512_store_ps(totals[r] + lane, total);
     }
   }
 }
 
+template <class Codes>
 OUTRIDER_AVX512_INLINE void PrefetchScales(const PanelMatrix& w, int panel, int group) {
+  if constexpr (Codes::kType == WeightType::kMxfp4) {
+    _mm_prefetch(w.exponents(panel, group) + kScalesAhead, _MM_HINT_T1);
+    return;
+  }
   if (w.has_units()) {
     _mm_prefetch(w.multiples(panel, group, /*offsets=*/false) + kScalesAhead, _MM_HINT_T1);
     if (!w.has_offsets()) return;
@@ -198,7 +251,7 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
   int left = w.words();
   for (int group = 0; group < w.groups(); ++group) {
     const int words = std::min(group_words, left);
-    if constexpr (PrefetchesFixed(kDigits, kRows)) PrefetchScales(w, panel, group);
+    if constexpr (PrefetchesFixed(kDigits, kRows)) PrefetchScales<Codes>(w, panel, group);
     left -= words;
     GroupSums<kDigits> sums[kRows];
     StartGroup<Codes>(product, row, group, sums);
@@ -225,7 +278,7 @@ OUTRIDER_AVX512 void Panel(const Product& product, int row, int panel) {
       codes += 4 * kPanelOutputs;
       x += kWords;
     }
-    AddGroup<kDigits>(product, row, panel, group, sums, totals);
+    AddGroup<Codes, kDigits>(product, row, panel, group, sums, totals);
   }
   for (int r = 0; r < kRows; ++r) {
     const int output = panel * kPanelOutputs;
@@ -291,7 +344,7 @@ OUTRIDER_AVX512 void FixGroup(const float* x, int count, const FixedRow& to) {
 
   const __m512i half = _mm512_set1_epi32(kDigits == 1 ? 0 : 0x808080);
   __m512 total = _mm512_setzero_ps();
-  Int32Sums offsets[kDigits] = {};  // 128 times the sums of the digits
+  Int32Sums offsets[kDigits] = {};  // kZero times the sums of the digits
   for (int i = 0; i < count; i += 16) {
     const int now = std::min(count - i, 16);
     const __m512 values = _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << now) - 1), x + i);
@@ -299,8 +352,8 @@ OUTRIDER_AVX512 void FixGroup(const float* x, int count, const FixedRow& to) {
     total = _mm512_add_ps(total, _mm512_cvtepi32_ps(whole));
     const __m512i digits = _mm512_xor_si512(_mm512_add_epi32(whole, half), half);
 #pragma GCC unroll 3
-    for (int d = 0; Codes::kHasSign && d < kDigits; ++d) {
-      offsets[d] = AddDot(offsets[d], _mm512_set1_epi32(128 << 8 * d), digits);
+    for (int d = 0; Codes::kZero != 0 && d < kDigits; ++d) {
+      offsets[d] = AddDot(offsets[d], _mm512_set1_epi32(Codes::kZero << 8 * d), digits);
     }
     constexpr int kInputs = kWordInputs<Codes>;
     const size_t stored = (now + kInputs - 1) / kInputs * kWords;
@@ -310,7 +363,7 @@ OUTRIDER_AVX512 void FixGroup(const float* x, int count, const FixedRow& to) {
   }
   *to.steps = steps.size;
   *to.sums = _mm512_reduce_add_ps(total) * steps.size;
-  for (int d = 0; Codes::kHasSign && d < kDigits; ++d) {
+  for (int d = 0; Codes::kZero != 0 && d < kDigits; ++d) {
     to.starts[d] = -_mm512_reduce_add_epi32((__m512i)offsets[d]);
   }
 }
@@ -335,7 +388,10 @@ void ChooseFixedMatMul(CpuKernels& kernels) {
   if (!HasAvx512() || !__builtin_cpu_supports("avx512vnni")) return;
   kernels.w8_fixed = {&MatMulCodes<Codes8, 3>, &FixRow<Codes8, 3>, 3};
   kernels.w4_fixed = {&MatMulCodes<Codes4, 3>, &FixRow<Codes4, 3>, 3};
+  kernels.mxfp4_fixed = {&MatMulCodes<CodesFp4, 3>, &FixRow<CodesFp4, 3>, 3};
+  kernels.w8_int8 = {&MatMulCodes<Codes8, 1>, &FixRow<Codes8, 1>, 1};
   kernels.w4_int8 = {&MatMulCodes<Codes4, 1>, &FixRow<Codes4, 1>, 1};
+  kernels.mxfp4_int8 = {&MatMulCodes<CodesFp4, 1>, &FixRow<CodesFp4, 1>, 1};
 }
 
 }  // namespace outrider

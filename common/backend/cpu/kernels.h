@@ -27,12 +27,14 @@ struct Product {
   // For kernels that take rounded activations: [rows, words] with StepsPerWord values per word.
   // int8: steps of x_scales[row], plus 128; bf16: bit patterns, the even k in the low half.
   // Fixed point: in steps of x_scales[row, group]; for 8-bit codes [rows, words, digits], for 4-bit
-  // codes [rows, words, digits, 2], the digits of even inputs, then of odd ones.
+  // codes and MXFP4 [rows, words, digits, 2], the digits of even inputs, then of odd ones, in the
+  // order of the codes in a word.
   const uint32_t* x_words = nullptr;
   const float* x_scales = nullptr;
   // For codes with offsets: [rows, groups], the sum of x, as the kernel reads it, over each group.
   const float* x_sums = nullptr;
-  // For 8-bit codes in fixed point: [rows, groups, digits], -128 times the sum of the digits.
+  // For fixed point: [rows, groups, digits], the sum of the digits times -128 for 8-bit codes, -12
+  // for MXFP4.
   const int32_t* x_starts = nullptr;
 };
 
@@ -51,7 +53,7 @@ struct FixedRow {
   uint32_t* words;
   float* steps;     // [groups]
   float* sums;      // [groups]
-  int32_t* starts;  // [groups, digits]; not written for 4-bit codes
+  int32_t* starts;  // [groups, digits]; not written for 4-bit integers
 };
 
 // A product of codes with activations in fixed point; nullptr if the processor has no instruction
@@ -74,8 +76,9 @@ struct CpuKernels {
   void (*matmul_w8a8)(const Product& product, int begin, int end);
   // With bf16 activations; nullptr if the processor has no instruction for it.
   void (*matmul_bf16_dot)(const Product& product, int begin, int end);
-  // Codes with activations in fixed point: of three digits, and 4-bit codes also of one.
-  FixedKernels w8_fixed, w4_fixed, w4_int8;
+  // Codes with activations in fixed point: of three digits, and of one.
+  FixedKernels w8_fixed, w4_fixed, mxfp4_fixed;
+  FixedKernels w8_int8, w4_int8, mxfp4_int8;
   // Rounds one row of `in` values to int8 steps plus 128, zero-padded to a multiple of 4; returns
   // the step size.
   float (*quantize_row)(const float* x, int in, uint8_t* steps);

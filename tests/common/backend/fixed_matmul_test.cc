@@ -1,5 +1,6 @@
-// Products of 4-bit and 8-bit codes, whose activations the CPU may keep in fixed point: what the
-// conformance tests' random values do not show. Every case also holds for sums in floats.
+// Products of 4-bit codes, 8-bit codes and MXFP4, whose activations the CPU may keep in fixed
+// point: what the conformance tests' random values do not show. Every case also holds for sums in
+// floats.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,12 +22,21 @@ constexpr float kNanValue = std::numeric_limits<float>::quiet_NaN();
 
 class FixedMatMul : public ::testing::TestWithParam<CodeType> {};
 
+// MXFP4's codes are halves of integers, which scales of 2 make whole.
+float ScaleFor(CodeType type) { return type == CodeType::kFp4E2M1 ? 2.f : 1.f; }
+
 QuantizedMatrix RandomCodes(CodeType type, int out, int in, int group_size, std::mt19937& random) {
   QuantizedMatrix matrix = {.type = type, .rows = out, .columns = in, .group_size = group_size};
-  const unsigned codes = type == CodeType::kInt4 ? 16 : 256;
+  const unsigned codes = type == CodeType::kInt8 ? 256 : 16;
   for (int i = 0; i < out * in; ++i) matrix.codes.push_back(static_cast<uint8_t>(random() % codes));
-  matrix.scales.assign(static_cast<size_t>(out * matrix.groups()), 1.f);
+  matrix.scales.assign(static_cast<size_t>(out * matrix.groups()), ScaleFor(type));
   return matrix;
+}
+
+WeightType TypeOf(CodeType type) {
+  return type == CodeType::kInt4      ? WeightType::kW4A16
+         : type == CodeType::kFp4E2M1 ? WeightType::kMxfp4
+                                      : WeightType::kW8A16;
 }
 
 std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vector<float>& x,
@@ -34,8 +44,7 @@ std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vecto
   const CpuBackendOptions options = {
       .threads = 1, .cores = {}, .int8_activations = int8_activations};
   const std::unique_ptr<Backend> backend = CreateCpuBackend(options).value();
-  const WeightType type = matrix.type == CodeType::kInt4 ? WeightType::kW4A16 : WeightType::kW8A16;
-  const auto packed = backend->Pack(matrix, type, WeightType::kF32).value();
+  const auto packed = backend->Pack(matrix, TypeOf(matrix.type), WeightType::kF32).value();
   const auto rows = static_cast<int>(static_cast<int64_t>(x.size()) / matrix.columns);
   std::vector<float> y(static_cast<size_t>(rows * matrix.rows), kNanValue);
   backend->MatMul(*packed, x.data(), rows, nullptr, false, y.data());
@@ -43,7 +52,7 @@ std::vector<float> MultiplyCodes(const QuantizedMatrix& matrix, const std::vecto
 }
 
 double CodeAt(const QuantizedMatrix& matrix, int output, int k) {
-  return CodeValue(matrix.type, matrix.codes[output * matrix.columns + k]);
+  return CodeValue(matrix.type, matrix.codes[output * matrix.columns + k]) * ScaleFor(matrix.type);
 }
 
 double ExactProduct(const QuantizedMatrix& matrix, int output, const float* x) {
@@ -108,9 +117,9 @@ TEST_P(FixedMatMul, HoldsLargestStepsOfBothSigns) {
 TEST_P(FixedMatMul, HoldsSumsOfWidestGroups) {
   for (const int in : {kMaxFixedGroup, kMaxFixedGroup + 1}) {
     QuantizedMatrix matrix = {.type = GetParam(), .rows = 1, .columns = in, .group_size = in};
-    matrix.scales = {1.f};
+    matrix.scales = {ScaleFor(GetParam())};
     for (const int code : {0x80, 0x7f}) {
-      const int kept = GetParam() == CodeType::kInt4 ? code & 0x0f : code;
+      const int kept = GetParam() == CodeType::kInt8 ? code : code & 0x0f;
       matrix.codes.assign(static_cast<size_t>(in), static_cast<uint8_t>(kept));
       for (const float digit : {-128.f, -128.f * 256.f}) {
         std::vector<float> x(static_cast<size_t>(in), digit);
@@ -165,10 +174,10 @@ TEST_P(FixedMatMul, ShowsWhatIsNotFinite) {
   }
 }
 
-TEST(FixedMatMul8BitActivations, RoundsByGroup) {
+TEST_P(FixedMatMul, RoundsByGroupToEightBits) {
   std::mt19937 random(7);
   constexpr int kOut = 35, kIn = 136, kGroup = 24, kRows = 14;
-  const QuantizedMatrix matrix = RandomCodes(CodeType::kInt4, kOut, kIn, kGroup, random);
+  const QuantizedMatrix matrix = RandomCodes(GetParam(), kOut, kIn, kGroup, random);
   std::vector<float> x(kRows * kIn), rounded(kRows * kIn);
   for (size_t i = 0; i < x.size(); ++i) {
     // Steps of a power of two that differs by group: 127 of them are the largest value.
@@ -187,13 +196,14 @@ TEST(FixedMatMul8BitActivations, RoundsByGroup) {
     const float* const x_row = &rounded[i / kOut * kIn];
     double magnitude = 0;
     for (int k = 0; k < kIn; ++k) {
-      magnitude += CodeAt(matrix, i % kOut, k) * std::fabs(x_row[k]);
+      magnitude += std::fabs(CodeAt(matrix, i % kOut, k) * x_row[k]);
     }
     EXPECT_NEAR(y[i], ExactProduct(matrix, i % kOut, x_row), 0x1p-22 * magnitude) << i;
   }
 }
 
 TEST_P(FixedMatMul, RoundsTheOffsetsFactorToo) {
+  if (GetParam() == CodeType::kFp4E2M1) return;  // has no offsets
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
   QuantizedMatrix matrix = RandomCodes(GetParam(), 3, 64, 32, random);
@@ -208,9 +218,10 @@ TEST_P(FixedMatMul, RoundsTheOffsetsFactorToo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Codes, FixedMatMul, ::testing::Values(CodeType::kInt4, CodeType::kInt8),
+INSTANTIATE_TEST_SUITE_P(Codes, FixedMatMul,
+                         ::testing::Values(CodeType::kInt4, CodeType::kInt8, CodeType::kFp4E2M1),
                          [](const ::testing::TestParamInfo<CodeType>& type) {
-                           return type.param == CodeType::kInt4 ? "Int4" : "Int8";
+                           return std::string(CodeTypeName(type.param));
                          });
 
 }  // namespace

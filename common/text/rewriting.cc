@@ -69,10 +69,10 @@ std::string ToLowerCase(std::string_view text) {
 std::string WithoutMarks(std::string_view text, bool nonspacing_alone) {
   return ForCharacters(text, [&](char32_t code, std::string& out) {
     const utf8proc_category_t category = CategoryOf(code);
-    if (category == UTF8PROC_CATEGORY_MN) return;
+    const bool nonspacing = category == UTF8PROC_CATEGORY_MN;
     const bool other_mark = category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
-    if (other_mark && !nonspacing_alone) return;
-    AppendUtf8(code, out);
+    const bool goes = nonspacing || (other_mark && !nonspacing_alone);
+    if (!goes || IsNewerMark(code)) AppendUtf8(code, out);
   });
 }
 

@@ -4,16 +4,24 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "common/base/check.h"
+#include "common/text/newer_marks.h"
 #include "common/text/script_ranges.h"
 #include "common/text/utf8.h"
 
 namespace outrider {
 namespace {
 
-int CombiningClass(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+using Codes = std::vector<utf8proc_int32_t>;
+
+bool IsNewer(utf8proc_int32_t code) { return IsNewerMark(static_cast<char32_t>(code)); }
+
+int ClassOf(utf8proc_int32_t code) { return utf8proc_get_property(code)->combining_class; }
+
+bool IsStarter(utf8proc_int32_t code) { return ClassOf(code) == 0 || IsNewer(code); }
 
 bool IsComposed(UnicodeForm form) {
   return form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc;
@@ -38,50 +46,75 @@ bool IsAtSight(std::string_view text, UnicodeForm form) {
 
 // Unicode section 3.11, D109: sorts each run of non-starters by combining class; equal ones keep
 // their order.
-void ReorderMarks(std::vector<utf8proc_int32_t>& codes) {
+void ReorderMarks(Codes& codes) {
   auto begin = codes.begin();
   while (begin != codes.end()) {
-    if (CombiningClass(*begin) == 0) {
+    if (IsStarter(*begin)) {
       ++begin;
       continue;
     }
-    const auto end = std::find_if(begin, codes.end(),
-                                  [](utf8proc_int32_t code) { return CombiningClass(code) == 0; });
-    std::stable_sort(begin, end, [](utf8proc_int32_t a, utf8proc_int32_t b) {
-      return CombiningClass(a) < CombiningClass(b);
-    });
+    const auto end = std::find_if(begin, codes.end(), IsStarter);
+    std::stable_sort(
+        begin, end, [](utf8proc_int32_t a, utf8proc_int32_t b) { return ClassOf(a) < ClassOf(b); });
     begin = end;
   }
 }
 
+void AppendDecomposition(utf8proc_int32_t code, UnicodeForm form, Codes& codes) {
+  const auto compatible = static_cast<utf8proc_option_t>(IsCompatible(form) ? UTF8PROC_COMPAT : 0);
+  utf8proc_int32_t parts[32];  // the longest decomposition has 18
+  int boundary = 0;
+  const utf8proc_ssize_t count = utf8proc_decompose_char(
+      code, parts, 32, static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | compatible), &boundary);
+  OUTRIDER_CHECK(count >= 0 && count <= 32);
+  const bool is_changed = count != 1 || parts[0] != code;
+  if (is_changed && IsNewer(code)) {
+    codes.push_back(code);
+  } else {
+    codes.insert(codes.end(), parts, parts + count);
+  }
+}
+
+// Newer marks compose with nothing, and nothing composes across them.
+Codes Compose(Codes codes) {
+  Codes out;
+  for (auto begin = codes.begin(); begin != codes.end();) {
+    const auto end = std::find_if(begin, codes.end(), IsNewer);
+    const utf8proc_ssize_t count = utf8proc_normalize_utf32(
+        codes.data() + (begin - codes.begin()), end - begin,
+        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    OUTRIDER_CHECK(count >= 0);
+    out.insert(out.end(), begin, begin + count);
+    begin = std::find_if_not(end, codes.end(), IsNewer);
+    out.insert(out.end(), end, begin);
+  }
+  return out;
+}
+
 }  // namespace
+
+bool IsNewerMark(char32_t code) {
+  if (code < std::begin(kNewerMarks)->first) return false;
+  const auto* range = std::lower_bound(
+      std::begin(kNewerMarks), std::end(kNewerMarks), code,
+      [](const NewerMarks& before, char32_t sought) { return before.last < sought; });
+  return range != std::end(kNewerMarks) && range->first <= code;
+}
 
 std::string ToUnicodeForm(std::string_view text, UnicodeForm form) {
   if (IsAtSight(text, form)) return std::string(text);
-  const auto compatible = static_cast<utf8proc_option_t>(IsCompatible(form) ? UTF8PROC_COMPAT : 0);
-  std::vector<utf8proc_int32_t> codes;
+  Codes codes;
   codes.reserve(text.size());
   for (size_t pos = 0; pos < text.size();) {
     const Utf8Character character = FirstCharacter(text.substr(pos));
     pos += character.size;
-    utf8proc_int32_t parts[32];  // the longest decomposition has 18
-    int boundary = 0;
-    const utf8proc_ssize_t count = utf8proc_decompose_char(
-        static_cast<utf8proc_int32_t>(character.code), parts, 32,
-        static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | compatible), &boundary);
-    OUTRIDER_CHECK(count >= 0 && count <= 32);
-    codes.insert(codes.end(), parts, parts + count);
+    AppendDecomposition(static_cast<utf8proc_int32_t>(character.code), form, codes);
   }
   ReorderMarks(codes);
-  auto count = static_cast<utf8proc_ssize_t>(codes.size());
-  if (IsComposed(form)) {
-    count = utf8proc_normalize_utf32(
-        codes.data(), count, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  }
-  OUTRIDER_CHECK(count >= 0);
+  if (IsComposed(form)) codes = Compose(std::move(codes));
   std::string out;
   out.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < count; ++i) AppendUtf8(static_cast<char32_t>(codes[i]), out);
+  for (const utf8proc_int32_t code : codes) AppendUtf8(static_cast<char32_t>(code), out);
   return out;
 }
 

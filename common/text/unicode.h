@@ -1,5 +1,5 @@
-// The properties of characters that tokenizers ask for. Tables: utf8proc (Unicode 15); of scripts,
-// script_ranges.h (Unicode 9).
+// The properties of characters that tokenizers ask for. Tables: utf8proc (Unicode 15); where the
+// Hugging Face library has those of Unicode 9, script_ranges.h and newer_marks.h.
 //
 // Thread: any.
 #pragma once
@@ -11,10 +11,14 @@
 
 namespace outrider {
 
-// A normalization form. O(n log n) for any text: the reordering in utf8proc's own NFC, as in most
-// libraries, is quadratic in the length of a run of combining marks. REQUIRES: `text` is
-// well-formed UTF-8.
+// A normalization form, as of Unicode 9. O(n log n) for any text: the reordering in utf8proc's own
+// NFC, as in most libraries, is quadratic in the length of a run of combining marks. REQUIRES:
+// `text` is well-formed UTF-8.
 std::string ToUnicodeForm(std::string_view text, UnicodeForm form);
+
+// Whether normalization leaves it alone though Unicode 15 does not: a combining mark, or a
+// character with a decomposition, that Unicode 9 lacks.
+bool IsNewerMark(char32_t code);
 
 // The property White_Space.
 bool IsWhiteSpace(char32_t code);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "common/text/rewriting.h"
+
 namespace outrider {
 namespace {
 
@@ -42,6 +44,29 @@ TEST(Unicode, NfcSortsMarksStablyByClass) {
   EXPECT_EQ(ToNfc("q\u0307\u0301"), "q\u0307\u0301");
   EXPECT_EQ(ToNfc("e\u0316\u0301"), "\u00E9\u0316");  // composes across a mark of another class
   EXPECT_EQ(ToNfc("e\u0307\u0301"), "\u0117\u0301");
+}
+
+// As the Hugging Face library, whose tables are of Unicode 9, has them (tokenizers 0.23.3).
+TEST(Unicode, NewerMarksAreNoMarks) {
+  // U+1DF9 is of Unicode 10 and of class 220, U+1DF5 of Unicode 9 and of class 230.
+  EXPECT_EQ(ToNfc("q\u0301\u1DF9"), "q\u0301\u1DF9");
+  EXPECT_EQ(ToNfc("q\u1DF5\u0323"), "q\u0323\u1DF5");
+  EXPECT_EQ(ToNfc("e\u1DF9\u0301"), "e\u1DF9\u0301");
+  EXPECT_EQ(ToNfc("e\u0301\u1DF9e\u0301"), "\u00E9\u1DF9\u00E9");
+  EXPECT_EQ(ToNfc("\u1DF9\u1DF9"), "\u1DF9\u1DF9");
+  // Kawi's virama, of class 9.
+  EXPECT_EQ(ToNfc("\U00011F12\u0301\U00011F42"), "\U00011F12\u0301\U00011F42");
+  // Characters that decompose, with which nothing becomes them.
+  EXPECT_EQ(ToUnicodeForm("\U00011938", UnicodeForm::kNfd), "\U00011938");
+  EXPECT_EQ(ToNfc("\U00011935\U00011930"), "\U00011935\U00011930");
+  EXPECT_EQ(ToUnicodeForm("\u32FF", UnicodeForm::kNfkc), "\u32FF");
+  EXPECT_EQ(ToUnicodeForm("\uA7F2", UnicodeForm::kNfkd), "\uA7F2");
+  EXPECT_EQ(ToUnicodeForm("\u32FE", UnicodeForm::kNfkc), "\u30F2");
+}
+
+TEST(Unicode, StrippingMarksKeepsNewerOnes) {
+  EXPECT_EQ(WithoutMarks("e\u0301\u1DF5\u1DF9o\u0903", false), "e\u1DF9o");
+  EXPECT_EQ(WithoutMarks("e\u0301\u1DF9o\u0903", true), "e\u1DF9o\u0903");
 }
 
 TEST(Unicode, NfcKeepsMarksWithoutBase) {

@@ -360,6 +360,62 @@ TEST_P(MatMulTest, UnitsKeepTheBitsOfScales) {
   }
 }
 
+// The same for scales that are exact in f16, with offsets that are small multiples of them.
+TEST_P(MatMulTest, ShortScalesKeepTheirValues) {
+  std::mt19937 random(11);
+  constexpr int kRows = 9, kOut = 70;
+  for (const CodesCase& c :
+       {CodesCase{CodeType::kInt4, kOut, 256, 32, true}, CodesCase{CodeType::kInt8, kOut, 192, 64},
+        CodesCase{CodeType::kInt8, kOut, 129, 16, true}}) {
+    SCOPED_TRACE(::testing::PrintToString(c));
+    QuantizedMatrix matrix = RandomCodes(c, random);
+    for (size_t i = 0; i < matrix.scales.size(); ++i) {
+      // Down to f16's smallest subnormal.
+      const auto significand = static_cast<float>(1 + random() % 2047);
+      matrix.scales[i] = std::ldexp(significand, -static_cast<int>(14 + random() % 11));
+      if (!c.has_offsets) continue;
+      matrix.offsets[i] = static_cast<float>(static_cast<int>(random() % 256) - 128);
+      matrix.offsets[i] *= matrix.scales[i];
+    }
+    // One more bit than f16 has, or one multiple too many.
+    QuantizedMatrix longer = matrix;
+    (c.has_offsets ? longer.offsets : longer.scales)[3] =
+        c.has_offsets ? 128 * longer.scales[3] : 1 + 0x1p-11f;
+    const std::vector<float> values = RandomValues(kRows * c.in, random);
+    const float* const x = Upload(values);
+    size_t bytes[2];
+    for (const bool is_short : {false, true}) {
+      const QuantizedMatrix& weight = is_short ? matrix : longer;
+      const auto packed = backend_->Pack(weight, TypeOf(c.type), WeightType::kF32).value();
+      bytes[is_short] = packed->bytes();
+      float* y = Poisoned(kRows * kOut + c.in);
+      backend_->MatMul(*packed, x, kRows, nullptr, false, y);
+      const TokenId row = 1;
+      backend_->Embed(*packed, &row, 1, y + kRows * kOut);
+      const std::vector<float> got = Download(y, kRows * kOut + c.in);
+      std::vector<float> weights(static_cast<size_t>(c.in));
+      for (int o = 0; o < kOut; ++o) {
+        weight.WidenRow(o, weights);
+        if (o == row) {
+          EXPECT_EQ(std::vector<float>(got.end() - c.in, got.end()), weights);
+        }
+        for (int r = 0; r < kRows; ++r) {
+          const float* const x_row = &values[r * c.in];
+          double sum = 0, magnitude = 0;  // of codes and offsets, 32 each at most
+          for (int k = 0; k < c.in; ++k) {
+            sum += double{weights[k]} * x_row[k];
+            magnitude += 32 * std::fabs(x_row[k]);
+          }
+          const double rounded =
+              GetParam().int8_activations ? MaxAbs(x_row, c.in) / 254 * c.in * 64 : 0;
+          ASSERT_NEAR(got[r * kOut + o], sum, magnitude * c.in * 0x1p-24 + rounded) << o;
+        }
+      }
+    }
+    EXPECT_EQ(bytes[true] < bytes[false], backend_->device() == nullptr);
+  }
+}
+
 // 4.25 bits each: a byte for two codes, and one for the scale of 32.
 TEST_P(MatMulTest, Mxfp4TakesWhatItsFileTakes) {
   std::mt19937 random(9);

@@ -38,7 +38,8 @@ constexpr int kVectors = 2;  // of 16 outputs, in a panel
 // (0.93 of a streaming read, 0.85 with; Zen 4).
 constexpr bool PrefetchesFixed(int digits, int rows) { return digits * rows > 3; }
 constexpr size_t kFixedPrefetchBytes = 8192;
-constexpr size_t kScalesAhead = 1024;  // floats, or bytes; groups of 32 inputs gain a tenth
+constexpr size_t kScalesAhead =
+    1024;  // of 32 groups, whatever a scale takes; groups of 32 inputs gain a tenth
 
 // A panel's word of 4-bit codes: a byte for each, those of even inputs and those of odd ones.
 struct FourBitWord {
@@ -147,6 +148,11 @@ constexpr size_t kFixedWords = FixedWords(kWordInputs<Codes>, kDigits);
 template <int kDigits>
 using GroupSums = Int32Sums[kDigits][kVectors];
 
+OUTRIDER_AVX512_INLINE __m512 WidenBytes(const int8_t* bytes) {
+  const __m128i bytes16 = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes16));
+}
+
 // The scales, or the offsets, of 16 outputs of a panel from `lane` on.
 template <class Codes>
 OUTRIDER_AVX512_INLINE __m512 GroupFactors(const PanelMatrix& w, int panel, int group, int lane,
@@ -157,13 +163,17 @@ OUTRIDER_AVX512_INLINE __m512 GroupFactors(const PanelMatrix& w, int panel, int 
         _mm512_cvtepu8_epi32(_mm_load_si128(static_cast<const __m128i*>(exponents)));
     return _mm512_castsi512_ps(_mm512_slli_epi32(biased, 23));
   }
+  if (w.has_short_scales()) {
+    const auto* const halves =
+        reinterpret_cast<const __m256i*>(w.short_scales(panel, group) + lane);
+    const __m512 scales = _mm512_cvtph_ps(_mm256_load_si256(halves));
+    if (!offsets) return scales;
+    return _mm512_mul_ps(scales, WidenBytes(w.scale_multiples(panel, group) + lane));
+  }
   if (!w.has_units()) {
     return _mm512_load_ps((offsets ? w.offsets(panel, group) : w.scales(panel, group)) + lane);
   }
-  const int8_t* const multiples = w.multiples(panel, group, offsets) + lane;
-  const __m512i whole =
-      _mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i*>(multiples)));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(whole),
+  return _mm512_mul_ps(WidenBytes(w.multiples(panel, group, offsets) + lane),
                        _mm512_load_ps(w.units(panel, group, offsets) + lane));
 }
 
@@ -196,6 +206,8 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
   for (int v = 0; v < kVectors; ++v) {
     const int lane = 16 * v;
     const __m512 scales = GroupFactors<Codes>(w, panel, group, lane, /*offsets=*/false);
+    __m512 offsets = _mm512_setzero_ps();
+    if (w.has_offsets()) offsets = GroupFactors<Codes>(w, panel, group, lane, /*offsets=*/true);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       __m512 steps = _mm512_cvtepi32_ps((__m512i)sums[r][0][v]);
@@ -208,9 +220,7 @@ OUTRIDER_AVX512_INLINE void AddGroup(const Product& product, int row, int panel,
       const __m512 scale = _mm512_mul_ps(scales, _mm512_set1_ps(product.x_scales[at]));
       __m512 total = _mm512_fmadd_ps(steps, scale, _mm512_load_ps(totals[r] + lane));
       if (w.has_offsets()) {
-        const __m512 x_sum = _mm512_set1_ps(product.x_sums[at]);
-        const __m512 offsets = GroupFactors<Codes>(w, panel, group, lane, /*offsets=*/true);
-        total = _mm512_fmadd_ps(x_sum, offsets, total);
+        total = _mm512_fmadd_ps(_mm512_set1_ps(product.x_sums[at]), offsets, total);
       }
       _mm512_store_ps(totals[r] + lane, total);
     }
@@ -227,6 +237,12 @@ OUTRIDER_AVX512_INLINE void PrefetchScales(const PanelMatrix& w, int panel, int 
     _mm_prefetch(w.multiples(panel, group, /*offsets=*/false) + kScalesAhead, _MM_HINT_T1);
     if (!w.has_offsets()) return;
     _mm_prefetch(w.multiples(panel, group, /*offsets=*/true) + kScalesAhead, _MM_HINT_T1);
+    return;
+  }
+  if (w.has_short_scales()) {
+    _mm_prefetch(w.short_scales(panel, group) + kScalesAhead, _MM_HINT_T1);
+    if (!w.has_offsets()) return;
+    _mm_prefetch(w.scale_multiples(panel, group) + kScalesAhead, _MM_HINT_T1);
     return;
   }
   const float* const scales = w.scales(panel, group) + kScalesAhead;

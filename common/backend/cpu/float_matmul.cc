@@ -286,14 +286,22 @@ HWY_INLINE void Inputs(Block<kRows, kGroups>& block, size_t begin, size_t end) {
   }
 }
 
-// Scales or offsets with units.
-HWY_INLINE VF Multiples(const PanelMatrix& w, int panel, int group, int lane, bool offsets) {
-  const DF df;
+HWY_INLINE VF WidenMultiples(const int8_t* multiples) {
   const hn::RebindToSigned<DF> di;
   const hn::Rebind<int8_t, DF> d8;
-  const auto bytes = hn::Load(d8, w.multiples(panel, group, offsets) + lane);
-  return hn::Mul(hn::ConvertTo(df, hn::PromoteTo(di, bytes)),
-                 hn::Load(df, w.units(panel, group, offsets) + lane));
+  return hn::ConvertTo(DF(), hn::PromoteTo(di, hn::Load(d8, multiples)));
+}
+
+// Scales or offsets with units.
+HWY_INLINE VF Multiples(const PanelMatrix& w, int panel, int group, int lane, bool offsets) {
+  return hn::Mul(WidenMultiples(w.multiples(panel, group, offsets) + lane),
+                 hn::Load(DF(), w.units(panel, group, offsets) + lane));
+}
+
+HWY_INLINE VF ShortScales(const PanelMatrix& w, int panel, int group, int lane) {
+  const hn::Rebind<hwy::float16_t, DF> half;
+  const uint16_t* const bits = w.short_scales(panel, group) + lane;
+  return hn::PromoteTo(DF(), hn::Load(half, reinterpret_cast<const hwy::float16_t*>(bits)));
 }
 
 // The scales of one vector of outputs, from `lane` on, in one group of inputs.
@@ -305,12 +313,17 @@ HWY_INLINE VF ScalesOf(const PanelMatrix& w, int panel, int group, int lane) {
     const auto exponents = hn::Load(d8, w.exponents(panel, group) + lane);
     return hn::BitCast(df, hn::ShiftLeft<23>(hn::PromoteTo(DU(), exponents)));
   } else {
+    if (w.has_short_scales()) return ShortScales(w, panel, group, lane);
     if (w.has_units()) return Multiples(w, panel, group, lane, /*offsets=*/false);
     return hn::Load(df, w.scales(panel, group) + lane);
   }
 }
 
 HWY_INLINE VF OffsetsOf(const PanelMatrix& w, int panel, int group, int lane) {
+  if (w.has_short_scales()) {
+    return hn::Mul(WidenMultiples(w.scale_multiples(panel, group) + lane),
+                   ShortScales(w, panel, group, lane));
+  }
   if (w.has_units()) return Multiples(w, panel, group, lane, /*offsets=*/true);
   return hn::Load(DF(), w.offsets(panel, group) + lane);
 }

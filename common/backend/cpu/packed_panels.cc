@@ -92,6 +92,16 @@ bool HasUnits(const QuantizedMatrix& weight) {
          AreMultiples(weight.offsets, weight.offset_units, unit_groups);
 }
 
+// Whether scales are exact as f16, and offsets as multiples of them. A single group is not worth
+// it.
+bool HasShortScales(const QuantizedMatrix& weight) {
+  const bool is_integer = weight.type == CodeType::kInt4 || weight.type == CodeType::kInt8;
+  if (!is_integer || weight.groups() == 1) return false;
+  const auto is_f16 = [](float scale) { return F16ToFloat(FloatToF16(scale)) == scale; };
+  return std::all_of(weight.scales.begin(), weight.scales.end(), is_f16) &&
+         AreMultiples(weight.offsets, weight.scales, /*unit_groups=*/1);
+}
+
 bool IsPowerOfTwo(float scale) {
   int exponent = 0;
   return scale > 0 && std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5f;
@@ -136,6 +146,11 @@ Status PanelMatrix::MakeScales(int64_t group_size, bool has_offsets, int64_t uni
   const int blocks = has_offsets || type_ == WeightType::kW8A8 ? 2 : 1;
   if (has_units()) {
     OUTRIDER_ASSIGN(scales_, AlignedBytes::Allocate(MultipleAt(panel_count(), 0, has_offsets)));
+    return Status();
+  }
+  if (has_short_scales_) {
+    const size_t each = sizeof(uint16_t) + (has_offsets ? sizeof(int8_t) : 0);
+    OUTRIDER_ASSIGN(scales_, AlignedBytes::Allocate(each * GroupAt(panel_count(), 0)));
     return Status();
   }
   const size_t each = type_ == WeightType::kMxfp4 ? 1 : sizeof(float);
@@ -196,8 +211,10 @@ Result<std::unique_ptr<PanelMatrix>> PanelMatrix::Pack(const QuantizedMatrix& we
                          " is supported");
   }
   OUTRIDER_ASSIGN(std::unique_ptr<PanelMatrix> packed, Make(weight.rows, weight.columns, type));
+  const bool has_units = HasUnits(weight);
+  packed->has_short_scales_ = !has_units && HasShortScales(weight);
   OUTRIDER_TRY(packed->MakeScales(weight.group_size, !weight.offsets.empty(),
-                                  HasUnits(weight) ? weight.unit_groups : 0, fixed_w8a16));
+                                  has_units ? weight.unit_groups : 0, fixed_w8a16));
   packed->column_order_ = weight.column_order;
   packed->FillPanels(threads, [&](int panel) { packed->FillCopied(weight, panel); });
   return packed;
@@ -256,6 +273,8 @@ void PanelMatrix::FillCopied(const QuantizedMatrix& weight, int panel) {
                       std::span(weight.offset_units).subspan(row * units, units),
                       /*offsets=*/true);
       }
+    } else if (has_short_scales_) {
+      FillShortScales(panel, lane, scales, offsets);
     } else {
       FillScales(panel, lane, scales, offsets);
     }
@@ -274,6 +293,17 @@ void PanelMatrix::FillScales(int panel, int lane, std::span<const float> scales,
     }
     to_scales[group_index] = scales[g] * CodeUnit(type_);
     if (!offsets.empty()) to_scales[GroupAt(panel_count(), 0) + group_index] = offsets[g];
+  }
+}
+
+void PanelMatrix::FillShortScales(int panel, int lane, std::span<const float> scales,
+                                  std::span<const float> offsets) {
+  auto* const to_scales = reinterpret_cast<uint16_t*>(scales_.data());
+  char* const to_multiples = scales_.data() + sizeof(uint16_t) * GroupAt(panel_count(), 0);
+  for (int g = 0; g < groups_; ++g) {
+    const size_t group_index = GroupAt(panel, g) + lane;
+    to_scales[group_index] = FloatToF16(scales[g]);
+    if (!offsets.empty()) to_multiples[group_index] = MultipleOf(offsets[g], scales[g]);
   }
 }
 
@@ -334,6 +364,7 @@ float PanelMatrix::ScaleOf(int panel, int lane, int group) const {
     return static_cast<float>(multiples(panel, group, false)[lane]) *
            units(panel, group, false)[lane];
   }
+  if (has_short_scales_) return F16ToFloat(short_scales(panel, group)[lane]);
   return scales(panel, group)[lane] / CodeUnit(type_);
 }
 
@@ -342,6 +373,9 @@ float PanelMatrix::OffsetOf(int panel, int lane, int group) const {
   if (has_units()) {
     return static_cast<float>(multiples(panel, group, true)[lane]) *
            units(panel, group, true)[lane];
+  }
+  if (has_short_scales_) {
+    return static_cast<float>(scale_multiples(panel, group)[lane]) * ScaleOf(panel, lane, group);
   }
   return offsets(panel, group)[lane];
 }

@@ -14,7 +14,8 @@
 //
 // Codes of a few bits have a scale, and possibly an offset, for each output and group of inputs.
 // MXFP4's scales are powers of two and kept as their exponents, a byte each; those of formats with
-// units as a signed byte, with a float for each unit.
+// units as a signed byte, with a float for each unit. Other integers keep scales as f16, and
+// offsets as a signed byte that multiplies the scale, where both are exact; else all are floats.
 //
 // Owner: the model. Thread: immutable once packed.
 #pragma once
@@ -87,8 +88,8 @@ class PanelMatrix final : public PackedMatrix {
   // For codes: inputs that share a scale (at most `in`), and the number of such groups.
   int group_size() const { return group_size_; }
   int groups() const { return groups_; }
-  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group. Not for MXFP4 and
-  // with units.
+  // The scales, and the offsets or nullptr, of a panel's 32 outputs in one group. Not for MXFP4,
+  // with units and with short scales.
   const float* scales(int panel, int group) const {
     return reinterpret_cast<const float*>(scales_.data()) + GroupAt(panel, group);
   }
@@ -96,6 +97,15 @@ class PanelMatrix final : public PackedMatrix {
     return has_offsets_ ? scales(panel_count() + panel, group) : nullptr;
   }
   bool has_offsets() const { return has_offsets_; }
+  // Whether scales are f16 and offsets multiples of them.
+  bool has_short_scales() const { return has_short_scales_; }
+  const uint16_t* short_scales(int panel, int group) const {
+    return reinterpret_cast<const uint16_t*>(scales_.data()) + GroupAt(panel, group);
+  }
+  const int8_t* scale_multiples(int panel, int group) const {
+    const size_t scale_bytes = sizeof(uint16_t) * GroupAt(panel_count(), 0);
+    return reinterpret_cast<const int8_t*>(scales_.data()) + scale_bytes + GroupAt(panel, group);
+  }
   // With units: the scales, or the offsets, of a panel's 32 outputs in one group as multiples of
   // their units, and these units. REQUIRES: has_units(), and has_offsets() for offsets.
   bool has_units() const { return unit_groups_ > 0; }
@@ -162,6 +172,9 @@ class PanelMatrix final : public PackedMatrix {
   // `offsets` may be empty.
   void FillScales(int panel, int lane, std::span<const float> scales,
                   std::span<const float> offsets);
+  // With short scales: those of one output. `offsets` may be empty.
+  void FillShortScales(int panel, int lane, std::span<const float> scales,
+                       std::span<const float> offsets);
   // With units: the scales or the offsets of one output.
   void FillMultiples(int panel, int lane, std::span<const float> values,
                      std::span<const float> units, bool offsets);
@@ -177,10 +190,11 @@ class PanelMatrix final : public PackedMatrix {
   int groups_ = 0;
   bool has_offsets_ = false;
   bool has_dot_order_ = false;
+  bool has_short_scales_ = false;
   int unit_groups_ = 0;  // groups that share a unit; 0: no units
   std::vector<int32_t> column_order_;
   AlignedBytes panels_;
-  AlignedBytes scales_;  // followed by as many offsets or sums; with units, after those
+  AlignedBytes scales_;  // followed by offsets or sums, if any; with units, after those
 };
 
 }  // namespace outrider

@@ -246,7 +246,13 @@ Status QuantizedTensors::ReadFp8Scales(const Part& part, QuantizedMatrix* matrix
 Status QuantizedTensors::ReadPacked(const Part& part, QuantizedMatrix* matrix) {
   const int bits = quantization_.bits, per_word = 32 / bits;
   const int64_t words = Ceil(part.columns, per_word);
-  OUTRIDER_TRY(Find(part.base + "weight_shape", "I64", {2}).status());
+  OUTRIDER_ASSIGN(const SafetensorsEntry* shape, Find(part.base + "weight_shape", "I64", {2}));
+  std::array<int64_t, 2> sides;
+  std::memcpy(sides.data(), shape->bytes.data(), sizeof sides);
+  if (sides != std::array{part.rows, part.columns}) {
+    return InvalidArgument(part.base + "weight_shape is " + Show(sides) +
+                           ", config.json asks for " + Show(Shape{part.rows, part.columns}));
+  }
   OUTRIDER_ASSIGN(const SafetensorsEntry* entry,
                   Find(part.base + "weight_packed", "I32", {part.rows, words}));
   const uint32_t mask = (1u << bits) - 1;

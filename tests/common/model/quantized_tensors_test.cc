@@ -76,7 +76,8 @@ TEST_P(DamagedCodes, MissingTensorsAreNamed) {
     if (name == nullptr) continue;
     const Status status = LoadWith(name, remove);
     // Without an order, AutoGPTQ's inputs are in order.
-    if (name == GetParam().order && GetParam().stored_as == StoredAs::kGptq) {
+    if (name == GetParam().order && GetParam().stored_as != StoredAs::kGptqOrder &&
+        GetParam().stored_as != StoredAs::kPacked4Order) {
       EXPECT_TRUE(status.ok());
       continue;
     }
@@ -170,6 +171,15 @@ TEST_P(DamagedCodes, TruncatedFilesAreNamed) {
   EXPECT_THAT(status.message(), HasSubstr("model.safetensors"));
 }
 
+TEST_P(DamagedCodes, ContradictoryShapesAreNamed) {
+  if (!tensors_.contains(kBase + "weight_shape")) return;
+  const Status status =
+      LoadWith("weight_shape", [](StoredTensor& shape) { shape.bytes[8] = '\x61'; });
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              HasSubstr(kBase + "weight_shape is [64, 97], config.json asks for [64, 96]"));
+}
+
 TEST_P(DamagedCodes, AnotherGroupSizeIsNamed) {
   json config = json::parse(directory_.Read("config.json"));
   json& quantization = config["quantization_config"];
@@ -196,12 +206,15 @@ INSTANTIATE_TEST_SUITE_P(
                       Layout{"Fp8Channel", StoredAs::kFp8Channel, "weight", "weight_scale"},
                       Layout{"Fp8Block", StoredAs::kFp8Block, "weight", "weight_scale_inv"},
                       Layout{"Packed4", StoredAs::kPacked4, "weight_packed", "weight_scale"},
+                      Layout{"Packed4Zeros", StoredAs::kPacked4Zeros, "weight_packed",
+                             "weight_scale", "weight_zero_point"},
                       Layout{"Packed4Order", StoredAs::kPacked4Order, "weight_packed",
                              "weight_scale", "weight_zero_point", "weight_g_idx"},
                       Layout{"Packed8", StoredAs::kPacked8, "weight_packed", "weight_scale"},
                       Layout{"Gptq", StoredAs::kGptq, "qweight", "scales", "qzeros", "g_idx"},
                       Layout{"GptqOrder", StoredAs::kGptqOrder, "qweight", "scales", "qzeros",
                              "g_idx"},
+                      Layout{"Gptq8", StoredAs::kGptq8, "qweight", "scales", "qzeros", "g_idx"},
                       Layout{"Awq", StoredAs::kAwq, "qweight", "scales", "qzeros"}),
     [](const ::testing::TestParamInfo<Layout>& param) { return param.param.name; });
 

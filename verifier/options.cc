@@ -301,6 +301,7 @@ Status Complete(VerifierOptions* o) {
   }
   drafter.bf16_activations = o->service.bf16_activations;
   drafter.int8_activations = o->service.int8_activations;
+  drafter.kv_cache = o->service.kv_cache;
   drafter.cuda_graphs = o->service.cuda_graphs;
   o->embedded.prefix_cache = o->engine.prefix_cache;
   return CheckTransport(o->service);

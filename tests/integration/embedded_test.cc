@@ -61,6 +61,22 @@ TEST_F(Embedded, DraftsWithoutChangingTheText) {
   EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
 }
 
+TEST_F(Embedded, HasTheVerifiersCacheType) {
+  const auto verifier = StartVerifier(target_, dir_ / "verifier.log",
+                                      {"--draft-model", drafter_, "--policy", "fixed",
+                                       "--min-draft-wait", "30", "--kv-cache-dtype", "fp8"});
+  ASSERT_NE(verifier.port, 0) << verifier.process->Log();
+  const std::string log = verifier.process->Log();
+  const std::string words = "kv_cache=fp8";
+  const size_t first = log.find(words);
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_NE(log.find(words, first + 1), std::string::npos) << log;
+  TestClient client(verifier.address());
+  const auto got = client.Generate(Request());
+  ASSERT_TRUE(got.status.ok()) << got.status.error_message();
+  EXPECT_GT(got.finished.speculation().accepted_tokens(), 0u) << verifier.process->Log();
+}
+
 TEST_F(Embedded, WorksBesideAttachedDrafters) {
   const auto verifier = StartVerifier(target_, dir_ / "verifier.log", {"--draft-model", drafter_});
   ASSERT_NE(verifier.port, 0) << verifier.process->Log();

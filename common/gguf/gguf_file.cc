@@ -35,14 +35,15 @@ constexpr TypeInfo kTypes[] = {
     {0, GgmlType::kF32, "F32", 1, 4},       {1, GgmlType::kF16, "F16", 1, 2},
     {30, GgmlType::kBf16, "BF16", 1, 2},    {8, GgmlType::kQ80, "Q8_0", 32, 34},
     {2, GgmlType::kQ40, "Q4_0", 32, 18},    {12, GgmlType::kQ4K, "Q4_K", 256, 144},
+    {6, GgmlType::kQ50, "Q5_0", 32, 22},    {13, GgmlType::kQ5K, "Q5_K", 256, 176},
     {14, GgmlType::kQ6K, "Q6_K", 256, 210}, {39, GgmlType::kMxfp4, "MXFP4", 32, 17}};
 
 // Types of which only the name is known.
 constexpr std::pair<uint32_t, const char*> kOtherTypes[] = {
-    {3, "Q4_1"},    {6, "Q5_0"},   {7, "Q5_1"},     {9, "Q8_1"},    {10, "Q2_K"},    {11, "Q3_K"},
-    {13, "Q5_K"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
-    {20, "IQ4_NL"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},
-    {26, "I32"},    {27, "I64"},   {28, "F64"},     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}};
+    {3, "Q4_1"},     {7, "Q5_1"},    {9, "Q8_1"},     {10, "Q2_K"},  {11, "Q3_K"},   {15, "Q8_K"},
+    {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},
+    {22, "IQ2_S"},   {23, "IQ4_XS"}, {24, "I8"},      {25, "I16"},   {26, "I32"},    {27, "I64"},
+    {28, "F64"},     {29, "IQ1_M"},  {34, "TQ1_0"},   {35, "TQ2_0"}};
 
 const TypeInfo& InfoOf(GgmlType type) {
   return *std::find_if(std::begin(kTypes), std::end(kTypes),

@@ -33,7 +33,7 @@ inline constexpr uint64_t kMaxGgufTensors = 1 << 17;
 
 // Element formats of tensors: blocks of consecutive elements of a row. The layouts are in
 // common/model/ggml_blocks.cc.
-enum class GgmlType { kF32, kF16, kBf16, kQ80, kQ40, kQ4K, kQ6K, kMxfp4 };
+enum class GgmlType { kF32, kF16, kBf16, kQ80, kQ40, kQ50, kQ4K, kQ5K, kQ6K, kMxfp4 };
 
 // "Q4_K"
 const char* GgmlTypeName(GgmlType type);

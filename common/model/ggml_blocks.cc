@@ -40,6 +40,17 @@ void UnpackQ4_0(const std::byte* block, GgmlBlock& out) {
   UnpackHalves(block + 2, out.codes.data());
 }
 
+// Q5_0: a scale d in f16, 4 bytes with the high bits of codes 0 to 31, then the low bits as in
+// Q4_0. A value is (q - 16) * d.
+void UnpackQ5_0(const std::byte* block, GgmlBlock& out) {
+  out.scales[0] = HalfAt(block);
+  UnpackHalves(block + 6, out.codes.data());
+  for (int i = 0; i < 32; ++i) {
+    const int high = ByteAt(block + 2, i / 8) >> i % 8 & 1;
+    out.codes[i] = static_cast<uint8_t>((out.codes[i] | high << 4) - 16);
+  }
+}
+
 // MXFP4: the exponent of the scale, then the codes, 4-bit floats.
 void UnpackMxfp4(const std::byte* block, GgmlBlock& out) {
   out.scales[0] = ExponentToFloat(std::to_integer<uint8_t>(block[0]));
@@ -58,11 +69,10 @@ std::pair<int, int> ScaleAndMin(const std::byte* scales, int j) {
 // Q4_K, 256 values in 8 sub-blocks of 32: d and dmin in f16, 12 bytes of scales s and minima m, 128
 // bytes of codes q: sub-blocks 2 p and 2 p + 1 are in the low and the high halves of bytes 32 p to
 // 32 p + 31. A value is (d * s) * q - dmin * m; both products of d and dmin are exact.
-void UnpackQ4_K(const std::byte* block, GgmlBlock& out) {
+void UnpackQ4_K(const std::byte* block, const std::byte* pairs, GgmlBlock& out) {
   const float d = HalfAt(block), dmin = HalfAt(block + 2);
   out.scale_unit = d;
   out.offset_unit = -dmin;
-  const std::byte* const pairs = block + 16;
   for (int j = 0; j < 8; ++j) {
     const auto [s, m] = ScaleAndMin(block + 4, j);
     out.scales[j] = d * static_cast<float>(s);
@@ -71,6 +81,16 @@ void UnpackQ4_K(const std::byte* block, GgmlBlock& out) {
       const int code = ByteAt(pairs, 32 * (j / 2) + i) >> 4 * (j % 2) & 15;
       out.codes[32 * j + i] = static_cast<uint8_t>(code);
     }
+  }
+}
+
+// Q5_K: as Q4_K, with 32 bytes of high bits before the others: bit j of byte i for value i of
+// sub-block j.
+void UnpackQ5_K(const std::byte* block, GgmlBlock& out) {
+  UnpackQ4_K(block, block + 48, out);
+  for (int i = 0; i < 256; ++i) {
+    const int high = ByteAt(block + 16, i % 32) >> i / 32 & 1;
+    out.codes[i] = static_cast<uint8_t>(out.codes[i] | high << 4);
   }
 }
 
@@ -102,9 +122,13 @@ std::optional<GgmlCodes> CodesOf(GgmlType type) {
     case GgmlType::kQ80: return GgmlCodes{.type = CodeType::kInt8, .group_size = 32};
     case GgmlType::kQ40:
       return GgmlCodes{.type = CodeType::kInt4, .group_size = 32, .has_offsets = true};
+    case GgmlType::kQ50: return GgmlCodes{.type = CodeType::kInt8, .group_size = 32};
     case GgmlType::kQ4K:
       return GgmlCodes{
           .type = CodeType::kInt4, .group_size = 32, .has_offsets = true, .has_units = true};
+    case GgmlType::kQ5K:
+      return GgmlCodes{
+          .type = CodeType::kInt8, .group_size = 32, .has_offsets = true, .has_units = true};
     case GgmlType::kQ6K:
       return GgmlCodes{.type = CodeType::kInt8, .group_size = 16, .has_units = true};
     case GgmlType::kMxfp4: return GgmlCodes{.type = CodeType::kFp4E2M1, .group_size = kMxGroup};
@@ -119,7 +143,9 @@ void UnpackCodes(GgmlType type, const std::byte* block, GgmlBlock* out) {
     case GgmlType::kBf16: OUTRIDER_CHECK(false);  // they have no codes
     case GgmlType::kQ80: return UnpackQ8_0(block, *out);
     case GgmlType::kQ40: return UnpackQ4_0(block, *out);
-    case GgmlType::kQ4K: return UnpackQ4_K(block, *out);
+    case GgmlType::kQ50: return UnpackQ5_0(block, *out);
+    case GgmlType::kQ4K: return UnpackQ4_K(block, block + 16, *out);
+    case GgmlType::kQ5K: return UnpackQ5_K(block, *out);
     case GgmlType::kQ6K: return UnpackQ6_K(block, *out);
     case GgmlType::kMxfp4: return UnpackMxfp4(block, *out);
   }

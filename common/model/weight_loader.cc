@@ -192,14 +192,22 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::Load(const std::vector<Part>
   return packed;
 }
 
-// All parts must have the same type. A device would widen codes again for each product, so there
-// they become floats once, except for MXFP4, the type of experts, of which a row takes few.
+// Parts of several types can be stacked if all are integers. A device would widen codes again for
+// each product, so there they become floats once, except for MXFP4, the type of experts, of which a
+// row takes few.
 bool WeightLoader::KeepsGgufCodes(const std::vector<Part>& parts) const {
+  const auto is_mxfp4 = [&](const Part& part) {
+    return checkpoint_.Gguf(part.name)->tensor.type == GgmlType::kMxfp4;
+  };
+  if (std::all_of(parts.begin(), parts.end(), is_mxfp4)) return true;
+  return backend_.device() == nullptr && std::none_of(parts.begin(), parts.end(), is_mxfp4);
+}
+
+bool WeightLoader::HaveOneGgufType(const std::vector<Part>& parts) const {
   const GgmlType first = checkpoint_.Gguf(parts.front().name)->tensor.type;
-  return (backend_.device() == nullptr || first == GgmlType::kMxfp4) &&
-         std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
-           return checkpoint_.Gguf(part.name)->tensor.type == first;
-         });
+  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return checkpoint_.Gguf(part.name)->tensor.type == first;
+  });
 }
 
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::Pack(const TensorView& values, WeightType type,
@@ -254,12 +262,20 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackFloats(const std::vector
   return Pack(stacked, type, parts);
 }
 
+Result<QuantizedMatrix> WeightLoader::ReadCodes(const std::vector<Part>& parts, int64_t columns) {
+  const bool is_gguf = config_.quantization.layout == Quantization::Layout::kGguf;
+  const bool one_type = !is_gguf || HaveOneGgufType(parts);
+  std::vector<QuantizedMatrix> matrices(1);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0 && !one_type) matrices.emplace_back();
+    OUTRIDER_TRY(codes_.Append(parts[i].name, parts[i].rows, columns, &matrices.back()));
+  }
+  return one_type ? std::move(matrices.front()) : StackRows(matrices);
+}
+
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackCodes(const std::vector<Part>& parts,
                                                               int64_t columns) {
-  QuantizedMatrix matrix;
-  for (const Part& part : parts) {
-    OUTRIDER_TRY(codes_.Append(part.name, part.rows, columns, &matrix));
-  }
+  OUTRIDER_ASSIGN(const QuantizedMatrix matrix, ReadCodes(parts, columns));
   for (const Part& part : parts) NoteStored(part.name, CodeTypeName(matrix.type));
   return PackCodes(matrix, parts);
 }

@@ -79,6 +79,9 @@ class WeightLoader {
                                              WeightType type);
   // Whether the blocks of a GGUF file are kept as codes.
   bool KeepsGgufCodes(const std::vector<Part>& parts) const;
+  // Whether all parts, of a GGUF file, are blocks of one type.
+  bool HaveOneGgufType(const std::vector<Part>& parts) const;
+  Result<QuantizedMatrix> ReadCodes(const std::vector<Part>& parts, int64_t columns);
   // `values` may be overwritten when this returns.
   Result<std::unique_ptr<PackedMatrix>> Pack(const TensorView& values, WeightType type,
                                              const std::vector<Part>& parts);

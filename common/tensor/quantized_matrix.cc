@@ -16,6 +16,23 @@ float RoundToEven(float x) {
   return x + kNoFraction - kNoFraction;
 }
 
+// Columns that share a unit, 0 without units.
+int64_t UnitColumns(const QuantizedMatrix& matrix) {
+  return matrix.unit_groups * matrix.group_size;
+}
+
+// Appends an element for each new group: that of the old one which it is in, or 0.
+void AppendByGroup(const QuantizedMatrix& from, std::span<const float> values, int64_t group_size,
+                   std::vector<float>* out) {
+  const int64_t new_groups = from.columns / group_size;
+  for (int64_t row = 0; row < from.rows; ++row) {
+    for (int64_t group = 0; group < new_groups; ++group) {
+      const int64_t old = row * from.groups() + group * group_size / from.group_size;
+      out->push_back(values.empty() ? 0.f : values[static_cast<size_t>(old)]);
+    }
+  }
+}
+
 }  // namespace
 
 const char* CodeTypeName(CodeType type) {
@@ -53,6 +70,33 @@ void QuantizedMatrix::WidenRowInOrder(int64_t row, std::span<float> out) const {
   std::vector<float> values(static_cast<size_t>(columns));
   WidenRow(row, values);
   for (size_t i = 0; i < values.size(); ++i) out[static_cast<size_t>(column_order[i])] = values[i];
+}
+
+QuantizedMatrix StackRows(std::span<const QuantizedMatrix> parts) {
+  QuantizedMatrix out = {.type = parts.front().type,
+                         .columns = parts.front().columns,
+                         .group_size = parts.front().group_size};
+  bool has_offsets = false, has_units = UnitColumns(parts.front()) > 0;
+  for (const QuantizedMatrix& part : parts) {
+    if (part.type != out.type) out.type = CodeType::kInt8;  // codes from 0 to 15 keep their value
+    out.group_size = std::min(out.group_size, part.group_size);
+    has_offsets = has_offsets || !part.offsets.empty();
+    has_units = has_units && UnitColumns(part) == UnitColumns(parts.front());
+  }
+  if (has_units) out.unit_groups = UnitColumns(parts.front()) / out.group_size;
+  for (const QuantizedMatrix& part : parts) {
+    out.rows += part.rows;
+    out.codes.insert(out.codes.end(), part.codes.begin(), part.codes.end());
+    AppendByGroup(part, part.scales, out.group_size, &out.scales);
+    if (has_offsets) AppendByGroup(part, part.offsets, out.group_size, &out.offsets);
+    if (!has_units) continue;
+    out.scale_units.insert(out.scale_units.end(), part.scale_units.begin(), part.scale_units.end());
+    if (!has_offsets) continue;
+    std::vector<float> units = part.offset_units;
+    units.resize(part.scale_units.size());
+    out.offset_units.insert(out.offset_units.end(), units.begin(), units.end());
+  }
+  return out;
 }
 
 void RoundRow(std::span<const float> values, CodeType type, int64_t group_size,

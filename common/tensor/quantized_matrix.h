@@ -51,6 +51,12 @@ struct QuantizedMatrix {
   void WidenRowInOrder(int64_t row, std::span<float> out) const;
 };
 
+// Stacks the rows of `parts`, each of the same columns. What differs in type, groups or offsets
+// becomes kInt8 in the smallest groups, with the same values; units stay where all have them for as
+// many columns. REQUIRES: kInt4 or kInt8; each group size divides the larger ones and the columns;
+// no order of columns.
+QuantizedMatrix StackRows(std::span<const QuantizedMatrix> parts);
+
 // Inputs of a group where floats are rounded to kInt4.
 constexpr int64_t kInt4GroupSize = 128;
 

@@ -66,29 +66,49 @@ std::string PackScales(const std::array<int, 8>& scales, const std::array<int, 8
   return bytes;
 }
 
-std::string EncodeQ4_K(std::span<const float> x) {
+// Q5_0's codes have 5 bits, of which the highest are in 4 bytes before the others.
+std::string EncodeQ5_0(std::span<const float> x) {
+  auto [bytes, d] = AsHalf(LargestOf(x) / -16);
+  uint32_t high_bits = 0;
+  std::string pairs;
+  for (size_t i = 0; i < 16; ++i) {
+    const int low = Rounded(x[i], d, -16, 15) + 16, high = Rounded(x[16 + i], d, -16, 15) + 16;
+    high_bits |= static_cast<uint32_t>(low >> 4) << i | static_cast<uint32_t>(high >> 4)
+                                                            << (16 + i);
+    pairs += static_cast<char>((low & 15) | (high & 15) << 4);
+  }
+  return bytes + LittleEndian(high_bits) + pairs;
+}
+
+// With `most` 31, Q5_K: the high bits of codes are in 32 bytes before the others.
+std::string EncodeKQuant(std::span<const float> x, int most) {
   std::array<float, 8> steps, lowest;
   for (size_t j = 0; j < 8; ++j) {
     const auto part = x.subspan(32 * j, 32);
     lowest[j] = std::max(0.f, -*std::min_element(part.begin(), part.end()));
-    steps[j] = (*std::max_element(part.begin(), part.end()) + lowest[j]) / 15;
+    steps[j] = (*std::max_element(part.begin(), part.end()) + lowest[j]) / static_cast<float>(most);
   }
   const auto [d_bytes, d] = AsHalf(LargestOf(steps) / 63);
   const auto [m_bytes, dmin] = AsHalf(LargestOf(lowest) / 63);
   std::array<int, 8> scales, minima;
-  std::string codes(128, '\0');
+  std::string codes(128, '\0'), high_bits(most > 15 ? 32 : 0, '\0');
   for (size_t j = 0; j < 8; ++j) {
     scales[j] = Rounded(steps[j], d, 0, 63);
     minima[j] = Rounded(lowest[j], dmin, 0, 63);
     const float step = d * static_cast<float>(scales[j]);
     const float minimum = dmin * static_cast<float>(minima[j]);
     for (size_t i = 0; i < 32; ++i) {
-      const int code = Rounded(x[32 * j + i] + minimum, step, 0, 15);
-      codes[32 * (j / 2) + i] = static_cast<char>(codes[32 * (j / 2) + i] | code << 4 * (j % 2));
+      const int code = Rounded(x[32 * j + i] + minimum, step, 0, most);
+      char& pair = codes[32 * (j / 2) + i];
+      pair = static_cast<char>(pair | (code & 15) << 4 * (j % 2));
+      if (most > 15) high_bits[i] = static_cast<char>(high_bits[i] | code >> 4 << j);
     }
   }
-  return d_bytes + m_bytes + PackScales(scales, minima) + codes;
+  return d_bytes + m_bytes + PackScales(scales, minima) + high_bits + codes;
 }
+
+std::string EncodeQ4_K(std::span<const float> x) { return EncodeKQuant(x, 15); }
+std::string EncodeQ5_K(std::span<const float> x) { return EncodeKQuant(x, 31); }
 
 std::string EncodeQ6_K(std::span<const float> x) {
   std::array<float, 16> steps;
@@ -125,7 +145,19 @@ void DecodeQ4_0(const std::string& b, size_t offset, std::vector<float>* out) {
   }
 }
 
-void DecodeQ4_K(const std::string& b, size_t offset, std::vector<float>* out) {
+void DecodeQ5_0(const std::string& b, size_t offset, std::vector<float>* out) {
+  uint32_t high_bits;
+  std::memcpy(&high_bits, b.data() + offset + 2, 4);
+  for (size_t i = 0; i < 32; ++i) {
+    const int low = ByteOf(b, offset + 6 + i % 16) >> (i < 16 ? 0 : 4) & 15;
+    const int code = low + ((high_bits >> i & 1) != 0 ? 16 : 0);
+    out->push_back(HalfOf(b, offset) * static_cast<float>(code - 16));
+  }
+}
+
+// The codes begin `codes` bytes after the block's first; `high_bits` is 0 without any.
+void DecodeKQuant(const std::string& b, size_t offset, size_t codes, size_t high_bits,
+                  std::vector<float>* out) {
   for (size_t i = 0; i < 256; ++i) {
     const size_t j = i / 32, scales = offset + 4;
     int scale = ByteOf(b, scales + j % 4) & 63, minimum = ByteOf(b, scales + 4 + j % 4) & 63;
@@ -134,11 +166,19 @@ void DecodeQ4_K(const std::string& b, size_t offset, std::vector<float>* out) {
       scale = low % 16 + ByteOf(b, scales + j - 4) / 64 * 16;
       minimum = low / 16 + ByteOf(b, scales + j) / 64 * 16;
     }
-    const int pair = ByteOf(b, offset + 16 + 32 * (j / 2) + i % 32);
-    const int code = j % 2 == 0 ? pair % 16 : pair / 16;
+    const int pair = ByteOf(b, offset + codes + 32 * (j / 2) + i % 32);
+    int code = j % 2 == 0 ? pair % 16 : pair / 16;
+    if (high_bits > 0 && (ByteOf(b, offset + high_bits + i % 32) >> j) % 2 == 1) code += 16;
     out->push_back(HalfOf(b, offset) * static_cast<float>(scale) * static_cast<float>(code) -
                    HalfOf(b, offset + 2) * static_cast<float>(minimum));
   }
+}
+
+void DecodeQ4_K(const std::string& b, size_t offset, std::vector<float>* out) {
+  DecodeKQuant(b, offset, 16, 0, out);
+}
+void DecodeQ5_K(const std::string& b, size_t offset, std::vector<float>* out) {
+  DecodeKQuant(b, offset, 48, 16, out);
 }
 
 void DecodeQ6_K(const std::string& b, size_t offset, std::vector<float>* out) {
@@ -209,6 +249,8 @@ const BlockType& TypeOf(const std::string& name) {
       {"BF16", {30, 1, 2, EncodeBf16, DecodeBf16}},
       {"Q8_0", {8, 32, 34, EncodeQ8_0, DecodeQ8_0}},
       {"Q4_0", {2, 32, 18, EncodeQ4_0, DecodeQ4_0}},
+      {"Q5_0", {6, 32, 22, EncodeQ5_0, DecodeQ5_0}},
+      {"Q5_K", {13, 256, 176, EncodeQ5_K, DecodeQ5_K}},
       {"Q4_K", {12, 256, 144, EncodeQ4_K, DecodeQ4_K}},
       {"Q6_K", {14, 256, 210, EncodeQ6_K, DecodeQ6_K}},
       {"MXFP4", {39, 32, 17, EncodeMxfp4, DecodeMxfp4}}};

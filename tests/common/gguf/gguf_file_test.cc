@@ -219,7 +219,7 @@ std::vector<Hostile> HostileTensors() {
        "t: "},
       {"UnknownType", OneTensor(Shape({32}) + Place(99, 0)), Code::kUnimplemented,
        "t is of the type number 99; types that are read: F32"},
-      {"OtherType", OneTensor(Shape({256}) + Place(13, 0)), Code::kUnimplemented, "t is Q5_K"},
+      {"OtherType", OneTensor(Shape({256}) + Place(11, 0)), Code::kUnimplemented, "t is Q3_K"},
       {"BrokenBlock", OneTensor(Shape({33}) + Place(8, 0)), Code::kInvalidArgument,
        "rows of 33 elements as Q8_0, whose blocks have 32"},
       {"OffsetBeyondTheFile", OneTensor(Shape({1}) + Place(0, 1024)), Code::kDataLoss,

@@ -39,8 +39,9 @@ std::vector<float> SomeValues(size_t count) {
   return values;
 }
 
-constexpr GgmlType kTypesOfCodes[] = {GgmlType::kQ80, GgmlType::kQ40, GgmlType::kQ4K,
-                                      GgmlType::kQ6K, GgmlType::kMxfp4};
+constexpr GgmlType kTypesOfCodes[] = {GgmlType::kQ80,  GgmlType::kQ40, GgmlType::kQ50,
+                                      GgmlType::kQ4K,  GgmlType::kQ5K, GgmlType::kQ6K,
+                                      GgmlType::kMxfp4};
 
 // Equal as numbers, and so except for the sign of 0.
 TEST(GgmlBlocks, AreWhatTheLayoutsSay) {
@@ -67,6 +68,39 @@ TEST(GgmlBlocks, CodesTimesScalesAreTheValues) {
       matrix.WidenRow(i, row);
       EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + i % 3 * 512))
           << GgmlTypeName(type) << " row " << i;
+    }
+  }
+}
+
+TEST(GgmlBlocks, StackedTypesKeepTheirValues) {
+  for (const auto& [first, second, group, unit_groups] :
+       {std::tuple(GgmlType::kQ4K, GgmlType::kQ6K, 16, 16),
+        {GgmlType::kQ6K, GgmlType::kQ4K, 16, 16},
+        {GgmlType::kQ4K, GgmlType::kQ5K, 32, 8},
+        {GgmlType::kQ50, GgmlType::kQ80, 32, 0},
+        {GgmlType::kQ40, GgmlType::kQ80, 32, 0},
+        {GgmlType::kQ80, GgmlType::kQ6K, 16, 0},
+        {GgmlType::kQ4K, GgmlType::kQ40, 32, 0}}) {
+    std::vector<QuantizedMatrix> parts;
+    std::vector<float> expected;
+    for (const GgmlType type : {first, second}) {
+      const std::string bytes = GgmlEncode(GgmlTypeName(type), SomeValues(1536));
+      const GgufTensor tensor = {
+          .name = "t", .type = type, .shape = {3, 512}, .bytes = std::as_bytes(std::span(bytes))};
+      ASSERT_TRUE(AppendCodes({.name = "t", .tensor = tensor}, &parts.emplace_back()).ok());
+      const std::vector<float> values = GgmlDecode(GgmlTypeName(type), bytes);
+      expected.insert(expected.end(), values.begin(), values.end());
+    }
+    const QuantizedMatrix stacked = StackRows(parts);
+    EXPECT_EQ(stacked.rows, 6);
+    EXPECT_EQ(stacked.group_size, group);
+    EXPECT_EQ(stacked.unit_groups, unit_groups);
+    EXPECT_EQ(stacked.offset_units.empty(), unit_groups == 0);
+    std::vector<float> row(512);
+    for (int64_t i = 0; i < 6; ++i) {
+      stacked.WidenRow(i, row);
+      EXPECT_TRUE(std::equal(row.begin(), row.end(), expected.begin() + i * 512))
+          << GgmlTypeName(first) << " and " << GgmlTypeName(second) << " row " << i;
     }
   }
 }
@@ -160,13 +194,17 @@ TEST_F(GgufModel, KeepsEightAndFourBitCodes) {
   EXPECT_EQ(kept({.type = "Q8_0"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "Q4_0"}), Types(4, WeightType::kW4A16));
   EXPECT_EQ(kept({.type = "Q4_K"}), Types(4, WeightType::kW4A16));
+  EXPECT_EQ(kept({.type = "Q5_0"}), Types(4, WeightType::kW8A16));
+  EXPECT_EQ(kept({.type = "Q5_K"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "Q6_K"}), Types(4, WeightType::kW8A16));
   EXPECT_EQ(kept({.type = "F16"}), Types(4, WeightType::kBf16));
-  // One of q, k and v has another type, so all three become floats.
-  EXPECT_EQ(kept({.type = "Q4_0", .finer_type = "Q8_0"}),
-            Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
-  EXPECT_EQ(kept({.type = "Q4_K", .finer_type = "Q6_K"}),
-            Types({WeightType::kW8A16, WeightType::kBf16, WeightType::kW4A16, WeightType::kW8A16}));
+  // One of q, k and v has another type, so all three get a byte for each code.
+  EXPECT_EQ(
+      kept({.type = "Q4_0", .finer_type = "Q8_0"}),
+      Types({WeightType::kW8A16, WeightType::kW8A16, WeightType::kW4A16, WeightType::kW8A16}));
+  EXPECT_EQ(
+      kept({.type = "Q4_K", .finer_type = "Q6_K"}),
+      Types({WeightType::kW8A16, WeightType::kW8A16, WeightType::kW4A16, WeightType::kW8A16}));
 }
 
 TEST_F(GgufModel, NamesNonFiniteScale) {
@@ -176,7 +214,7 @@ TEST_F(GgufModel, NamesNonFiniteScale) {
   };
   // Of Q4_K, the scale and the minimum.
   for (const Scale& scale : {Scale{"Q8_0", 0}, Scale{"Q4_0", 0}, Scale{"Q4_K", 0}, Scale{"Q4_K", 2},
-                             Scale{"Q6_K", 208}}) {
+                             Scale{"Q5_0", 0}, Scale{"Q5_K", 2}, Scale{"Q6_K", 208}}) {
     WriteModel({.hidden_size = 256, .intermediate_size = 256, .head_dim = 64},
                {.type = scale.type});
     const Status status = LoadWith([&](std::string& bytes) {

@@ -30,6 +30,7 @@ FAMILIES = {
 }
 FORMATS = {
     "int-quantized, W8A16": r"\w*Int8Rows",
+    "int-quantized, W8A8": "W8A8",
     "float-quantized, fp8": r"\w*Fp8",
     "pack-quantized, 4 bits": r"\w*Packed4",
     "pack-quantized, 8 bits": r"\w*Packed8",
@@ -39,8 +40,12 @@ FORMATS = {
     "mxfp4": r"\w*Mxfp4",
     "GGUF Q8_0": r"Gguf\w*Q8",
     "GGUF Q4_0": r"Gguf\w*Q4(?!K)",
+    "GGUF Q5_0": "GgufQ5(?!K)",
     "GGUF Q4_K": r"Gguf\w*Q4K",
+    "GGUF Q5_K": "GgufQ5K",
     "GGUF Q6_K": "GgufQ6K",
+    "floats, with --weights int8": "WeightsInt8",
+    "floats, with --weights int4": "WeightsInt4",
 }
 TESTS = ("LogitsAgreeInFloat", "AgreesWithBf16WeightsAndCache")
 

@@ -42,6 +42,8 @@ struct Models {
   std::string target = SmallPair("target");
   std::string drafter = SmallPair("drafter");
   std::string kv_cache = "auto";  // --kv-cache-dtype of both
+  // Further flags of the verifier.
+  std::vector<std::string> flags = {};
 };
 
 // At least `enough` draft tokens must be accepted.
@@ -50,10 +52,11 @@ Comparison CompareWithPlain(const std::vector<std::string>& prompts, const std::
                             uint32_t enough, const Speculate& speculate,
                             const Models& models = {}) {
   TempDir dir;
-  const auto verifier =
-      StartVerifier(models.target, dir / "verifier.log",
-                    {"--policy", policy, "--store-tokens", "100000", "--kv-cache-dtype",
-                     models.kv_cache, "--min-draft-wait", "30"});
+  std::vector<std::string> flags = {
+      "--policy",         policy,          "--store-tokens",   "100000",
+      "--kv-cache-dtype", models.kv_cache, "--min-draft-wait", "30"};
+  flags.insert(flags.end(), models.flags.begin(), models.flags.end());
+  const auto verifier = StartVerifier(models.target, dir / "verifier.log", flags);
   EXPECT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(models.drafter, verifier.address(), dir / "drafter.log",
                                     {"--kv-cache-dtype", models.kv_cache});
@@ -143,6 +146,21 @@ TEST(Greedy, QuantizedTargetsKeepTheirText) {
         prompts, "fixed", /*enough=*/100,
         [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
         {.target = dir / "target", .drafter = dir / "drafter"});
+  }
+}
+
+// The same for floats that are rounded at load, and for rounded activations.
+TEST(Greedy, RoundedTargetsKeepTheirText) {
+  std::vector<std::string> prompts = Prompts();
+  prompts.resize(16);
+  using Flags = std::vector<std::string>;
+  for (const Flags& flags : {Flags{"--weights", "int8"}, Flags{"--weights", "int4"},
+                             Flags{"--weights", "int4", "--int8-activations"}}) {
+    SCOPED_TRACE(flags.back());
+    (void)CompareWithPlain(
+        prompts, "fixed", /*enough=*/100,
+        [](size_t, v1::SpeculationOptions* speculation) { speculation->set_draft_length(6); },
+        {.flags = flags});
   }
 }
 

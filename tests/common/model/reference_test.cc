@@ -7,10 +7,12 @@
 #include <iomanip>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "common/model/safetensors.h"
 #include "common/model/weights.h"
 #include "tests/common/model/model_testing.h"
+#include "tests/common/model/rounded_weights.h"
 #include "tests/support/gguf_conversion.h"
 #include "tests/support/reference_model.h"
 
@@ -23,10 +25,16 @@ constexpr double kFloatTolerance = 1e-4;
 // errors. RoPE's attention factor makes scores, and their errors, up to a third larger.
 constexpr double kBf16KvTolerance = 2.5e-2;
 
+// 8-bit activations have steps of 1/127 of a row's largest, in every product.
+constexpr double kInt8ActivationsTolerance = 0.1;
+
 struct Case {
   std::string name;
   CheckpointOptions checkpoint;
   GgufOptions gguf = {.type = ""};  // with a type: the model is loaded from such a file
+  // kW8A8 and kW4A16: floats are rounded at load.
+  WeightType rounded_to = WeightType::kF32;
+  bool int8_activations = false;
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
@@ -46,8 +54,10 @@ bool IsMixture(Family family) {
 
 // The error at each position of a prompt, relative to the largest logit of its row, in ascending
 // order.
-std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
-                                 const ModelOptions& options) {
+std::vector<double> SortedErrors(const Case& c, const CheckpointOptions& checkpoint,
+                                 ModelOptions options) {
+  const GgufOptions& gguf = c.gguf;
+  if (c.rounded_to != WeightType::kF32) options.weights = c.rounded_to;
   const TempDirectory directory;
   EXPECT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
   std::filesystem::path model_path = directory.path();
@@ -56,9 +66,11 @@ std::vector<double> SortedErrors(const CheckpointOptions& checkpoint, const Gguf
     EXPECT_TRUE(WriteGguf(directory.path(), model_path, gguf).ok());
   }
   const std::vector<TokenId> tokens = RandomTokens(70, checkpoint.vocab_size, 5);
-  const auto expected = ReferenceModel(directory.path()).Logits(tokens);
   const std::unique_ptr<Model> model = LoadTestModel(model_path, options);
   if (model == nullptr) return {HUGE_VAL};
+  if (c.rounded_to != WeightType::kF32)
+    RoundMatrices(directory.path() / "model.safetensors", c.rounded_to);
+  const auto expected = ReferenceModel(directory.path()).Logits(tokens);
   const Rows rows = RunFresh(*model, tokens);
   EXPECT_EQ(rows.size(), tokens.size());
   std::vector<double> errors;
@@ -75,22 +87,29 @@ double Recorded(double error) {
   return error;
 }
 
-double WorstError(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
-                  const ModelOptions& options) {
-  return Recorded(SortedErrors(checkpoint, gguf, options).back());
+double WorstError(const Case& c, const CheckpointOptions& checkpoint, const ModelOptions& options) {
+  return Recorded(SortedErrors(c, checkpoint, options).back());
 }
 
 // The same, but for a mixture the median error: if a row's last expert and the next one are about
 // equally likely, rounding may select another one, and later positions see that.
-double WorstErrorOfRounded(const CheckpointOptions& checkpoint, const GgufOptions& gguf,
+double WorstErrorOfRounded(const Case& c, const CheckpointOptions& checkpoint,
                            const ModelOptions& options) {
-  if (!IsMixture(checkpoint.family)) return WorstError(checkpoint, gguf, options);
-  const std::vector<double> errors = SortedErrors(checkpoint, gguf, options);
+  if (!IsMixture(checkpoint.family)) return WorstError(c, checkpoint, options);
+  const std::vector<double> errors = SortedErrors(c, checkpoint, options);
   return Recorded(errors[errors.size() / 2]);
 }
 
 TEST_P(ModelAgainstReference, LogitsAgreeInFloat) {
-  EXPECT_LT(WorstError(GetParam().checkpoint, GetParam().gguf, kExactOptions), kFloatTolerance);
+  const Case& c = GetParam();
+  // What is rounded at load is multiplied as bf16 on a device.
+  double tolerance =
+      c.rounded_to == WeightType::kF32 ? kFloatTolerance : 2 * Bf16WeightsTolerance();
+  if (c.int8_activations) tolerance = kInt8ActivationsTolerance;
+  const bool rounds = c.int8_activations || c.rounded_to != WeightType::kF32;
+  EXPECT_LT(rounds ? WorstErrorOfRounded(c, c.checkpoint, kExactOptions)
+                   : WorstError(c, c.checkpoint, kExactOptions),
+            tolerance);
 }
 
 // The files are in bf16, so bf16 weights lose nothing: only the cache rounds, and activations if a
@@ -102,14 +121,13 @@ TEST_P(ModelAgainstReference, AgreesWithBf16WeightsAndCache) {
   options.weights = WeightType::kBf16;
   // Except for codes and blocks, which a device widens to bf16, and mixtures, where rounding may
   // select another expert: twice the error of K and V.
-  const GgufOptions& gguf = GetParam().gguf;
-  const bool twice = checkpoint.stored_as != StoredAs::kFloats || gguf.type.starts_with("Q") ||
-                     IsMixture(checkpoint.family);
-  EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
-            twice ? 2 * kBf16KvTolerance : Bf16WeightsTolerance());
+  const Case& c = GetParam();
+  const bool twice = checkpoint.stored_as != StoredAs::kFloats || c.gguf.type.starts_with("Q") ||
+                     IsMixture(checkpoint.family) || c.rounded_to != WeightType::kF32;
+  const double rounded = c.int8_activations ? kInt8ActivationsTolerance : 2 * kBf16KvTolerance;
+  EXPECT_LT(WorstErrorOfRounded(c, checkpoint, options), twice ? rounded : Bf16WeightsTolerance());
   options.kv = KvType::kBf16;
-  EXPECT_LT(WorstErrorOfRounded(checkpoint, gguf, options),
-            twice ? 2 * kBf16KvTolerance : kBf16KvTolerance);
+  EXPECT_LT(WorstErrorOfRounded(c, checkpoint, options), twice ? rounded : kBf16KvTolerance);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -269,7 +287,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"GgufBf16", {.tied_embeddings = false}, {.type = "BF16"}},
         Case{"GgufQ8", Wide(Family::kLlama), {.type = "Q8_0"}},
         Case{"GgufQ4", Wide(Family::kLlama), {.type = "Q4_0"}},
+        Case{"GgufQ5", Wide(Family::kLlama), {.type = "Q5_0"}},
         Case{"GgufQ4K", Wide(Family::kLlama), {.type = "Q4_K"}},
+        Case{"GgufQ5K", Wide(Family::kLlama), {.type = "Q5_K"}},
+        Case{"GgufQ4KSmall", Wide(Family::kQwen2), {.type = "Q4_K", .finer_type = "Q5_K"}},
         Case{"GgufQ6K", Wide(Family::kLlama), {.type = "Q6_K"}},
         Case{"GgufQ4KMixed", Wide(Family::kLlama), {.type = "Q4_K", .finer_type = "Q6_K"}},
         Case{"GgufQ4Mixed", Wide(Family::kQwen2), {.type = "Q4_0", .finer_type = "Q8_0"}},
@@ -335,6 +356,37 @@ INSTANTIATE_TEST_SUITE_P(
                                    "short_factor": [1, 1.1, 1.2, 1.3, 1.4, 1.5],
                                    "long_factor": [1, 1.5, 2, 3, 5, 8]}})"},
              {.type = "BF16"}}),
+    NameOf);
+
+// compressed-tensors' W8A8, and floats that --weights rounds.
+constexpr const char* kInt8Activations = R"({"quantization_config": {"config_groups": {"group_0": {
+    "input_activations": {"num_bits": 8, "type": "int", "symmetric": true, "strategy": "token",
+                          "dynamic": true}}}}})";
+
+INSTANTIATE_TEST_SUITE_P(
+    Rounded, ModelAgainstReference,
+    ::testing::Values(Case{.name = "W8A8",
+                           .checkpoint = {.config = kInt8Activations,
+                                          .stored_as = StoredAs::kInt8Rows},
+                           .int8_activations = true},
+                      Case{.name = "W8A8Mixtral",
+                           .checkpoint = {.family = Family::kMixtral,
+                                          .config = kInt8Activations,
+                                          .stored_as = StoredAs::kInt8Rows},
+                           .int8_activations = true},
+                      Case{.name = "WeightsInt8",
+                           .checkpoint = {.tied_embeddings = false},
+                           .rounded_to = WeightType::kW8A8,
+                           .int8_activations = true},
+                      Case{.name = "WeightsInt4",
+                           .checkpoint = {.hidden_size = 160, .tied_embeddings = false},
+                           .rounded_to = WeightType::kW4A16},
+                      Case{.name = "WeightsInt4Qwen3",
+                           .checkpoint = {.family = Family::kQwen3, .head_dim = 32},
+                           .rounded_to = WeightType::kW4A16},
+                      Case{.name = "WeightsInt4Mixtral",
+                           .checkpoint = {.family = Family::kMixtral},
+                           .rounded_to = WeightType::kW4A16}),
     NameOf);
 
 // Original contexts shorter than the 70 tokens of the test, for scalings that depend on one.

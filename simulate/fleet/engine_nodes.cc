@@ -63,7 +63,6 @@ class EngineVerifier::Sink final : public GenerationSink {
     listener_->OnChunk(id_, tokens, verifier_->clock().Now());
   }
   void Finish(const Summary& summary) override {
-    verifier_->sums_.rows -= summary.prompt_tokens - summary.cached_tokens;
     listener_->OnFinished(id_, {.drafted = static_cast<double>(summary.drafted_tokens),
                                 .accepted = static_cast<double>(summary.accepted_tokens)});
   }
@@ -112,7 +111,9 @@ bool EngineVerifier::Step() {
 
 PassSums EngineVerifier::pass_sums() const {
   PassSums sums = sums_;
-  sums.rows += static_cast<double>(model_.rows());
+  // A pass has logits for each row of text and draft that a round needs, and none for a prompt's
+  // but the last. So neither prompts nor texts that are read again after a preemption count.
+  sums.rows = static_cast<double>(model_.logit_rows()) - sums.first_chunks;
   return sums;
 }
 

@@ -42,7 +42,7 @@ class EngineVerifier final : public FleetVerifier {
 
   PacedModel model_;
   DrafterPool pool_;
-  PassSums sums_;     // but for rows that are not known to be prompts' yet
+  PassSums sums_;     // but for rows, which the model counts
   int decoding_ = 0;  // requests
   Time pass_end_{};
   Engine engine_;

@@ -47,7 +47,7 @@ struct PassSums {
   double passes = 0;        // that began while a request decoded
   double decoding = 0;      // such requests at each of these passes
   double idle_seconds = 0;  // before these passes, without one
-  double rows = 0;          // of all passes, less those of prompts
+  double rows = 0;          // of all passes, less those that read prompts or preempted texts
   double tokens = 0;        // of requests that decode
   double first_chunks = 0;
   double first_tokens = 0;  // in first chunks

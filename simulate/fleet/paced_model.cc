@@ -154,12 +154,12 @@ Status PacedModel::Forward(std::span<const ForwardSequence> batch, bool want_hid
                            std::to_string(options_.max_batch_tokens));
   }
   if (pages > free_pages()) return ResourceExhausted("pages are out");
-  rows_ += rows;
   spend_(options_.cost.Seconds(rows));
   logits_.clear();
   hidden_.clear();
   for (const ForwardSequence& share : batch) {
     Append(share);
+    logit_rows_ += static_cast<int64_t>(share.logit_rows.size());
     OUTRIDER_TRY(Reserve(share.sequence, length(share.sequence)));
   }
   output->logits = logits_.data();

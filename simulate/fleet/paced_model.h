@@ -75,7 +75,7 @@ class PacedModel final : public Model {
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
   int max_batch_tokens() const override { return options_.max_batch_tokens; }
-  int64_t rows() const { return rows_; }  // of all passes
+  int64_t logit_rows() const { return logit_rows_; }  // wanted, of all passes
   Decisions Decide(const RoundBatch& batch, int allowed) override;
   std::span<const PickedRow> Draft(const PickBatch& batch) override;
   void KeepPath(SequenceId sequence, std::span<const int32_t> path) override;
@@ -106,7 +106,7 @@ class PacedModel final : public Model {
   std::unordered_map<SequenceId, Sequence> sequences_;
   std::vector<int> holders_;  // of each page
   std::vector<int> free_;     // pages
-  int64_t rows_ = 0;
+  int64_t logit_rows_ = 0;
   std::vector<float> logits_;
   std::vector<float> hidden_;
   HostRounds host_rounds_;

@@ -94,6 +94,24 @@ TEST_F(FleetRates, WrongRatesDisagree) {
   EXPECT_GT(Deviation(rates.TokensPerSecond(), rounds.TokensPerSecond()), 0.05);
 }
 
+// With plain decoding a pass has one row for each request that decodes. So neither the prompts of
+// requests that fail nor texts that are read again after a preemption may count.
+TEST_F(FleetRates, FitCountsNoPromptRows) {
+  json scenario = Fleet(2);
+  scenario["warm_up_s"] = 0;
+  scenario["events"] = {{{"kind", "kill_verifiers"}, {"at_s", 30}, {"restart_s", 10}}};
+  const FleetFigures killed = RunOf(scenario, FleetLayout::kPlain);
+  EXPECT_GT(killed.failed, 0);
+  EXPECT_EQ(killed.passes.rows, killed.passes.decoding);
+
+  scenario["events"] = json::array();
+  scenario["verifier"]["kv_tokens"] = 1024;
+  scenario["classes"][0]["output_tokens"] = 400;
+  const FleetFigures preempted = RunOf(scenario, FleetLayout::kPlain);
+  // Requests that wait to be read again decode at the passes meanwhile, without a row.
+  EXPECT_LT(preempted.passes.rows, preempted.passes.decoding);
+}
+
 // Three passes of 256 rows and one of the rest.
 TEST_F(FleetRates, ReadsPromptsInChunks) {
   json scenario = Fleet(1);

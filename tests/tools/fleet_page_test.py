@@ -1,0 +1,106 @@
+"""Checks that the figures in the text of docs/fleet.md are those of its data files."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unittest
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tools"))
+import plots  # noqa: E402
+
+DATA = SOURCE / "docs/data"
+
+
+def percent(ratio: float) -> int:
+    """How far a ratio is from 1."""
+    return round(100 * abs(ratio - 1))
+
+
+class FleetPage(unittest.TestCase):
+    def setUp(self):
+        page = (SOURCE / "docs/fleet.md").read_text(encoding="utf-8").replace("**", "")
+        self.text = re.sub(r"\s+", " ", page)
+
+    def expect(self, words: str):
+        self.assertTrue(words in self.text, f"docs/fleet.md does not say: {words}")
+
+
+class Pool(FleetPage):
+    def setUp(self):
+        super().setUp()
+        self.rows = {(row["drafter"], int(row["clients_per_verifier"]), row["layout"]): row
+                     for row in plots.read_table(DATA / "fleet_pool.csv")}
+        self.clients = sorted({clients for _, clients, _ in self.rows})
+
+    def of(self, column: str, clients: int, layout: str, drafter: str = "2 ms") -> float:
+        return float(self.rows[drafter, clients, layout][column])
+
+    def over(self, clients: int, a: str, b: str, drafter: str = "2 ms") -> float:
+        return (self.of("tokens_per_s", clients, a, drafter)
+                / self.of("tokens_per_s", clients, b, drafter))
+
+    def test_saturated_verifiers_gain_by_pool(self):
+        ahead = [percent(self.over(n, "colocated", "split")) for n in (2, 4, 8, 16, 32)]
+        self.assertTrue(all(self.over(n, "colocated", "split") > 1 for n in (2, 4, 8, 16, 32)))
+        self.assertTrue(all(self.over(n, "split", "colocated") > 1 for n in (64, 128)))
+        self.expect(f"co-location is ahead by {min(ahead)} to {max(ahead)} % from 2 to 32 clients "
+                    f"of a verifier, the pool by {percent(self.over(64, 'split', 'colocated'))} % "
+                    f"at 64 and by {percent(self.over(128, 'split', 'colocated'))} % at 128")
+
+    def test_first_tokens_come_sooner(self):
+        def first(clients, layout):
+            return f"{self.of('first_token_p50_ms', clients, layout):.0f}"
+
+        self.expect(f"a median of {first(16, 'split')} ms against {first(16, 'colocated')} at 16 "
+                    f"clients, {first(64, 'split')} against {first(64, 'colocated')} at 64")
+
+    def test_prices_are_those_of_the_runs(self):
+        split, inside, plain = (f"{self.of('price_per_million', 64, layout):.2f}"
+                                for layout in ("split", "colocated", "plain"))
+        self.expect(f"a million tokens at 64 clients cost {split} with the pool, {inside} "
+                    f"co-located and {plain} plainly")
+
+    def test_slow_drafters_lose_when_busy(self):
+        lost = {layout: [percent(self.over(n, layout, "plain", "6 ms")) for n in self.clients
+                         if n >= 16] for layout in ("split", "colocated")}
+        for layout in lost:
+            for n in self.clients:
+                if n >= 16:
+                    self.assertLess(self.over(n, layout, "plain", "6 ms"), 1)
+        self.expect("With the drafter of 6 ms nothing beats plain decoding from 16 clients on.")
+        self.expect(f"lost up to {max(lost['split'])} % in a minute beside a pool, and "
+                    f"{min(lost['colocated'])} to {max(lost['colocated'])} % co-located")
+
+
+class Zones(FleetPage):
+    def setUp(self):
+        super().setUp()
+        rows = plots.read_table(DATA / "fleet_zones.csv")
+        plain = plots.over_plain(rows, ("clients_per_verifier",))
+        self.speedup = {(int(row["clients_per_verifier"]), float(row["round_trip_ms"])):
+                        float(row["tokens_per_s"]) / plain[row["clients_per_verifier"],]
+                        for row in rows if row["lookahead"] == "on"}
+
+    def test_near_zones_cost_little(self):
+        most = max(percent(self.speedup[n, 2] / self.speedup[n, 0.5]) for n in (1, 16, 64))
+        self.expect(f"up to 2 ms apart, cost at most {most} %")
+
+    def test_next_region_has_these_speedups(self):
+        far, near = ([f"{self.speedup[n, trip]:.2f}" for n in (1, 16, 64)] for trip in (10, 0.5))
+        self.expect(f"the speedup is {far[0]}, {far[1]} and {far[2]} with 1, 16 and 64 clients of "
+                    f"a verifier (at 0.5 ms {near[0]}, {near[1]} and {near[2]})")
+
+    def test_breaks_even_where_it_says(self):
+        self.expect("breaks even between 40 and 80 ms")
+        for n in (1, 16, 64):
+            self.assertGreater(self.speedup[n, 40], 1)
+            self.assertLess(self.speedup[n, 80], 1)
+        lost = max(percent(self.speedup[n, trip]) for n in (1, 16, 64) for trip in (80, 160))
+        self.expect(f"its trials cost up to {lost} %")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

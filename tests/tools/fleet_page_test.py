@@ -1,4 +1,5 @@
-"""Checks that the figures in the text of docs/fleet.md are those of its data files."""
+"""Checks that the figures in the text of docs/fleet.md, and those of them that docs/scaling.md
+repeats, are those of the data files."""
 
 from __future__ import annotations
 
@@ -20,17 +21,13 @@ def percent(ratio: float) -> int:
 
 
 class FleetPage(unittest.TestCase):
-    def setUp(self):
-        page = (SOURCE / "docs/fleet.md").read_text(encoding="utf-8").replace("**", "")
-        self.text = re.sub(r"\s+", " ", page)
-
-    def expect(self, words: str):
-        self.assertTrue(words in self.text, f"docs/fleet.md does not say: {words}")
+    def expect(self, words: str, page: str = "docs/fleet.md"):
+        text = (SOURCE / page).read_text(encoding="utf-8").replace("**", "")
+        self.assertTrue(words in re.sub(r"\s+", " ", text), f"{page} does not say: {words}")
 
 
 class Pool(FleetPage):
     def setUp(self):
-        super().setUp()
         self.rows = {(row["drafter"], int(row["clients_per_verifier"]), row["layout"]): row
                      for row in plots.read_table(DATA / "fleet_pool.csv")}
         self.clients = sorted({clients for _, clients, _ in self.rows})
@@ -49,6 +46,9 @@ class Pool(FleetPage):
         self.expect(f"co-location is ahead by {min(ahead)} to {max(ahead)} % from 2 to 32 clients "
                     f"of a verifier, the pool by {percent(self.over(64, 'split', 'colocated'))} % "
                     f"at 64 and by {percent(self.over(128, 'split', 'colocated'))} % at 128")
+        pool = [percent(self.over(n, "split", "colocated")) for n in (64, 128)]
+        self.expect(f"more tokens from 64 clients of a verifier on ({min(pool)} to {max(pool)} %)",
+                    "docs/scaling.md")
 
     def test_first_tokens_come_sooner(self):
         def first(clients, layout):
@@ -56,6 +56,11 @@ class Pool(FleetPage):
 
         self.expect(f"a median of {first(16, 'split')} ms against {first(16, 'colocated')} at 16 "
                     f"clients, {first(64, 'split')} against {first(64, 'colocated')} at 64")
+        for n in self.clients[1:]:
+            self.assertLess(self.of("first_token_p50_ms", n, "split"),
+                            self.of("first_token_p50_ms", n, "colocated"))
+        self.expect(f"sooner from {self.clients[1]} clients on ({first(16, 'split')} ms instead of "
+                    f"{first(16, 'colocated')} at 16)", "docs/scaling.md")
 
     def test_prices_are_those_of_the_runs(self):
         split, inside, plain = (f"{self.of('price_per_million', 64, layout):.2f}"
@@ -77,7 +82,6 @@ class Pool(FleetPage):
 
 class Zones(FleetPage):
     def setUp(self):
-        super().setUp()
         rows = plots.read_table(DATA / "fleet_zones.csv")
         plain = plots.over_plain(rows, ("clients_per_verifier",))
         self.speedup = {(int(row["clients_per_verifier"]), float(row["round_trip_ms"])):
@@ -86,7 +90,8 @@ class Zones(FleetPage):
 
     def test_near_zones_cost_little(self):
         most = max(percent(self.speedup[n, 2] / self.speedup[n, 0.5]) for n in (1, 16, 64))
-        self.expect(f"up to 2 ms apart, cost at most {most} %")
+        for page in ("docs/fleet.md", "docs/scaling.md"):
+            self.expect(f"up to 2 ms apart, cost at most {most} %", page)
 
     def test_next_region_has_these_speedups(self):
         far, near = ([f"{self.speedup[n, trip]:.2f}" for n in (1, 16, 64)] for trip in (10, 0.5))
@@ -94,7 +99,8 @@ class Zones(FleetPage):
                     f"a verifier (at 0.5 ms {near[0]}, {near[1]} and {near[2]})")
 
     def test_breaks_even_where_it_says(self):
-        self.expect("breaks even between 40 and 80 ms")
+        for page in ("docs/fleet.md", "docs/scaling.md"):
+            self.expect("breaks even between 40 and 80 ms", page)
         for n in (1, 16, 64):
             self.assertGreater(self.speedup[n, 40], 1)
             self.assertLess(self.speedup[n, 80], 1)

@@ -8,32 +8,18 @@ A `systemctl` of the test's own writes down what the maintainer scripts ask of i
   packages_test.py SOURCE_DIR BINARY_DIR
 """
 
-import ctypes
 import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
 from installed import check_links, run, serve_and_generate, version_of
+from package_root import SERVICES, make_packages, make_root, start_command, unmount
 from processes import Processes, need
 
-SERVICES = ("outrider-verifier", "outrider-drafter")
-CLONE_NEWNS = 0x20000
 # systemd's measure, from 0 (closed) to 100 (open).
 MOST_EXPOSURE = 25
-SYSTEMCTL = """#!/bin/sh
-echo "$*" >>/systemctl.log
-case "$*" in *is-enabled*) echo enabled ;; esac
-"""
-
-
-def make_packages(build, folder, **settings):
-    settings = {"CPACK_DEBIAN_COMPRESSION_TYPE": "none", **settings}
-    defined = [word for name, value in settings.items() for word in ("-D", f"{name}={value}")]
-    run("cpack", "--config", build / "CPackConfig.cmake", "-B", folder, *defined)
-    return {path.name.split("_")[0]: path for path in folder.glob("*.deb")}
 
 
 def fields(package):
@@ -66,82 +52,6 @@ def check_scripts(package, folder):
         assert "@" not in text and os.access(control / script, os.X_OK), script
         run("sh", "-n", control / script)
     run("rm", "-r", control)
-
-
-class Root:
-    """An overlay over this machine's files, in a mount namespace of this process. `place`: an empty
-    folder outside of what is removed with its content at the end, because devices are bound in it.
-    """
-
-    def __init__(self, place):
-        self.place, self.path, self.upper = place, place / "root", place / "upper"
-        run("mount", "-t", "tmpfs", "tmpfs", place)  # an overlay cannot lie on an overlay
-        for path in (self.path, self.upper, place / "work"):
-            path.mkdir()
-        run(
-            "mount",
-            "-t",
-            "overlay",
-            "overlay",
-            "-o",
-            f"lowerdir=/,upperdir={self.upper},workdir={place}/work",
-            self.path,
-        )
-        run("mount", "-t", "proc", "proc", self.path / "proc")
-        for device in ("null", "urandom"):
-            self.write(f"dev/{device}", "")
-            run("mount", "--bind", f"/dev/{device}", self.path / "dev" / device)
-        self.write("usr/local/sbin/systemctl", SYSTEMCTL).chmod(0o755)
-        (self.path / "run/systemd/system").mkdir(parents=True, exist_ok=True)  # systemd runs
-        # Images of containers forbid to start services.
-        (self.path / "usr/sbin/policy-rc.d").unlink(missing_ok=True)
-
-    def write(self, path, text):
-        file = self.path / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
-
-    def read(self, path):
-        return (self.path / path).read_text()
-
-    def run(self, *command, user="root"):
-        return run(
-            *self.command(command, user),
-            env={
-                "PATH": "/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "DEBIAN_FRONTEND": "noninteractive",
-            },
-        )
-
-    def command(self, words, user):
-        return ["chroot", f"--userspec={user}:{user}", self.path, *words]
-
-    def dpkg(self, action, *packages):
-        """What was asked of systemctl meanwhile."""
-        asked = self.write("systemctl.log", "")
-        self.run("dpkg", "--no-triggers", action, *packages)
-        return asked.read_text()
-
-    def install(self, packages):
-        for package in packages:
-            (self.path / package.name).write_bytes(package.read_bytes())
-        return self.dpkg("--install", *(f"/{package.name}" for package in packages))
-
-    def has_user(self, name):
-        return re.search(f"^{name}:", self.read("etc/passwd"), re.MULTILINE) is not None
-
-
-def make_root(place):
-    """None where this process may not make one."""
-    if os.geteuid() != 0 or ctypes.CDLL(None).unshare(CLONE_NEWNS) != 0:
-        return None
-    try:
-        run("mount", "--make-rprivate", "/")
-        return Root(place)
-    except SystemExit as error:
-        print(error)
-        return None
 
 
 def check_units(root):
@@ -183,12 +93,6 @@ def settle(root):
         )
         text = re.sub(r"^verifier=.*\n", "", text, flags=re.MULTILINE)
         root.write(path, text + "# edited\n")
-
-
-def start_command(root, service):
-    unit = root.read(f"lib/systemd/system/{service}.service")
-    command = re.search(r"^ExecStart=(.*)$", unit, re.MULTILINE).group(1).split()
-    return root.command(command, service)
 
 
 def check_pair(root, folder):
@@ -248,9 +152,7 @@ def check_installation(packages, newer, folder):
         check_in_root(root, packages, newer, folder)
         return "installed, served, upgraded and purged"
     finally:
-        umount = ["umount", "--recursive", "--lazy", place]
-        subprocess.run(umount, stderr=subprocess.DEVNULL, check=False)
-        place.rmdir()
+        unmount(place)
 
 
 def main():

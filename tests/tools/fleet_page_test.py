@@ -3,6 +3,7 @@ repeats, are those of the data files."""
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import unittest
@@ -106,6 +107,25 @@ class Zones(FleetPage):
             self.assertLess(self.speedup[n, 80], 1)
         lost = max(percent(self.speedup[n, trip]) for n in (1, 16, 64) for trip in (80, 160))
         self.expect(f"its trials cost up to {lost} %")
+
+
+class Rates(FleetPage):
+    def test_rates_agree_with_rounds(self):
+        off = {"tokens_per_s": 0, "first_token_ms": 0, "between_tokens_ms": 0, "drafter_busy": 0}
+        rows = plots.read_table(DATA / "fleet_rates.csv")
+        for rounds, rates in zip(rows[::2], rows[1::2]):
+            self.assertEqual([rounds["resolution"], rates["resolution"]], ["rounds", "rates"])
+            self.assertEqual((rounds["verifiers"], rounds["load"]),
+                             (rates["verifiers"], rates["load"]))
+            for column in off:
+                ratio = float(rates[column]) / float(rounds[column])
+                off[column] = max(off[column], 100 * abs(ratio - 1))
+        self.assertEqual(len(rows), 18)
+        busy = math.ceil(off.pop("drafter_busy"))
+        most = math.ceil(max(off.values()))
+        self.assertLessEqual(most, 5)
+        self.expect(f"within {most} % of every round in all nine, and the drafters' busy time "
+                    f"within {busy} %")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
 }
 
 // Where the time that arrived drafts wait for a step counts as the network's, 0.87.
-TEST_F(RecordedPairTest, NearsBestLengthWithTwoAtOnce) {
+TEST_F(RecordedPairTest, NearsBestLengthBesideAnother) {
   const Ratios ratios =
       Compare(kLengths, {.starts = 4, .rounds = 4, .concurrency = 2}, &WaySums::all);
   EXPECT_GT(ratios.mean(), 0.92);

@@ -245,7 +245,7 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
 }
 
 // A draft that arrives in the middle of a step is read after it.
-TEST_F(Pool, WaitingForAStepIsNotNetwork) {
+TEST_F(Pool, StepsAreNotNetworkTime) {
   JoinShown(1, Hello("a"));
   Open(1);
   const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};

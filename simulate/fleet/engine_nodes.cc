@@ -124,6 +124,6 @@ LoopDrafter::LoopDrafter(const FleetScenario& scenario, int zone, int ahead_toke
                          std::shared_ptr<SimulatedDevice> device)
     : FleetDrafter(scenario, zone, tokenizer, queue, std::move(device)),
       model_(DraftOptions(scenario), [this](double seconds) { Spend(seconds); }),
-      loop_(&model_, LoopOptionsOf(scenario, ahead_tokens), &clock_, nullptr) {}
+      loop_(&model_, LoopOptionsOf(scenario, ahead_tokens), &clock_, this) {}
 
 }  // namespace outrider

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "drafter/propose/draft_loop.h"
+#include "drafter/propose/draft_observer.h"
 #include "simulate/fleet/fleet_nodes.h"
 #include "simulate/fleet/paced_model.h"
 #include "verifier/engine/engine.h"
@@ -48,18 +49,24 @@ class EngineVerifier final : public FleetVerifier {
   Engine engine_;
 };
 
-class LoopDrafter final : public FleetDrafter {
+class LoopDrafter final : public FleetDrafter, private DraftObserver {
  public:
   // `ahead_tokens`: of lookahead drafting for a verdict, as DraftLoopOptions.
   LoopDrafter(const FleetScenario& scenario, int zone, int ahead_tokens, const Tokenizer& tokenizer,
               EventQueue* queue, std::shared_ptr<SimulatedDevice> device);
 
   LinkEvents& events() override { return loop_; }
+  double plan_seconds() const override { return plan_seconds_; }
 
  protected:
   bool Step() override { return loop_.Step(); }
 
  private:
+  void OnDraftSent(const HeldSession& /*held*/, double seconds, Time /*now*/) override {
+    plan_seconds_ += seconds;
+  }
+
+  double plan_seconds_ = 0;
   PacedModel model_;
   DraftLoop loop_;
 };

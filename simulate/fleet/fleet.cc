@@ -25,6 +25,7 @@ FleetMachines::Usage Difference(const FleetMachines::Usage& after,
           .drafter_busy = after.drafter_busy - before.drafter_busy,
           .verifier_alive = after.verifier_alive - before.verifier_alive,
           .drafter_alive = after.drafter_alive - before.drafter_alive,
+          .plan_seconds = after.plan_seconds - before.plan_seconds,
           .passes = passes};
 }
 
@@ -122,6 +123,7 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
   figures.seconds = scenario.seconds - scenario.warm_up;
   figures.verifier_busy = Ratio(usage.verifier_busy, usage.verifier_alive);
   figures.drafter_busy = DrafterBusy(layout, usage);
+  figures.plan_seconds = usage.plan_seconds;
   figures.verifier_hours = usage.verifier_alive / 3600;
   figures.drafter_hours = usage.drafter_alive / 3600;
   figures.price = figures.verifier_hours * scenario.verifier.price +

@@ -72,6 +72,7 @@ struct FleetFigures {
   PassSums passes;           // empty by rates
   double verifier_busy = 0;  // share of the time in passes
   double drafter_busy = 0;
+  double plan_seconds = 0;  // from plans to their drafts, without drafters in verifiers
   double verifier_hours = 0;
   double drafter_hours = 0;
   double price = 0;

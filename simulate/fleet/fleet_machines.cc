@@ -378,11 +378,13 @@ FleetMachines::Usage FleetMachines::usage() const {
     usage.verifier_busy += verifier->busy_seconds();
     usage.verifier_alive += verifier->alive_seconds();
     usage.drafter_busy += verifier->drafter_seconds();
+    usage.plan_seconds += verifier->plan_seconds();
     usage.passes.Add(verifier->pass_sums());
   }
   for (const auto& drafter : all_drafters_) {
     usage.drafter_busy += drafter->busy_seconds();
     usage.drafter_alive += drafter->alive_seconds();
+    usage.plan_seconds += drafter->plan_seconds();
   }
   for (const Inside& inside : all_inside_) usage.drafter_busy += inside.drafter->busy_seconds();
   return usage;

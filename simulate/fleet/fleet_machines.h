@@ -39,6 +39,7 @@ class FleetMachines {
     double drafter_busy = 0;
     double verifier_alive = 0;
     double drafter_alive = 0;  // without those in a verifier's process
+    double plan_seconds = 0;   // from plans to their drafts, at those drafters
     PassSums passes;
   };
 

@@ -83,6 +83,8 @@ class FleetVerifier : public SimulatedNode {
   virtual void SetDrafters(double /*drafters*/) {}
   // Passes of drafters for it that no drafter counts.
   virtual double drafter_seconds() const { return 0; }
+  // The same of plans: from their arrival to their drafts.
+  virtual double plan_seconds() const { return 0; }
   // If every round is simulated.
   virtual PassSums pass_sums() const { return {}; }
 
@@ -101,6 +103,8 @@ class FleetDrafter : public SimulatedNode {
   int zone() const { return zone_; }
   const DrafterHello& hello() const { return hello_; }
   virtual LinkEvents& events() = 0;
+  // From the arrival of plans to their drafts, in total, as outrider_drafter_draft_seconds.
+  virtual double plan_seconds() const { return 0; }
 
  private:
   const int zone_;

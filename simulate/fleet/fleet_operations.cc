@@ -150,56 +150,80 @@ void FleetOperations::Scale() {
   queue_->After(SimulatedSeconds(scaler.every), [this] { Scale(); });
 }
 
-int FleetOperations::Wanted(const FleetScaling& scaling, int running, double busy, double alive,
-                            Scaled* scaled) const {
-  const double share = (busy - scaled->busy) / std::max(alive - scaled->alive, 1e-9);
-  scaled->busy = busy;
-  scaled->alive = alive;
-  // As Kubernetes' HorizontalPodAutoscaler, with its tolerance of a tenth.
-  const double ratio = share / scaling.busy;
-  if (std::abs(ratio - 1) <= 0.1) return running;
-  return std::clamp(static_cast<int>(std::ceil(running * ratio)), scaling.least, scaling.most);
+// As Kubernetes' HorizontalPodAutoscaler, with its tolerance of a tenth.
+int FleetOperations::Change(const FleetScaling& scaling, double target, int running, double load,
+                            Scaled* scaled) {
+  const double each = (load - scaled->load) / scenario_.autoscaler->every / target;
+  scaled->load = load;
+  const int current = running + scaled->coming - scaled->cancelled;
+  int wanted = current;
+  if (std::abs(each / std::max(current, 1) - 1) > 0.1) {
+    wanted = std::clamp(static_cast<int>(std::ceil(each)), scaling.least, scaling.most);
+  }
+  const Time now = queue_->now();
+  std::deque<std::pair<Time, int>>& lately = scaled->wanted;
+  if (lately.empty()) lately.push_back({now, current});
+  lately.push_back({now, wanted});
+  const Time oldest = now - SimulatedSeconds(scenario_.autoscaler->stabilization);
+  while (lately.front().first < oldest) lately.pop_front();
+  if (wanted >= current) return wanted - current;
+  int most = 0;
+  for (const auto& [at, count] : lately) most = std::max(most, count);
+  return std::min(current, most) - current;
+}
+
+void FleetOperations::Add(int count, Scaled* scaled, const std::function<void()>& start) {
+  for (; count > 0; --count) {
+    if (scaled->cancelled > 0) {
+      --scaled->cancelled;
+      continue;
+    }
+    ++scaled->coming;
+    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [scaled, start] {
+      --scaled->coming;
+      if (scaled->cancelled == 0) return start();
+      --scaled->cancelled;
+    });
+  }
+}
+
+int FleetOperations::Cancel(int count, Scaled* scaled) {
+  const int cancelled = std::clamp(count, 0, scaled->coming - scaled->cancelled);
+  scaled->cancelled += cancelled;
+  return count - cancelled;
 }
 
 void FleetOperations::ScaleVerifiers(const FleetScaling& scaling,
                                      const FleetMachines::Usage& usage) {
-  const int running = machines_->running_verifiers();
-  int change =
-      Wanted(scaling, running, usage.verifier_busy, usage.verifier_alive, &scaled_verifiers_) -
-      running - scaled_verifiers_.coming;
-  for (; change > 0; --change) {
-    ++scaled_verifiers_.coming;
-    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [this] {
-      --scaled_verifiers_.coming;
-      const auto turn = machines_->verifiers().size() % scenario_.zones.size();
-      machines_->StartVerifier(machines_->AddVerifierSlot(static_cast<int>(turn)));
-    });
-  }
-  for (size_t slot = machines_->verifiers().size(); slot-- > 0 && change < 0;) {
+  const int change = Change(scaling, scaling.busy, machines_->running_verifiers(),
+                            usage.verifier_busy, &scaled_verifiers_);
+  Add(change, &scaled_verifiers_, [this] {
+    const auto turn = machines_->verifiers().size() % scenario_.zones.size();
+    machines_->StartVerifier(machines_->AddVerifierSlot(static_cast<int>(turn)));
+  });
+  int ends = Cancel(-change, &scaled_verifiers_);
+  for (size_t slot = machines_->verifiers().size(); slot-- > 0 && ends > 0;) {
     if (machines_->verifiers()[slot].node == nullptr) continue;
-    ++change;
+    --ends;
     DrainAndEnd(machines_->DetachVerifier(slot), queue_->now() + std::chrono::seconds(30));
   }
 }
 
 void FleetOperations::ScaleDrafters(const FleetScaling& scaling,
                                     const FleetMachines::Usage& usage) {
-  const int running = machines_->running_drafters();
-  int change =
-      Wanted(scaling, running, usage.drafter_busy, usage.drafter_alive, &scaled_drafters_) -
-      running - scaled_drafters_.coming;
-  for (; change > 0; --change) {
-    ++scaled_drafters_.coming;
-    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [this] {
-      --scaled_drafters_.coming;
-      const auto turn = machines_->drafters().size() % scenario_.zones.size();
-      machines_->StartDrafter(machines_->AddDrafterSlot(static_cast<int>(turn)));
-    });
-  }
-  for (size_t slot = machines_->drafters().size(); slot-- > 0 && change < 0;) {
+  const bool by_plans = scaling.plans > 0;
+  const int change =
+      Change(scaling, by_plans ? scaling.plans : scaling.busy, machines_->running_drafters(),
+             by_plans ? usage.plan_seconds : usage.drafter_busy, &scaled_drafters_);
+  Add(change, &scaled_drafters_, [this] {
+    const auto turn = machines_->drafters().size() % scenario_.zones.size();
+    machines_->StartDrafter(machines_->AddDrafterSlot(static_cast<int>(turn)));
+  });
+  int ends = Cancel(-change, &scaled_drafters_);
+  for (size_t slot = machines_->drafters().size(); slot-- > 0 && ends > 0;) {
     FleetDrafter* const node = machines_->drafters()[slot].node;
     if (node == nullptr) continue;
-    ++change;
+    --ends;
     machines_->EndDrafter(node);
   }
 }

@@ -3,6 +3,9 @@
 // Thread: one owner.
 #pragma once
 
+#include <deque>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "simulate/fleet/event_queue.h"
@@ -22,9 +25,10 @@ class FleetOperations {
  private:
   // One kind of machines as the autoscaler sees it.
   struct Scaled {
-    double busy = 0;  // seconds at the last decision
-    double alive = 0;
-    int coming = 0;  // on their way
+    double load = 0;    // at the last decision: seconds of passes, or of plans
+    int coming = 0;     // on their way
+    int cancelled = 0;  // no longer wanted, of those that will still come
+    std::deque<std::pair<Time, int>> wanted = {};  // lately
   };
 
   void Run(const FleetEvent& event);
@@ -38,9 +42,13 @@ class FleetOperations {
   // Ends a verifier that takes no new requests once it is idle, at `until` at the latest.
   void DrainAndEnd(FleetVerifier* verifier, Time until);
   void Scale();
-  // Changes the number of verifiers or drafters towards what `busy` of them need.
-  int Wanted(const FleetScaling& scaling, int running, double busy, double alive,
-             Scaled* scaled) const;
+  // By how many the machines should become more or fewer, so that each has `target` of the load
+  // since the last decision.
+  int Change(const FleetScaling& scaling, double target, int running, double load, Scaled* scaled);
+  // Adds machines by `start`, after the lag.
+  void Add(int count, Scaled* scaled, const std::function<void()>& start);
+  // Cancels machines that are on their way. Returns how many others must end.
+  static int Cancel(int count, Scaled* scaled);
   void ScaleVerifiers(const FleetScaling& scaling, const FleetMachines::Usage& usage);
   void ScaleDrafters(const FleetScaling& scaling, const FleetMachines::Usage& usage);
 

@@ -24,6 +24,12 @@ nlohmann::json MeanMs(double seconds, int64_t count) {
   return kMs * seconds / static_cast<double>(count);
 }
 
+// The mean number that a drafter has at hand (Little's law); null without drafters as services.
+nlohmann::json PlansAtDrafter(const FleetFigures& figures) {
+  if (figures.drafter_hours == 0) return nullptr;
+  return figures.plan_seconds / (figures.drafter_hours * 3600);
+}
+
 nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
   nlohmann::json timeline = nlohmann::json::array();
   double begin = 0;
@@ -64,6 +70,7 @@ std::string FleetJson(const FleetReport& report) {
                                {"accepted_tokens", f.accepted_tokens},
                                {"verifier_busy", f.verifier_busy},
                                {"drafter_busy", f.drafter_busy},
+                               {"drafter_plans", PlansAtDrafter(f)},
                                {"verifier_hours", f.verifier_hours},
                                {"drafter_hours", f.drafter_hours},
                                {"price_per_million_tokens", f.PricePerMillion()},

@@ -16,6 +16,7 @@ namespace outrider {
 namespace {
 
 constexpr double kMaxSeconds = 86400;
+constexpr double kMaxPlans = 1e4;  // at a drafter
 constexpr double kMaxMs = 1e5;
 constexpr double kMaxRate = 1e5;
 constexpr int kMaxTokens = 1 << 16;
@@ -226,7 +227,6 @@ Result<FleetEvent> ParseEvent(const JsonValue& json, size_t zones) {
 }
 
 Result<FleetScaling> ParseScaling(const JsonValue& json, int most) {
-  OUTRIDER_TRY(json.AllowOnly({"least", "most", "busy"}));
   FleetScaling scaling;
   OUTRIDER_ASSIGN(scaling.least, json["least"].Int(1, most));
   OUTRIDER_ASSIGN(scaling.most, json["most"].Int(scaling.least, most));
@@ -236,15 +236,22 @@ Result<FleetScaling> ParseScaling(const JsonValue& json, int most) {
 
 Status ReadAutoscaler(const JsonValue& json, std::optional<FleetAutoscaler>* out) {
   if (json.absent()) return Status();
-  OUTRIDER_TRY(json.AllowOnly({"every_s", "lag_s", "verifiers", "drafters"}));
+  OUTRIDER_TRY(json.AllowOnly({"every_s", "lag_s", "stabilization_s", "verifiers", "drafters"}));
   FleetAutoscaler scaler;
   OUTRIDER_TRY(ReadNumber(json["every_s"], 0.1, kMaxSeconds, &scaler.every));
   OUTRIDER_TRY(ReadNumber(json["lag_s"], 0, kMaxSeconds, &scaler.lag));
+  OUTRIDER_TRY(ReadNumber(json["stabilization_s"], 0, kMaxSeconds, &scaler.stabilization));
   if (const JsonValue verifiers = json["verifiers"]; !verifiers.absent()) {
+    OUTRIDER_TRY(verifiers.AllowOnly({"least", "most", "busy"}));
     OUTRIDER_ASSIGN(scaler.verifiers, ParseScaling(verifiers, kMaxFleetVerifiers));
   }
   if (const JsonValue drafters = json["drafters"]; !drafters.absent()) {
+    OUTRIDER_TRY(drafters.AllowOnly({"least", "most", "busy", "plans"}));
     OUTRIDER_ASSIGN(scaler.drafters, ParseScaling(drafters, kMaxFleetDrafters));
+    const JsonValue plans = drafters["plans"];
+    if (!plans.absent() && !drafters["busy"].absent())
+      return plans.Error("cannot be given beside busy");
+    OUTRIDER_TRY(ReadNumber(plans, 0.01, kMaxPlans, &scaler.drafters->plans));
   }
   *out = scaler;
   return Status();

@@ -98,11 +98,16 @@ struct FleetScaling {
   int least = 1;
   int most = 1;
   double busy = 0.6;  // wanted share of time in passes
+  // Of a drafter instead, if above 0: the wanted mean number of plans that it has at hand.
+  double plans = 0;
 };
 
 struct FleetAutoscaler {
   double every = 15;  // seconds between decisions
   double lag = 60;    // seconds from a decision to the new process's first dial
+  // Seconds for which the most that was wanted is kept, as HorizontalPodAutoscaler's
+  // stabilizationWindowSeconds of scaleDown.
+  double stabilization = 300;
   std::optional<FleetScaling> verifiers;
   std::optional<FleetScaling> drafters;
 };

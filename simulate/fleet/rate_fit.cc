@@ -95,7 +95,8 @@ class Fit {
                      .first_tokens = sums.first_tokens / sums.first_chunks,
                      .drafted = sums.drafted / figures.tokens,
                      .accepted = sums.accepted / figures.tokens,
-                     .drafter_seconds = figures.drafter_busy * machines * 3600 / figures.tokens};
+                     .drafter_seconds = figures.drafter_busy * machines * 3600 / figures.tokens,
+                     .plan_seconds = figures.plan_seconds / figures.tokens};
   }
 
  private:

@@ -24,6 +24,7 @@ constexpr Field kFields[] = {
     {"pass_tokens", &RatePoint::pass_tokens},   {"idle_seconds", &RatePoint::idle_seconds},
     {"first_tokens", &RatePoint::first_tokens}, {"drafted", &RatePoint::drafted},
     {"accepted", &RatePoint::accepted},         {"drafter_seconds", &RatePoint::drafter_seconds},
+    {"plan_seconds", &RatePoint::plan_seconds},
 };
 
 // The part of the way from `low` to `high` at which `at` is, in [0, 1].

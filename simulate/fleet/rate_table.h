@@ -26,6 +26,7 @@ struct RatePoint {
   double drafted = 0;          // draft tokens for each token of output
   double accepted = 0;         // of these, accepted
   double drafter_seconds = 0;  // of drafters' passes, for each token of output
+  double plan_seconds = 0;     // from plans to drafts, for each token of output
 };
 
 // `part` of the way from one point to another.

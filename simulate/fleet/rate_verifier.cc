@@ -138,6 +138,7 @@ void RateVerifier::Decode() {
   const double gained = rate_.pass_tokens * static_cast<double>(ends_.size());
   tokens_ += rate_.pass_tokens;
   drafter_seconds_ += gained * rate_.drafter_seconds;
+  plan_seconds_ += gained * rate_.plan_seconds;
   listener_->OnTokens(gained, clock_.Now());
   // The pass nearest to the end ends it, so that requests are as long on average as they should be.
   while (!ends_.empty() && ends_.top().first <= tokens_ + rate_.pass_tokens / 2) {

@@ -45,6 +45,7 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   void FailAll() override;
   void SetDrafters(double drafters) override;
   double drafter_seconds() const override { return drafter_seconds_; }
+  double plan_seconds() const override { return plan_seconds_; }
 
  protected:
   bool Step() override;
@@ -116,6 +117,7 @@ class RateVerifier final : public FleetVerifier, private DraftConsumer {
   Time ready_{};    // when those that decode may go on
   RatePoint rate_;  // of the last pass
   double drafter_seconds_ = 0;
+  double plan_seconds_ = 0;
 };
 
 }  // namespace outrider

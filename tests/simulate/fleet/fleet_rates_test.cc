@@ -77,6 +77,8 @@ TEST_F(FleetRates, AgreeWithSimulatedRounds) {
       EXPECT_LT(Deviation(rates.first_token.Mean(), rounds.first_token.Mean()), 0.05) << where;
       EXPECT_LT(Deviation(rates.between_tokens.Mean(), rounds.between_tokens.Mean()), 0.05)
           << where;
+      if (layout != FleetLayout::kSplit) continue;
+      EXPECT_LT(Deviation(rates.plan_seconds, rounds.plan_seconds), 0.1) << where;
     }
   }
 }

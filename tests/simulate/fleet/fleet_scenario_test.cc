@@ -51,6 +51,18 @@ TEST(FleetScenario, ReadsEveryMember) {
   EXPECT_EQ(parsed.verifier.cost.Seconds(11), 0.021);
 }
 
+json Scaling(const char* target, double value) {
+  return {{"least", 1}, {"most", 2}, {target, value}};
+}
+
+TEST(FleetScenario, ScalesByBusyOrPlans) {
+  json scenario = SmallFleet();
+  scenario["autoscaler"] = {{"drafters", Scaling("plans", 3)}};
+  EXPECT_EQ(testing::ParsedFleet(scenario).autoscaler->drafters->plans, 3);
+  scenario["autoscaler"]["drafters"]["busy"] = 0.5;
+  EXPECT_THAT(ErrorOf(scenario), HasSubstr("plans: cannot be given beside busy"));
+}
+
 TEST(FleetScenario, NamesTheInvalidMember) {
   const std::vector<std::pair<json::json_pointer, json>> cases = {
       {json::json_pointer("/seconds"), 0},
@@ -75,6 +87,8 @@ TEST(FleetScenario, NamesTheInvalidMember) {
       {json::json_pointer("/events"), {{{"kind", "flood"}, {"at_s", 1}}}},
       {json::json_pointer("/events"), {{{"kind", "partition"}, {"at_s", 1}, {"zones", {0, 1}}}}},
       {json::json_pointer("/autoscaler"), {{"drafters", {{"least", 3}, {"most", 2}}}}},
+      {json::json_pointer("/autoscaler"), {{"drafters", Scaling("plans", 0)}}},
+      {json::json_pointer("/autoscaler"), {{"verifiers", Scaling("plans", 3)}}},
       {json::json_pointer("/speed"), 3},
   };
   for (const auto& [where, value] : cases) {

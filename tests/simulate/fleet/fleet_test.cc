@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "client/plan.h"
 #include "common/base/log.h"
@@ -216,6 +217,53 @@ TEST_F(FleetTest, AutoscalerFollowsLoadAfterLag) {
   EXPECT_EQ(figures.timeline[5].drafters, 1);
   EXPECT_GT(figures.timeline.back().drafters, 1);
   EXPECT_LE(figures.timeline.back().drafters, 4);
+}
+
+// Sixteen sessions want a draft of some 10 ms in each round of 30: some five plans at once. A
+// drafter that works ahead is busy all the time, however many there are.
+TEST_F(FleetTest, AutoscalerByPlansIgnoresLookahead) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 30;
+  scenario["interval_s"] = 5;
+  scenario["drafter"]["ahead_tokens"] = 32;
+  scenario["arrivals"]["clients"] = 16;
+  scenario["zones"][0]["verifiers"] = 2;
+  scenario["autoscaler"] = {
+      {"every_s", 5}, {"lag_s", 5}, {"drafters", {{"least", 1}, {"most", 6}}}};
+  const auto at_end = [&](const char* target, double value) {
+    json scaled = scenario;
+    scaled["autoscaler"]["drafters"][target] = value;
+    return RunOf(scaled).timeline.back().drafters;
+  };
+  EXPECT_EQ(at_end("busy", 0.3), 6);
+  EXPECT_THAT(at_end("plans", 1.5), ::testing::AllOf(::testing::Ge(2), ::testing::Le(5)));
+}
+
+// Requests come at up to four a second around second 15, and at none around second 45. A drafter on
+// its way is cancelled before others end, so one is always there.
+TEST_F(FleetTest, AutoscalerKeepsMostWantedLately) {
+  json scenario = SmallFleet();
+  scenario["seconds"] = 60;
+  scenario["interval_s"] = 5;
+  scenario["zones"][0]["drafters"] = 2;
+  scenario["classes"][0]["output_tokens"] = 40;
+  scenario["arrivals"] = {{"rate_per_s", 2}, {"swing", 1}, {"day_s", 60}};
+  scenario["autoscaler"] = {{"every_s", 5},
+                            {"lag_s", 20},
+                            {"stabilization_s", 30},
+                            {"drafters", {{"least", 1}, {"most", 8}, {"plans", 0.1}}}};
+  const auto drafters = [&] {
+    std::vector<int> counts;
+    for (const FleetInterval& i : RunOf(scenario).timeline) counts.push_back(i.drafters);
+    return counts;
+  };
+  const std::vector<int> kept = drafters();
+  EXPECT_THAT(kept, ::testing::Each(::testing::Ge(1)));
+  EXPECT_GE(kept[9], 2);
+  scenario["autoscaler"]["stabilization_s"] = 0;
+  const std::vector<int> ended = drafters();
+  EXPECT_THAT(ended, ::testing::Each(::testing::Ge(1)));
+  EXPECT_EQ(ended[9], 1);
 }
 
 // The bound of the router's loads is 1.25 of their mean; without it, few prefixes would leave some

@@ -254,7 +254,7 @@ TEST_F(PlannerTest, HeadThresholdFollowsLoadAtOnce) {
 }
 
 // Four in five rounds wait for another session's prompt, which takes far longer than they do.
-TEST_F(PlannerTest, OthersPromptsDoNotCountAgainstDrafts) {
+TEST_F(PlannerTest, OthersPromptsAreNotCounted) {
   const auto session = Open("adaptive");
   int drafts = 0;
   for (int round = 0; round < 600; ++round) {

@@ -239,7 +239,7 @@ TEST_F(GraphPass, RoundWhatTheyReadThemselves) {
   EXPECT_EQ(launches(), 4);
 }
 
-TEST(GraphRows, AddSevenOrAFifthAtMost) {
+TEST(GraphRows, AddFewRows) {
   std::set<int> sizes;
   for (int rows = 1; rows <= kMaxGraphRows; ++rows) {
     const int padded = GraphRows(rows);

@@ -17,7 +17,7 @@ case "${1:-}" in
   "") ;;
   --tests)
     packages+=(
-      adduser debootstrap dpkg-dev file iproute2 man-db systemd
+      adduser dpkg-dev file man-db systemd
       chromium-headless-shell docker-compose golang-go golang-github-masterminds-sprig-dev prometheus
       python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-setuptools python3-venv
       python3-wheel python3-yaml

@@ -199,9 +199,8 @@ void DraftExchange::Flush() {
   if (parts_.drafts != nullptr) parts_.drafts->Flush();
 }
 
-void DraftExchange::OnForward(int sequences, int rows, int prompt_rows, int64_t context,
-                              double seconds) {
-  if (planner_.has_value()) planner_->OnStep(sequences, rows, prompt_rows, context, seconds);
+void DraftExchange::OnForward(const PlannedStep& step) {
+  if (planner_.has_value()) planner_->OnStep(step);
 }
 
 std::string DraftExchange::DrafterName(const Session& session) const {
@@ -221,9 +220,12 @@ void DraftExchange::OnDraft(uint64_t id, uint32_t round, const DraftTree& draft,
   if (!complete) return drafting.TakePart(draft);
   const Time now = parts_.clock->Now();
   if (session->planner != nullptr) {
-    const std::optional<DraftTiming> timing = parts_.drafts->Timing(id, 0);
-    if (timing.has_value() && IsSeconds(timing->last)) {
-      session->planner->OnDrafted(draft, timing->last_round_trip, timing->last);
+    if (const std::optional<DraftTiming> timing = parts_.drafts->Timing(id, 0)) {
+      const double total = Seconds(now - drafting.plan_sent());
+      session->planner->OnDraftComplete(std::max(0.0, total - timing->last_round_trip));
+      if (IsSeconds(timing->last)) {
+        session->planner->OnDrafted(draft, timing->last_round_trip, timing->last);
+      }
     }
   }
   drafting.TakeDraft(draft, now);

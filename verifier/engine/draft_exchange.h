@@ -64,7 +64,7 @@ class DraftExchange final : public DraftConsumer {
   void Flush();
   // Records a forward pass over `sequences`, including the end of their rounds, that took
   // `seconds`. `prompt_rows`: as Planner::OnStep. `context`: tokens of KV that it read.
-  void OnForward(int sequences, int rows, int prompt_rows, int64_t context, double seconds);
+  void OnForward(const PlannedStep& step);
 
   // The name of the session's drafter; "" without one.
   std::string DrafterName(const Session& session) const;

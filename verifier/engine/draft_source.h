@@ -24,7 +24,7 @@ struct DraftTiming {
   double network = kUnknown;   // round trip
   double depth = kUnknown;     // drafting of one depth
   double last = kUnknown;      // drafting of this session's last draft
-  double last_round_trip = 0;  // from that draft's plan to its arrival, if `last` is known
+  double last_round_trip = 0;  // from its plan to its arrival
   double early = 0;            // share of drafts that arrive before plans that repeat the last one
   bool acceptance_head = false;  // it has one, which stop rules may name
   bool trial = false;  // it is suspended: a plan would test it, and would not wait for the draft

@@ -16,6 +16,11 @@
 namespace outrider {
 namespace {
 
+// Whether the session's planner chose the round under way.
+bool IsPlanned(const Session& session) {
+  return session.planner != nullptr && session.planner->pending();
+}
+
 uint64_t RandomSeed() {
   std::random_device device;
   return (static_cast<uint64_t>(device()) << 32) | device();
@@ -209,11 +214,11 @@ void Engine::Expire(Time now) {
 }
 
 bool Engine::Step() {
-  deliveries_.Hold();
   observers_.Notify(&EngineObserver::OnStepBegin, clock_->Now());
   Admit();
   Expire(clock_->Now());
   PublishQueue();  // before the forward pass, which takes long
+  deliveries_.Hold();
   std::vector<BatchEntry> batch = ChooseBatch();
   std::optional<double> forward_seconds;
   if (!batch.empty()) {
@@ -289,14 +294,14 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   ++step_;
   std::vector<ForwardSequence> forward;
   int rows = 0;
-  int prompt_rows = 0;
-  int64_t context = 0;
+  PlannedStep step{.sessions = static_cast<int>(batch.size())};
   rounds_.Clear();
   for (const BatchEntry& entry : batch) {
     forward.push_back(ForwardOf(entry));
     rows += entry.rows();
-    prompt_rows += entry.pending - (entry.ends_round ? 1 : 0);
-    context += entry.session->computed;
+    step.prompt_rows += entry.pending - (entry.ends_round ? 1 : 0);
+    step.context += entry.session->computed;
+    step.planned += IsPlanned(*entry.session) ? 1 : 0;
   }
   observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = rows});
   const Time start = clock_->Now();
@@ -308,9 +313,10 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   }
   Decisions decisions;
   if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
-  const double seconds = Seconds(clock_->Now() - start);
-  pace_.Record(rows, seconds);
-  exchange_.OnForward(static_cast<int>(batch.size()), rows, prompt_rows, context, seconds);
+  step.rows = rows;
+  step.seconds = Seconds(clock_->Now() - start);
+  pace_.Record(rows, step.seconds);
+  exchange_.OnForward(step);
   const float* logits = output.logits;
   size_t next = 0;
   for (const BatchEntry& entry : batch) {

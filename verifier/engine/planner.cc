@@ -296,7 +296,6 @@ Proposer::Kind SessionPlanner::proposer() const {
 
 void SessionPlanner::Report(const RoundOutcome& result) {
   const int sessions = planner_->rounds_under_way_--;
-  ++planner_->concluded_;
   if (model_.empty() || !planner_->learns_) return;
   const ArmSet& arms = planner_->arms();
   DraftingGuard& guard = planner_->guard_;
@@ -339,6 +338,13 @@ void SessionPlanner::Conclude(RoundOutcome result) {
     }
   }
   switches_.counted = switches();
+}
+
+void SessionPlanner::OnDraftComplete(double waited) {
+  if (!round_.has_value()) return;
+  // Prompts that were read while the draft was under way delayed nothing.
+  const double prompts = planner_->prompt_seconds_ - round_->prompt_seconds;
+  round_->prompt_seconds += prompts - std::min(prompts, waited);
 }
 
 void SessionPlanner::OnDrafted(const DraftTree& draft, double round_trip, double drafting) {
@@ -400,27 +406,20 @@ float Planner::HeadThreshold(double tokens_per_second, double depth_seconds,
   return static_cast<float>(std::round(h * kSteps) / kSteps);
 }
 
-double Planner::StepSessions() const {
-  return std::max(1.0, planned_share_ * rounds_under_way_ + unplanned_);
-}
+double Planner::StepSessions() const { return std::max(1.0, rounds_under_way_ + unplanned_); }
 
-void Planner::OnStep(int sessions, int rows, int prompt_rows, int64_t context, double seconds) {
+void Planner::OnStep(const PlannedStep& step) {
   constexpr double kGain = 1.0 / 32;
   ++steps_;
-  if (IsSeconds(seconds)) step_seconds_ += seconds;
-  const int planned = std::exchange(concluded_, 0);
-  if (rounds_under_way_ > 0) {
-    const double share = std::min(1.0, static_cast<double>(planned) / rounds_under_way_);
-    planned_share_ += (share - planned_share_) * kGain;
-  }
-  unplanned_ += (std::max(sessions - planned, 0) - unplanned_) * kGain;
-  step_context_ += (static_cast<double>(context) - step_context_) * kGain;
+  if (IsSeconds(step.seconds)) step_seconds_ += step.seconds;
+  unplanned_ += (step.sessions - step.planned - unplanned_) * kGain;
+  step_context_ += (static_cast<double>(step.context) - step_context_) * kGain;
   CostModel& costs = controller_->costs();
-  costs.ObserveStep(rows, static_cast<double>(context), seconds);
-  if (prompt_rows == 0 || !IsSeconds(seconds)) return;
-  const double whole = costs.StepSeconds(rows, step_context_);
-  const double rest = costs.StepSeconds(std::max(rows - prompt_rows, 1), step_context_);
-  if (whole > rest) prompt_seconds_ += seconds * (1 - rest / whole);
+  costs.ObserveStep(step.rows, static_cast<double>(step.context), step.seconds);
+  if (step.prompt_rows == 0 || !IsSeconds(step.seconds)) return;
+  const double whole = costs.StepSeconds(step.rows, step_context_);
+  const double rest = costs.StepSeconds(std::max(step.rows - step.prompt_rows, 1), step_context_);
+  if (whole > rest) prompt_seconds_ += step.seconds * (1 - rest / whole);
 }
 
 }  // namespace outrider

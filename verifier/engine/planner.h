@@ -106,7 +106,9 @@ class SessionPlanner {
   Proposer::Kind proposer() const;
   // The outcome of the pending round.
   void Conclude(RoundOutcome result);
-  // A drafter's whole draft arrived `round_trip` seconds after its plan was sent, `drafting` of
+  // A drafter's whole draft was taken, and had waited so many seconds for a step to end.
+  void OnDraftComplete(double waited);
+  // The same: it arrived `round_trip` seconds after its plan was sent, `drafting` of
   // which the drafter took to make it.
   void OnDrafted(const DraftTree& draft, double round_trip, double drafting);
   // The text is complete.
@@ -124,7 +126,8 @@ class SessionPlanner {
   struct Round {
     int arm = 0;
     std::optional<Choice> choice;  // nullopt: repeats a plain choice, or is a probe
-    double prompt_seconds = 0;     // Planner::prompt_seconds_ when it was chosen
+    // What Planner::prompt_seconds_ was before the prompts that have delayed the round.
+    double prompt_seconds = 0;
   };
 
   // A choice of plain decoding holds for some rounds, longer each time, so that choosing costs
@@ -179,6 +182,16 @@ class SessionPlanner {
   Switches switches_;
 };
 
+// A step of the engine.
+struct PlannedStep {
+  int sessions = 0;
+  int planned = 0;  // those of them whose round a SessionPlanner has chosen
+  int rows = 0;
+  int prompt_rows = 0;  // neither draft tokens nor the last token of a round's text
+  int64_t context = 0;  // tokens of KV that it read
+  double seconds = 0;
+};
+
 class Planner {
  public:
   // REQUIRES: the policy's name is one of PolicyNames(). `metrics` (may be nullptr) knows the arms.
@@ -188,9 +201,8 @@ class Planner {
   // (see above). The result must not outlive the planner.
   std::unique_ptr<SessionPlanner> Open(const GenerationRequest& request,
                                        const ResolvedSpeculation& plan);
-  // Records a step of the engine: `rows` of `sessions` sessions over `context` tokens of KV.
-  // `prompt_rows`: those that are neither draft tokens nor the last token of a round's text.
-  void OnStep(int sessions, int rows, int prompt_rows, int64_t context, double seconds);
+  // Records a step of the engine, before the rounds that it ends are concluded.
+  void OnStep(const PlannedStep& step);
 
   // The acceptance head's default threshold: PayingThreshold of a depth for which drafting takes
   // `depth_seconds` and scoring takes the cost of a row here.
@@ -202,7 +214,9 @@ class Planner {
  private:
   friend class SessionPlanner;
 
-  // How many sessions share a step with the rounds under way now, >= 1.
+  // How many sessions share a step with the rounds under way now, >= 1. Those that wait for drafts
+  // count: while sessions take turns, a step has fewer rows, but each session waits for the steps
+  // of the others.
   double StepSessions() const;
 
   PlannerOptions options_;
@@ -217,10 +231,8 @@ class Planner {
   DraftingGuard guard_;
   int rounds_under_way_ = 0;   // chosen and not concluded
   double prompt_seconds_ = 0;  // the prompts' part of all steps
-  int concluded_ = 0;          // rounds, since the last OnStep
-  // Recent means of a step: the share of the rounds under way that it ends, its other sessions, and
-  // the tokens of KV that it reads.
-  double planned_share_ = 1, unplanned_ = 0, step_context_ = 0;
+  // Recent means of a step: sessions without a planned round, and tokens of KV that it reads.
+  double unplanned_ = 0, step_context_ = 0;
 };
 
 }  // namespace outrider

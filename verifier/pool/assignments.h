@@ -63,7 +63,7 @@ struct Assignment {
   DraftKind kind = DraftKind::kSampled;
   int late_in_a_row = 0;                        // late drafts in a row
   double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter reports
-  double last_round_trip = 0;                   // from that draft's plan to its arrival
+  double last_round_trip = 0;                   // from its plan to its arrival
   bool fresh = true;                            // no whole draft has arrived yet
   bool reads = true;  // the drafter reads many tokens before this draft (kManyTokens)
 

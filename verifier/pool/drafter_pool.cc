@@ -268,9 +268,9 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   Assignment* assignment = assignments_.Find(part.session);
   if (assignment != nullptr && assignment->drafter != id) assignment = nullptr;
   if (assignment == nullptr || !assignment->Expects(part)) {
-    OUTRIDER_TRY(TakeCrossing(drafter, assignment, part));
+    OUTRIDER_TRY(TakeCrossing(drafter, assignment, part, arrived));
   } else if (part.early.has_value()) {
-    OUTRIDER_TRY(TakeEarly(drafter, *assignment, std::move(part)));
+    OUTRIDER_TRY(TakeEarly(drafter, *assignment, std::move(part), arrived));
   } else if (tokens == 0) {
     TakeRefusal(part.session, drafter, *assignment);
   } else {
@@ -284,26 +284,28 @@ Status DrafterPool::TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& 
   return Status();
 }
 
-Status DrafterPool::TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part) {
+Status DrafterPool::TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part,
+                              Time arrived) {
   const uint64_t session = part.session;
   const bool was_complete = assignment.asked.complete;
   if (metrics_ != nullptr) metrics_->early_drafts_total.Increment();
   OUTRIDER_TRY(assignment.TakeEarly(std::move(part), vocab_limit()));
   if (was_complete || !assignment.asked.complete) return Status();
+  const double waited = std::max(0.0, Seconds(arrived - assignment.asked.sent));
   if (drafter.punctuality.suspended()) {
-    const double waited = Seconds(clock_->Now() - assignment.asked.sent);
     drafter.punctuality.RecordDraft(clock_->Now(), waited, assignment.worth, assignment.asked.late);
   }
-  RecordEarly(drafter, assignment);
+  RecordEarly(drafter, assignment, waited);
   consumer_->OnDraft(session, assignment.asked.plan.round, assignment.asked.draft,
                      /*complete=*/true);
   return Status();
 }
 
-void DrafterPool::RecordEarly(ConnectedDrafter& drafter, Assignment& assignment) {
+void DrafterPool::RecordEarly(ConnectedDrafter& drafter, Assignment& assignment, double waited) {
   drafter.drafted_tokens += static_cast<uint64_t>(assignment.asked.draft.total_draws());
   drafter.early.Add(1);
   assignment.last_seconds = DraftTiming::kUnknown;
+  assignment.last_round_trip = waited;
   assignment.late_in_a_row = 0;
   if (metrics_ != nullptr) metrics_->early_drafts_used_total.Increment();
 }
@@ -318,7 +320,7 @@ void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
 }
 
 Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment,
-                                 const DraftPart& part) {
+                                 const DraftPart& part, Time arrived) {
   const bool future = assignment != nullptr && part.round > assignment->asked.plan.round;
   uint64_t& to_come = part.early.has_value() ? drafter.crossing_early : drafter.crossing_parts;
   if (future || to_come == 0) return InvalidArgument("a draft nobody asked for");
@@ -328,7 +330,7 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
   }
   const bool whole = !part.early.has_value() && !part.chunk.more && !part.chunk.tokens.empty();
   if (assignment == nullptr || !whole || part.round != assignment->overdue.round) return Status();
-  const double round_trip = Seconds(clock_->Now() - assignment->overdue.sent);
+  const double round_trip = std::max(0.0, Seconds(arrived - assignment->overdue.sent));
   drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment->worth, /*late=*/true);
   drafter.drafting.Add(std::clamp(part.seconds, 0.0, round_trip));
   assignment->overdue = {};
@@ -339,6 +341,7 @@ Status DrafterPool::TakeCrossing(ConnectedDrafter& drafter, Assignment* assignme
 void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
                               double seconds_drafting, Time arrived) {
   const double round_trip = std::max(0.0, Seconds(arrived - assignment.asked.sent));
+  assignment.last_round_trip = round_trip;
   const bool suspended = drafter.punctuality.suspended();
   if (suspended || !assignment.reads) {
     drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth,
@@ -359,7 +362,6 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     // MarkLate has counted a late one.
     if (!assignment.asked.late) drafter.network.Add(round_trip - drafting);
     assignment.last_seconds = drafting;
-    assignment.last_round_trip = round_trip;
     if (metrics_ != nullptr) {
       metrics_->draft_round_trip_seconds.Observe(round_trip);
       metrics_->draft_drafting_seconds.Observe(drafting);
@@ -498,7 +500,7 @@ void DrafterPool::Decide(SessionVerdict decision) {
   drafter.crossing_early += assignment->EarlyToCome();
   assignment->BeginRound(decision, accepted, clock_->Now());
   drafter.crossing_early -= static_cast<uint64_t>(assignment->asked.early_to_come);
-  if (assignment->asked.complete) RecordEarly(drafter, *assignment);
+  if (assignment->asked.complete) RecordEarly(drafter, *assignment, /*waited=*/0);
   drafter.decisions.push_back(std::move(decision));
 }
 

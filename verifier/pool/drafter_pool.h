@@ -139,12 +139,14 @@ class DrafterPool final : public DraftSource {
   // Takes one part and its chunk. kInvalidArgument: it violates the protocol.
   Status TakePart(uint64_t id, ConnectedDrafter& drafter, DraftPart& part, Time arrived);
   // The same for a draft that was sent early.
-  Status TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part);
-  // Records that a draft sent early answers the assignment's last plan.
-  void RecordEarly(ConnectedDrafter& drafter, Assignment& assignment);
+  Status TakeEarly(ConnectedDrafter& drafter, Assignment& assignment, DraftPart part, Time arrived);
+  // Records that a draft sent early answers the assignment's last plan, for which it was waited so
+  // many seconds.
+  void RecordEarly(ConnectedDrafter& drafter, Assignment& assignment, double waited);
   // Takes a part for a closed session (`assignment` is nullptr) or for an older plan, which crossed
   // our message. kInvalidArgument: there are more such parts than were ever requested.
-  Status TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment, const DraftPart& part);
+  Status TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment, const DraftPart& part,
+                      Time arrived);
   // The drafter refuses the session or gives it up.
   void TakeRefusal(uint64_t session, ConnectedDrafter& drafter, const Assignment& assignment);
   // The whole draft of the assignment's last plan has arrived: learns from its times.

@@ -37,7 +37,8 @@ class PlannerGuardTest : public ::testing::Test {
       const int length = length_;
       drafted += length > 0 ? 1 : 0;
       const auto sessions = static_cast<int>(sessions_.size());
-      planner_.OnStep(sessions, sessions + length, 0, 0, 0.010);
+      planner_.OnStep(
+          {.sessions = sessions, .planned = sessions, .rows = sessions + length, .seconds = 0.010});
       for (size_t i = 0; i < sessions_.size(); ++i) {
         const int own = i == 0 ? length : 0;
         const double slowed = length > 0 && i > 0 ? 0.040 : 0.010 + 0.001 * own;

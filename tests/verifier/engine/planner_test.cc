@@ -24,6 +24,16 @@ class PlannerTest : public ::testing::Test {
     return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
   }
 
+  // Another session of the same planner.
+  std::unique_ptr<SessionPlanner> OpenAnother() {
+    const GenerationRequest request{.prompt = {1}};
+    return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+  }
+  // A step that ends a round of one session.
+  void OnStep(int rows, double seconds) {
+    planner_->OnStep({.sessions = 1, .planned = 1, .rows = rows, .seconds = seconds});
+  }
+
   static inline const RequestLimits kLimits{
       .vocab_size = 100, .max_draft_length = 16, .max_paths = 8, .max_draft_tokens = 128};
   std::optional<Planner> planner_;
@@ -178,8 +188,8 @@ TEST_F(PlannerTest, MeasuresNewAndLongSilentDrafters) {
         for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
         session->OnDrafted(draft, 100 * seconds, 50 * seconds);  // far too slow
       }
+      OnStep(1 + length, seconds);
       session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
-      planner_->OnStep(1, 1 + length, 0, 10, seconds);
     }
     return drafts;
   };
@@ -207,8 +217,8 @@ TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
         session->OnDrafted(draft, length * drafting + 1e-4, length * drafting);
       }
       const double seconds = 0.001 + length * drafting;
+      OnStep(1 + length, 0.001);
       session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
-      planner_->OnStep(1, 1 + length, 0, 10, 0.001);
     }
     return rounds;
   };
@@ -225,7 +235,7 @@ TEST_F(PlannerTest, HeadThresholdWeighsTimeAgainstAcceptance) {
   const auto session = Open("adaptive");
   for (int step = 0; step < 400; ++step) {
     const int rows = 1 + step % 16;
-    planner_->OnStep(1, rows, 0, 0, 0.010 + 0.001 * rows);
+    OnStep(rows, 0.010 + 0.001 * rows);
   }
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 0.8), 1 - 100 * 0.002 / 0.64, 0.03);
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.004, 1.0), 0.5, 0.03);
@@ -237,20 +247,39 @@ TEST_F(PlannerTest, HeadThresholdFollowsLoadAtOnce) {
   auto first = Open("adaptive");
   for (int step = 0; step < 400; ++step) {
     first->Choose({.remaining = 100, .room = 64}, 0);
-    first->Conclude({.emitted = 1, .seconds = 0.02});
     const int rows = 1 + step % 16;
-    planner_->OnStep(1, rows, 0, 0, 0.010 + 0.001 * rows);
+    OnStep(rows, 0.010 + 0.001 * rows);
+    first->Conclude({.emitted = 1, .seconds = 0.02});
   }
-  const GenerationRequest request{.prompt = {1}};
   std::vector<std::unique_ptr<SessionPlanner>> others;
   for (int i = 0; i < 4; ++i) {
-    others.push_back(
-        planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits)));
+    others.push_back(OpenAnother());
     others.back()->Choose({.remaining = 100, .room = 64}, 0);
   }
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 1.0), 1 - 100 * 0.005, 0.05);
   others.clear();
   EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 1.0), 1 - 100 * 0.002, 0.05);
+}
+
+// Each waits for the steps of the others.
+TEST_F(PlannerTest, HeadThresholdCountsSessionsThatWait) {
+  std::vector<std::unique_ptr<SessionPlanner>> sessions;
+  sessions.push_back(Open("adaptive"));
+  while (sessions.size() < 8) sessions.push_back(OpenAnother());
+  for (const auto& session : sessions) session->Choose({.remaining = 100, .room = 64}, 0);
+  for (int step = 0; step < 400; ++step) {
+    const size_t begin = step % 2 == 0 ? 0 : 2, end = step % 2 == 0 ? 2 : 8;
+    const int rows = static_cast<int>(end - begin) + step % 16;
+    planner_->OnStep({.sessions = static_cast<int>(end - begin),
+                      .planned = static_cast<int>(end - begin),
+                      .rows = rows,
+                      .seconds = 0.010 + 0.001 * rows});
+    for (size_t i = begin; i < end; ++i) {
+      sessions[i]->Conclude({.emitted = 1, .seconds = 0.02});
+      sessions[i]->Choose({.remaining = 100, .room = 64}, 0);
+    }
+  }
+  EXPECT_NEAR(planner_->HeadThreshold(100, 0.001, 1.0), 1 - 100 * 0.009, 0.05);
 }
 
 // Four in five rounds wait for another session's prompt, which takes far longer than they do.
@@ -263,11 +292,41 @@ TEST_F(PlannerTest, OthersPromptsAreNotCounted) {
     if (round >= 300) drafts += length > 0 ? 1 : 0;
     const int prompt = length > 0 && round % 5 > 0 ? 100 : 0;
     const double seconds = 0.010 + 1e-5 * (1 + length) + 1e-3 * prompt;
-    planner_->OnStep(prompt > 0 ? 2 : 1, 1 + length + prompt, prompt, 0, seconds);
+    planner_->OnStep({.sessions = prompt > 0 ? 2 : 1,
+                      .planned = 1,
+                      .rows = 1 + length + prompt,
+                      .prompt_rows = prompt,
+                      .seconds = seconds});
     session->Conclude(
         {.accepted = length, .drafted = length, .emitted = length + 1, .seconds = seconds});
   }
   EXPECT_GT(drafts, 200);
+}
+
+// While drafts that never pay are under way, prompts are read that delay nothing.
+TEST_F(PlannerTest, PromptsBesideDraftsDelayNothing) {
+  const auto session = Open("adaptive");
+  int drafts = 0;
+  for (int round = 0; round < 600; ++round) {
+    const NextRound next =
+        session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0);
+    const int length = next.shape.length;
+    if (round >= 300) drafts += length > 0 ? 1 : 0;
+    if (length > 0) {
+      planner_->OnStep({.sessions = 1, .rows = 40, .prompt_rows = 40, .seconds = 0.050});
+      session->OnDraftComplete(0);
+      DraftTree draft;
+      for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
+      session->OnDrafted(draft, 0.050, 0.001);
+    }
+    const double step = 0.010 + 0.001 * (1 + length);
+    OnStep(1 + length, step);
+    session->Conclude({.accepted = 0,
+                       .drafted = length,
+                       .emitted = 1,
+                       .seconds = step + (length > 0 ? 0.050 : 0)});
+  }
+  EXPECT_LT(drafts, 30);
 }
 
 TEST_F(PlannerTest, DraftsFromTextAfterPrefill) {

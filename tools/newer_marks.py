@@ -27,7 +27,7 @@ struct NewerMarks {
   char32_t first, last;
 };
 
-// Rising.
+// In ascending order.
 inline constexpr NewerMarks kNewerMarks[] = {
 """
 

@@ -60,7 +60,7 @@ class Inbox {
       if (closed_ || events_.size() >= capacity) return false;
       events_.push_back(std::move(event));
     }
-    // Without the lock, for which the owner would have to wait.
+    // Not under the lock: the owner would wake up only to wait for it.
     arrived_.notify_one();
     return true;
   }

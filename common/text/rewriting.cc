@@ -71,8 +71,8 @@ std::string WithoutMarks(std::string_view text, bool nonspacing_alone) {
     const utf8proc_category_t category = CategoryOf(code);
     const bool nonspacing = category == UTF8PROC_CATEGORY_MN;
     const bool other_mark = category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME;
-    const bool goes = nonspacing || (other_mark && !nonspacing_alone);
-    if (!goes || IsNewerMark(code)) AppendUtf8(code, out);
+    const bool is_removed = nonspacing || (other_mark && !nonspacing_alone);
+    if (!is_removed || IsNewerMark(code)) AppendUtf8(code, out);
   });
 }
 
@@ -88,9 +88,10 @@ std::string WithoutOuterSpace(std::string_view text, bool left, bool right) {
 
 std::string AfterNmt(std::string_view text) {
   return ForCharacters(text, [](char32_t code, std::string& out) {
-    const bool goes = IsWithin(code, 0x01, 0x08) || code == 0x0B || IsWithin(code, 0x0E, 0x1F) ||
-                      code == 0x7F || code == 0x8F || code == 0x9F;
-    if (goes) return;
+    const bool is_removed = IsWithin(code, 0x01, 0x08) || code == 0x0B ||
+                            IsWithin(code, 0x0E, 0x1F) || code == 0x7F || code == 0x8F ||
+                            code == 0x9F;
+    if (is_removed) return;
     const bool is_space = code == 0x09 || code == 0x0A || code == 0x0C || code == 0x0D ||
                           code == 0x1680 || IsWithin(code, 0x200B, 0x200F) || code == 0x2028 ||
                           code == 0x2029 || code == 0x2581 || code == 0xFEFF ||

@@ -98,7 +98,7 @@ struct FleetScaling {
   int least = 1;
   int most = 1;
   double busy = 0.6;  // wanted share of time in passes
-  // Of a drafter instead, if above 0: the wanted mean number of plans that it has at hand.
+  // For drafters, instead of `busy` if above 0: the plans that each should have at hand on average.
   double plans = 0;
 };
 

@@ -13,9 +13,9 @@
 // With one digit the largest activation has 127 steps.
 //
 // The instruction takes codes without a sign, so those of 8 bits are read as 128 more than they
-// are. MXFP4's values are halves of integers, which are looked up as 12 more than they are. The
-// sums start at what that adds up to, with the opposite sign. On the way they may wrap around; the
-// sum of all products is below 2^31 in groups of up to kMaxFixedGroup inputs.
+// are. MXFP4's values are halves of integers: a table holds twice the value, plus 12. The sums
+// start at what that adds up to, with the opposite sign. On the way they may wrap around; the sum
+// of all products is below 2^31 in groups of up to kMaxFixedGroup inputs.
 #if defined(__x86_64__)
 
 #include <bit>
@@ -38,8 +38,9 @@ constexpr int kVectors = 2;  // of 16 outputs, in a panel
 // (0.93 of a streaming read, 0.85 with; Zen 4).
 constexpr bool PrefetchesFixed(int digits, int rows) { return digits * rows > 3; }
 constexpr size_t kFixedPrefetchBytes = 8192;
-constexpr size_t kScalesAhead =
-    1024;  // of 32 groups, whatever a scale takes; groups of 32 inputs gain a tenth
+// The prefetch distance of scales, in elements of whatever type: 32 groups of a panel. Weights in
+// groups of 32 inputs gain a tenth by it.
+constexpr size_t kScalesAhead = 1024;
 
 // A panel's word of 4-bit codes: a byte for each, those of even inputs and those of odd ones.
 struct FourBitWord {

@@ -82,7 +82,7 @@ Grid GridOf(std::span<const AttentionPlan> plans) {
 // and which has merges or none.
 Grid GraphGrid(int rows, const AttentionShape& shape, const AttentionLimits& limits, bool few,
                bool merges) {
-  constexpr size_t kMergeBlocks = 4;  // for one of attention: they are small
+  constexpr size_t kMergeBlocks = 4;  // small ones, for each block of attention
   const auto kv_heads = static_cast<size_t>(shape.num_kv_heads);
   const size_t busy = (static_cast<size_t>(limits.blocks) + kv_heads - 1) / kv_heads;
   const int group = shape.num_heads / shape.num_kv_heads;

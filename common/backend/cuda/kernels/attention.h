@@ -45,8 +45,8 @@ int AttentionFewQueries(const AttentionShape& shape, KvType kv);
 // warm-up pass may run, since a capture must not load any.
 cudaError_t PrepareAttention();
 
-// `units` blocks per KV head take the call's units in turns, and there are as many blocks for its
-// merges as `merges` merges have queries; 0: it has none. `tile_queries` is at least the plan's.
+// `units` blocks per KV head take the call's units in turns. For its merges there is a block for
+// each query of `merges` of them; 0: it has none. `tile_queries` is at least the plan's.
 // REQUIRES: head_dim is a multiple of 8 and at most 256.
 cudaError_t LaunchPagedAttention(const AttentionCall& call, const KvLayer& kv, int units,
                                  int merges, int tile_queries, cudaStream_t stream);

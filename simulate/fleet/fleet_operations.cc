@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/rpc/connection_settings.h"
+#include "common/rpc/keepalive.h"
 
 namespace outrider {
 namespace {

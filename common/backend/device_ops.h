@@ -43,7 +43,8 @@ class DeviceOps {
   // The largest number of rows of a pass that runs as a graph; 0: none does.
   virtual int max_graph_rows() const = 0;
   // How many rows a pass over `rows` rows should have, and, if it has logits rows, how many of
-  // these, so that passes of similar sizes run as the same graph. The caller adds rows whose results nobody reads.
+  // these, so that passes of similar sizes run as the same graph. The caller adds rows whose
+  // results nobody reads.
   virtual int PaddedRows(int rows) const = 0;
   // Runs `ops` once, as RunPass does, then captures them as the graphs of every pass that has as
   // many rows and logits rows as `batch`, whatever its sequences. Waits. Does nothing if there are

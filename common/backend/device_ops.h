@@ -44,7 +44,7 @@ class DeviceOps {
   virtual int max_graph_rows() const = 0;
   // How many rows a pass over `rows` rows should have, and, if it has logits rows, how many of
   // these, so that passes of similar sizes run as the same graph. The caller adds rows whose
-  // results nobody reads.
+  // results are not read.
   virtual int PaddedRows(int rows) const = 0;
   // Runs `ops` once, as RunPass does, then captures them as the graphs of every pass that has as
   // many rows and logits rows as `batch`, whatever its sequences. Waits. Does nothing if there are

@@ -293,17 +293,16 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
 Status Engine::RunBatch(std::span<BatchEntry> batch) {
   ++step_;
   std::vector<ForwardSequence> forward;
-  int rows = 0;
   PlannedStep step{.sessions = static_cast<int>(batch.size())};
   rounds_.Clear();
   for (const BatchEntry& entry : batch) {
     forward.push_back(ForwardOf(entry));
-    rows += entry.rows();
+    step.rows += entry.rows();
     step.prompt_rows += entry.pending - (entry.ends_round ? 1 : 0);
     step.context += entry.session->computed;
     step.planned += IsPlanned(*entry.session) ? 1 : 0;
   }
-  observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = rows});
+  observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = step.rows});
   const Time start = clock_->Now();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
@@ -313,9 +312,8 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   }
   Decisions decisions;
   if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
-  step.rows = rows;
   step.seconds = Seconds(clock_->Now() - start);
-  pace_.Record(rows, step.seconds);
+  pace_.Record(step.rows, step.seconds);
   exchange_.OnForward(step);
   const float* logits = output.logits;
   size_t next = 0;

@@ -108,8 +108,8 @@ class SessionPlanner {
   void Conclude(RoundOutcome result);
   // A drafter's whole draft was taken, and had waited so many seconds for a step to end.
   void OnDraftComplete(double waited);
-  // The same: it arrived `round_trip` seconds after its plan was sent, `drafting` of
-  // which the drafter took to make it.
+  // The same: it arrived `round_trip` seconds after its plan was sent, `drafting` of which the
+  // drafter took to make it.
   void OnDrafted(const DraftTree& draft, double round_trip, double drafting);
   // The text is complete.
   void Finish(std::span<const TokenId> output);

@@ -33,9 +33,9 @@ class CudaBatch {
 
   // Sends everything that the ops of these passes read, with an attention plan for each of their
   // windows, in one copy after the work enqueued so far. With `for_graphs`, passes with equal key()
-  // have their arrays at equal addresses and launch equal grids: these do not
-  // depend on contexts, and the amount of work is in device memory. Keeps `batches`
-  // until Clear or the next call: their arrays must not change until then.
+  // have their arrays at equal addresses and launch equal grids: these do not depend on contexts,
+  // and the amount of work is in device memory. Keeps `batches` until Clear or the next call: their
+  // arrays must not change until then.
   void BeginPasses(std::span<const BatchLayout> batches, const AttentionShape& shape,
                    const AttentionLimits& limits, bool for_graphs);
   // Turns the passes, which must not run then, into those of as many rows whose tiles need the

@@ -269,12 +269,9 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
                     float value_scale) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(float, shared);
-  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
-  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
-    const AttentionUnit unit = call.units[index];
+  ForOwnUnits(call, [&](const AttentionUnit& unit) {
     Attend<kTile>(call, unit, keys, values, key_scale, value_scale, shared);
-    __syncthreads();  // the next unit overwrites the shared memory
-  }
+  });
 }
 
 template <int kTile, class T>

@@ -331,12 +331,9 @@ __global__ void __launch_bounds__(kThreads)
     AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
-  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
-    const AttentionUnit unit = call.units[index];
+  ForOwnUnits(call, [&](const AttentionUnit& unit) {
     FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
-    __syncthreads();  // the next unit overwrites the shared memory
-  }
+  });
 }
 
 }  // namespace

@@ -248,12 +248,9 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
-  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
-    const AttentionUnit unit = call.units[index];
+  ForOwnUnits(call, [&](const AttentionUnit& unit) {
     AttendOnTensorCores<kDim, T>(call, unit, keys, values, shared);
-    __syncthreads();  // the next unit overwrites the shared memory
-  }
+  });
 }
 
 template <class T>

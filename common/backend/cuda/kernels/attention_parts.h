@@ -16,6 +16,16 @@ __device__ inline int CountOf(const AttentionCall& call, int what, int all) {
   return call.counts != nullptr ? call.counts[what] : all;
 }
 
+// Calls attend(unit) for each unit of this block, by the whole block.
+template <class Attend>
+__device__ inline void ForOwnUnits(const AttentionCall& call, Attend attend) {
+  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
+  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
+    attend(call.units[index]);
+    __syncthreads();  // the next unit overwrites the shared memory
+  }
+}
+
 constexpr float kLog2e = 1.44269504f;
 
 // A key has weight 2^(q.k times this), if scores have no soft cap.

@@ -10,7 +10,7 @@ Reads Debian's package unicode-data (15.0). CJK extension I is of 15.1 and added
 import pathlib
 import sys
 
-AGES = {"15.0"}
+AGES = {(15, 0)}
 EXTENSION_I = range(0x2EBF0, 0x2EE5E)  # category Lo, alphabetic
 
 HEADER = '''\
@@ -42,12 +42,17 @@ def rows(path):
         yield int(first, 16), int(last or first, 16), fields[1:]
 
 
-def newer(folder):
-    codes = set(EXTENSION_I)
+def characters_of(folder, is_wanted):
+    """Those that came with a version of Unicode, (major, minor), that is wanted."""
+    codes = set()
     for first, last, fields in rows(folder / "DerivedAge.txt"):
-        if fields[0] in AGES:
+        if is_wanted(tuple(int(part) for part in fields[0].split("."))):
             codes.update(range(first, last + 1))
     return codes
+
+
+def newer(folder):
+    return characters_of(folder, AGES.__contains__) | set(EXTENSION_I)
 
 
 def categories(folder, codes):

@@ -10,7 +10,7 @@ Reads Debian's package unicode-data. The library's tables are those of Unicode 9
 import pathlib
 import sys
 
-from newer_characters import ranges, rows
+from newer_characters import characters_of, ranges
 
 UNICODE = (9, 0)
 BECAME_A_MARK = 0x111C9  # in Unicode 11
@@ -34,10 +34,7 @@ inline constexpr NewerMarks kNewerMarks[] = {
 
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/unicode")
-    old = set()
-    for first, last, fields in rows(folder / "DerivedAge.txt"):
-        if tuple(int(part) for part in fields[0].split(".")) <= UNICODE:
-            old.update(range(first, last + 1))
+    old = characters_of(folder, lambda version: version <= UNICODE)
     codes = {BECAME_A_MARK}
     for line in (folder / "UnicodeData.txt").read_text().splitlines():
         code, _, category, combining_class, _, decomposition = line.split(";")[:6]

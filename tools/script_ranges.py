@@ -10,7 +10,7 @@ Reads Debian's package unicode-data. The library's table is that of Unicode 9.
 import pathlib
 import sys
 
-from newer_characters import rows
+from newer_characters import characters_of, rows
 
 UNICODE = (9, 0)
 # Where the library follows a later Unicode than that, or its own mind.
@@ -40,10 +40,7 @@ inline constexpr ScriptRange kScriptRanges[] = {
 
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "/usr/share/unicode")
-    known = set()
-    for first, last, fields in rows(folder / "DerivedAge.txt"):
-        if tuple(int(part) for part in fields[0].split(".")) <= UNICODE:
-            known.update(range(first, last + 1))
+    known = characters_of(folder, lambda version: version <= UNICODE)
     scripts = {}
     for first, last, fields in rows(folder / "Scripts.txt"):
         for code in known.intersection(range(first, last + 1)):

@@ -204,13 +204,19 @@ TEST_F(FleetTest, SurgeUpdateKeepsEverySlotServed) {
   }
 }
 
-TEST_F(FleetTest, AutoscalerFollowsLoadAfterLag) {
+// Two verifiers with sixteen sessions.
+json FleetToScale(int seconds) {
   json scenario = SmallFleet();
-  scenario["seconds"] = 120;
+  scenario["seconds"] = seconds;
   scenario["interval_s"] = 5;
-  scenario["drafter"]["t_ms"] = 8;
   scenario["arrivals"]["clients"] = 16;
   scenario["zones"][0]["verifiers"] = 2;
+  return scenario;
+}
+
+TEST_F(FleetTest, AutoscalerFollowsLoadAfterLag) {
+  json scenario = FleetToScale(120);
+  scenario["drafter"]["t_ms"] = 8;
   scenario["autoscaler"] = {
       {"every_s", 5}, {"lag_s", 30}, {"drafters", {{"least", 1}, {"most", 4}, {"busy", 0.4}}}};
   const FleetFigures figures = RunOf(scenario);
@@ -222,12 +228,8 @@ TEST_F(FleetTest, AutoscalerFollowsLoadAfterLag) {
 // Sixteen sessions want a draft of some 10 ms in each round of 30: some five plans at once. A
 // drafter that works ahead is busy all the time, however many there are.
 TEST_F(FleetTest, AutoscalerByPlansIgnoresLookahead) {
-  json scenario = SmallFleet();
-  scenario["seconds"] = 30;
-  scenario["interval_s"] = 5;
+  json scenario = FleetToScale(30);
   scenario["drafter"]["ahead_tokens"] = 32;
-  scenario["arrivals"]["clients"] = 16;
-  scenario["zones"][0]["verifiers"] = 2;
   scenario["autoscaler"] = {
       {"every_s", 5}, {"lag_s", 5}, {"drafters", {{"least", 1}, {"most", 6}}}};
   const auto at_end = [&](const char* target, double value) {

@@ -1,14 +1,20 @@
 // What a backend with device memory (a GPU) has besides its ops: free memory for planning, passes
-// that run as one graph, drafts of several depths without a host round trip, and counters.
+// that run as one graph, drafts of several depths without a host round trip, groups of devices,
+// and counters.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "common/backend/batch_layout.h"
+#include "common/backend/communicator.h"
 #include "common/backend/packed_matrix.h"
 #include "common/backend/pick_batch.h"
+#include "common/base/status.h"
 
 namespace outrider {
 
@@ -63,6 +69,13 @@ class DeviceOps {
                                                const std::function<void(int depth)>& ops) = 0;
   // Backend::Embed of the tokens sampled at the previous depth.
   virtual void EmbedDrawn(const PackedMatrix& table, int rows, float* out) = 0;
+
+  // An identifier of a new group of ranks, made by rank 0 and handed to the others by the caller.
+  // kUnimplemented / kFailedPrecondition without the library (libnccl.so.2).
+  virtual Result<std::vector<std::byte>> NewGroup() = 0;
+  // Joins the group; waits until all ranks have. The communicator must not outlive the backend.
+  virtual Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte> group,
+                                                          int rank, int ranks) = 0;
 
   // Bytes copied to the host so far.
   virtual int64_t bytes_to_host() const = 0;

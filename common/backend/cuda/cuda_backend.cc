@@ -394,6 +394,13 @@ class CudaBackend final : public Backend, public DeviceOps {
     EmbedIds(Matrix(table), picks_.sampled(), rows, out);
   }
 
+  Result<std::vector<std::byte>> NewGroup() override {
+    return Unimplemented("groups of CUDA devices");
+  }
+  Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte>, int, int) override {
+    return Unimplemented("groups of CUDA devices");
+  }
+
   int64_t bytes_to_host() const override { return bytes_to_host_; }
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 

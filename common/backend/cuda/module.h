@@ -11,7 +11,7 @@ namespace outrider {
 
 inline constexpr char kCudaModuleFile[] = "outrider_cuda_backend.so";
 // Incremented with every change of Backend or of the functions below.
-inline constexpr int kCudaModuleInterface = 4;
+inline constexpr int kCudaModuleInterface = 5;
 
 // Both must equal the caller's own before anything else is called.
 using CudaModuleVersion = const char*();

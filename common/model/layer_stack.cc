@@ -88,7 +88,11 @@ Status LayerStack::AllocateWorkspace() {
   OUTRIDER_TRY(floats(&work_.attention, static_cast<size_t>(q_width())));
   OUTRIDER_TRY(floats(&work_.chosen_residual, hidden));
   OUTRIDER_TRY(floats(&work_.chosen_attention, static_cast<size_t>(q_width())));
-  return floats(&work_.logits, static_cast<size_t>(config_.vocab_size));
+  if (communicator_ != nullptr) {
+    OUTRIDER_TRY(
+        floats(&work_.own_logits, static_cast<size_t>(weights_.output_head().out_features())));
+  }
+  return leads() ? floats(&work_.logits, static_cast<size_t>(config_.vocab_size)) : Status();
 }
 
 Status LayerStack::MakeRopeTables(int positions) {
@@ -112,6 +116,18 @@ Status LayerStack::MakeRopeTables(int positions) {
   return Status();
 }
 
+void LayerStack::RunPass(const BatchLayout& batch) {
+  if (DeviceOps* const device = backend_.device(); device != nullptr) {
+    device->RunPass(batch, shapes_[0], options_.kv, [&] { Run(batch); });
+  } else {
+    Run(batch);
+  }
+}
+
+void LayerStack::Capture(const BatchLayout& batch) {
+  backend_.device()->CapturePasses(batch, shapes_[0], options_.kv, [&] { Run(batch); });
+}
+
 void LayerStack::Run(const BatchLayout& batch) {
   if (batch.tokens == nullptr) {
     backend_.device()->EmbedDrawn(*weights_.embedding, batch.rows, work_.residual->floats());
@@ -123,13 +139,22 @@ void LayerStack::Run(const BatchLayout& batch) {
     backend_.Scale(work_.residual->floats(), batch.rows, hidden, config_.embedding_scale);
   }
   for (int i = 0; i < config_.num_layers(); ++i) RunLayer(i, batch);
-  const int rows = batch.logit_row_count;
-  if (rows == 0) return;
+  if (batch.logit_row_count > 0) RunHead(batch.logit_row_count);
+}
+
+// From the residual stream of the requested rows to their logits.
+void LayerStack::RunHead(int rows) {
+  const int hidden = config_.hidden_size;
   float* normed = work_.normed->floats();
-  float* logits = work_.logits->floats();
   backend_.RmsNorm(work_.chosen_residual->floats(), weights_.final_norm->floats(), rows, hidden,
                    hidden, config_.rms_norm_eps, /*accumulate=*/false, normed, Consumers::kAny);
-  backend_.MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, logits);
+  float* const logits = leads() ? work_.logits->floats() : nullptr;
+  float* const own = communicator_ == nullptr ? logits : work_.own_logits->floats();
+  backend_.MatMul(weights_.output_head(), normed, rows, nullptr, /*accumulate=*/false, own);
+  if (communicator_ != nullptr) {
+    communicator_->GatherColumns(own, rows, config_.vocab_size, logits);
+  }
+  if (!leads()) return;
   if (config_.logit_scale != 1.f) {
     backend_.Scale(logits, rows, config_.vocab_size, config_.logit_scale);
   }
@@ -209,15 +234,26 @@ const float* LayerStack::Normed(const std::unique_ptr<Buffer>& gain, const float
   return normed;
 }
 
+void LayerStack::SumOverRanks(float* values, int rows) {
+  if (communicator_ == nullptr) return;
+  communicator_->AllReduce(values,
+                           static_cast<size_t>(rows) * static_cast<size_t>(config_.hidden_size));
+}
+
 // Adds the result of half(accumulate, out) to the residual stream, normalised first if there is a
-// norm. Overwrites `normed`.
+// norm. Overwrites `normed`. Of several ranks the leading one adds its part to the residual stream;
+// the others replace the stream by theirs, so that the sum over ranks is the new stream.
 template <class Half>
 void LayerStack::AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, float* residual,
                          const Half& half) {
-  if (norm_after == nullptr) return half(/*accumulate=*/true, residual);
+  if (norm_after == nullptr) {
+    half(/*accumulate=*/leads(), residual);
+    return SumOverRanks(residual, rows);
+  }
   const int hidden = config_.hidden_size;
   float* result = work_.normed->floats();
   half(/*accumulate=*/false, result);
+  SumOverRanks(result, rows);
   backend_.RmsNorm(result, norm_after->floats(), rows, hidden, hidden, config_.rms_norm_eps,
                    /*accumulate=*/true, residual, Consumers::kAny);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/backend/backend.h"
+#include "common/backend/communicator.h"
 #include "common/base/status.h"
 #include "common/model/config.h"
 #include "common/model/feed_forward.h"
@@ -24,9 +25,13 @@ std::vector<AttentionShape> ShapesOf(const ModelConfig& config, const ModelOptio
 
 class LayerStack {
  public:
-  // `config` and `backend` must outlive this object.
+  // `config` (a rank's, of several) and `backend` must outlive this object.
   LayerStack(const ModelConfig* config, const ModelOptions& options, Backend* backend,
              Weights weights);
+
+  // Makes this one of several ranks. To be called before Allocate; `communicator` must outlive this
+  // object.
+  void Join(Communicator* communicator) { communicator_ = communicator; }
 
   // Allocates memory for `pages` pages and the largest batch. kResourceExhausted when out of
   // memory.
@@ -35,6 +40,10 @@ class LayerStack {
   // Runs the whole model, from the tokens (if the batch has none, those that the device sampled) to
   // the logits of the requested rows.
   void Run(const BatchLayout& batch);
+  // The same as one pass of the device, if there is one.
+  void RunPass(const BatchLayout& batch);
+  // Captures the device's graphs of passes like this one. REQUIRES: a device.
+  void Capture(const BatchLayout& batch);
   void CopyKvSlots(std::span<const SlotCopy> copies) {
     backend_.CopyKvSlots(kv_, shapes_[0], copies);
   }
@@ -42,8 +51,8 @@ class LayerStack {
   const AttentionShape& first_shape() const { return shapes_[0]; }
   // The distinct windows of all layers.
   std::span<const int32_t> windows() const { return windows_; }
-  // For the requested rows of the last batch: [rows, vocab] logits, and the normalised states
-  // [rows, hidden].
+  // For the requested rows of the last batch: [rows, vocab] logits, which only the leading rank
+  // has, and the normalised states [rows, hidden].
   float* logits() { return work_.logits->floats(); }
   const float* states() const { return work_.normed->floats(); }
 
@@ -57,7 +66,8 @@ class LayerStack {
     // For the rows whose logits are requested:
     std::unique_ptr<Buffer> chosen_residual;   // [rows, hidden]
     std::unique_ptr<Buffer> chosen_attention;  // [rows, heads * head_dim]
-    std::unique_ptr<Buffer> logits;            // [rows, vocab]
+    std::unique_ptr<Buffer> logits;            // [rows, vocab]; null if another rank leads
+    std::unique_ptr<Buffer> own_logits;        // [rows, a rank's logits]; null without ranks
   };
   struct KvBuffers {
     std::unique_ptr<Buffer> keys, values;
@@ -69,6 +79,9 @@ class LayerStack {
   void RunQkv(int index, int rows);
   const float* Normed(const std::unique_ptr<Buffer>& gain, const float* residual, int rows,
                       Consumers consumers);
+  void RunHead(int rows);
+  bool leads() const { return communicator_ == nullptr || communicator_->rank() == 0; }
+  void SumOverRanks(float* values, int rows);
   template <class Half>
   void AddHalf(const std::unique_ptr<Buffer>& norm_after, int rows, float* residual,
                const Half& half);
@@ -81,6 +94,7 @@ class LayerStack {
   const ModelConfig& config_;
   const ModelOptions options_;
   Backend& backend_;
+  Communicator* communicator_ = nullptr;  // null: there is one rank
   const Weights weights_;
   const std::vector<AttentionShape> shapes_;  // by layer
   const std::vector<int32_t> windows_;

@@ -39,7 +39,7 @@ int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv) {
 }
 
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
-                        const DeviceMemory& memory) {
+                        const DeviceMemory& memory, const Shard& shard) {
   const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
   int64_t kv_bytes = options.kv_bytes;
   if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
@@ -48,7 +48,7 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
                                  .total = memory.total,
                                  .fraction = options.memory_fraction,
                                  // One page more is for rows that pad a pass.
-                                 .workspace = WorkspaceBytes(config, options) + page_bytes,
+                                 .workspace = WorkspaceBytes(config, options, shard) + page_bytes,
                                  .page = page_bytes}));
   }
   const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
@@ -74,12 +74,16 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
                            " of memory that are available; lower --kv-tokens");
 }
 
-int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options) {
+int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, const Shard& shard) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
   // The buffers of LayerStack and FeedForward, and the rounded copies of a product's widest input
   // and of another: 16 bits per element, in memory that grows by powers of two.
-  const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q + config.vocab_size;
+  // Of several ranks the leading one has its own logits, and those of all ranks twice: as they
+  // arrive and side by side.
+  int64_t logits = config.vocab_size;
+  if (shard.ranks > 1) logits = shard.LogitsOf(config).count + (shard.leads() ? 2 * logits : 0);
+  const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q + logits;
   const FeedForward::Sizes feed_forward = FeedForward::SizesOf(config, options.max_batch_tokens);
   const auto rounded =
       std::max<int64_t>(static_cast<int64_t>(feed_forward.gated),

@@ -7,6 +7,7 @@
 #include "common/backend/device_ops.h"
 #include "common/base/status.h"
 #include "common/model/config.h"
+#include "common/model/shard.h"
 #include "common/model/transformer.h"
 
 namespace outrider {
@@ -28,15 +29,16 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request);
 // Bytes of one page over all layers, keys and values.
 int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv);
 // Number of pages of the KV cache according to `options`, limited to int32 slots. `memory` is the
-// device's with the weights loaded; all zeros if unknown. kInvalidArgument for options that leave
-// no page or request too many, and errors of PlanKvBytes.
+// device's with the weights loaded; all zeros if unknown. `config` is that of the rank, `shard`.
+// kInvalidArgument for options that leave no page or request too many, and errors of PlanKvBytes.
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
-                        const DeviceMemory& memory);
+                        const DeviceMemory& memory, const Shard& shard = {});
 // Checks that a cache of so many pages fits into `available` bytes of host memory: it only becomes
 // resident when it is used, so nothing else would fail in time. kResourceExhausted with figures.
 Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,
                    int64_t available);
-// Bytes that a model needs on its device besides weights and KV.
-int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options);
+// Bytes that a model, or one rank of it, needs on its device besides weights and KV.
+int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options,
+                       const Shard& shard = {});
 
 }  // namespace outrider

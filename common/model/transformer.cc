@@ -23,11 +23,13 @@ namespace {
 class Transformer : public Model, public DeviceModel {
  public:
   Transformer(ModelConfig config, const ModelOptions& options, std::unique_ptr<Backend> backend,
-              Weights weights, int pages)
+              Weights weights, LeadingRank ranks, int pages)
       : config_(std::move(config)),
         options_(options),
         backend_(std::move(backend)),
-        layers_(&config_, options, backend_.get(), std::move(weights)),
+        ranks_(std::move(ranks)),
+        part_(ShardOf(config_, ranks_.shard)),
+        layers_(&part_, options, backend_.get(), std::move(weights)),
         pool_(pages) {}
 
   Status Allocate();
@@ -98,6 +100,8 @@ class Transformer : public Model, public DeviceModel {
   const ModelOptions options_;
   // Declared before everything that uses its memory, so that it is destroyed last.
   const std::unique_ptr<Backend> backend_;
+  const LeadingRank ranks_;
+  const ModelConfig part_;  // what layers_ computes
   LayerStack layers_;
   std::unique_ptr<Buffer> host_logits_;  // [host_rows_, vocab]
   size_t host_rows_ = 0;
@@ -114,6 +118,7 @@ class Transformer : public Model, public DeviceModel {
 };
 
 Status Transformer::Allocate() {
+  if (ranks_.communicator != nullptr) layers_.Join(ranks_.communicator.get());
   const int scratch_pages = backend_->device() == nullptr ? 0 : 1;
   OUTRIDER_TRY(layers_.Allocate(pool_.total_pages() + scratch_pages));
   const auto values =
@@ -148,7 +153,9 @@ void Transformer::Release(SequenceId sequence) {
 }
 
 void Transformer::FlushCopies() {
-  if (!copies_.empty()) layers_.CopyKvSlots(copies_);
+  if (copies_.empty()) return;
+  if (ranks_.followers != nullptr) ranks_.followers->CopyKvSlots(copies_);
+  layers_.CopyKvSlots(copies_);
   copies_.clear();
 }
 
@@ -212,12 +219,8 @@ Status Transformer::Forward(std::span<const ForwardSequence> batch, bool want_hi
   Pad(&batches_[0]);
   FlushCopies();
   const BatchLayout layout = LayoutOf(batches_[0]);
-  const auto ops = [&] { layers_.Run(layout); };
-  if (DeviceOps* const device = backend_->device(); device != nullptr) {
-    device->RunPass(layout, layers_.first_shape(), options_.kv, ops);
-  } else {
-    ops();
-  }
+  if (ranks_.followers != nullptr) ranks_.followers->Run(layout);
+  layers_.RunPass(layout);
   ReadOutput(batch, want_hidden, output);
   return Status();
 }
@@ -227,6 +230,9 @@ Status Transformer::DraftChains(std::span<const DraftChain> chains, int depths,
   static constexpr int32_t kOnlyRow = 0;
   static constexpr TokenId kDrawn = 0;  // placeholder for the token that only the device knows
   OUTRIDER_CHECK(depths >= 1 && static_cast<size_t>(draws.size()) == chains.size());
+  if (ranks_.followers != nullptr) {
+    return Unimplemented("chains are drafted on one device, not on several");
+  }
   *picked = {};
   std::vector<int32_t> last_rows;
   last_rows.reserve(chains.size());  // spans point into it
@@ -300,7 +306,8 @@ void Transformer::CaptureGraphs() {
     batches_[0].Begin(/*has_tree=*/false);
     batches_[0].Pad(*rows, ScratchPage(), options_.page_tokens);
     const BatchLayout layout = LayoutOf(batches_[0]);
-    device.CapturePasses(layout, layers_.first_shape(), options_.kv, [&] { layers_.Run(layout); });
+    if (ranks_.followers != nullptr) ranks_.followers->Capture(layout);
+    layers_.Capture(layout);
   }
 }
 
@@ -384,24 +391,54 @@ Status CheckOptions(const ModelOptions& options) {
   return Status();
 }
 
-// All zeros if unknown.
-DeviceMemory MemoryOf(Backend& backend) {
-  DeviceOps* const device = backend.device();
-  return device == nullptr ? DeviceMemory() : device->Memory();
+}  // namespace
+
+Result<LoadedPart> LoadPart(const std::filesystem::path& directory, Backend* backend,
+                            const ModelOptions& options, const Shard& shard,
+                            const LoadProgress& progress) {
+  OUTRIDER_TRY(CheckOptions(options));
+  LoadedPart part;
+  OUTRIDER_ASSIGN(part.config, LoadModelConfig(directory));
+  OUTRIDER_TRY(CheckRanks(part.config, shard.ranks).Annotate(directory.string()));
+  const ModelConfig own = ShardOf(part.config, shard);
+  for (const AttentionShape& shape : ShapesOf(own, options)) {
+    OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
+  }
+  // Checks the options alone, before anything large is allocated.
+  OUTRIDER_TRY(PlanKvPages(own, options, {}).status());
+  OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
+  std::vector<KvScales> kv_scales(own.layers.size());
+  if (options.kv == KvType::kFp8) {  // a cache of floats needs none
+    OUTRIDER_ASSIGN(kv_scales, LoadKvScales(part.config, checkpoint));
+  }
+  OUTRIDER_ASSIGN(part.weights,
+                  LoadWeights(part.config, checkpoint, options.weights, *backend, progress, shard));
+  for (size_t i = 0; i < kv_scales.size(); ++i) part.weights.layers[i].kv_scales = kv_scales[i];
+  return part;
 }
 
-}  // namespace
+Result<int> PlanPages(const ModelConfig& config, Backend& backend, const ModelOptions& options,
+                      const Shard& shard) {
+  const ModelConfig own = ShardOf(config, shard);
+  if (DeviceOps* const device = backend.device(); device != nullptr) {
+    return PlanKvPages(own, options, device->Memory(), shard);
+  }
+  OUTRIDER_ASSIGN(const int pages, PlanKvPages(own, options, {}));
+  // All ranks take host memory.
+  const int64_t others =
+      (shard.ranks - 1) * pages * PageBytes(own, options.page_tokens, options.kv);
+  OUTRIDER_TRY(
+      CheckKvFits(own, options, pages, AvailableMemory() - options.promised_bytes - others));
+  return pages;
+}
 
 Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
                                           std::unique_ptr<Backend> backend,
-                                          const ModelOptions& options) {
+                                          const ModelOptions& options, LeadingRank ranks) {
   OUTRIDER_TRY(CheckOptions(options));
-  OUTRIDER_ASSIGN(const int pages, PlanKvPages(config, options, MemoryOf(*backend)));
-  if (backend->device() == nullptr) {
-    OUTRIDER_TRY(CheckKvFits(config, options, pages, AvailableMemory() - options.promised_bytes));
-  }
+  OUTRIDER_ASSIGN(const int pages, PlanPages(config, *backend, options, ranks.shard));
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
-                                             std::move(weights), pages);
+                                             std::move(weights), std::move(ranks), pages);
   OUTRIDER_TRY(model->Allocate());
   return std::unique_ptr<Model>(std::move(model));
 }
@@ -410,22 +447,9 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          std::unique_ptr<Backend> backend,
                                          const ModelOptions& options,
                                          const LoadProgress& progress) {
-  OUTRIDER_TRY(CheckOptions(options));
-  OUTRIDER_ASSIGN(ModelConfig config, LoadModelConfig(directory));
-  for (const AttentionShape& shape : ShapesOf(config, options)) {
-    OUTRIDER_TRY(backend->CheckShape(shape).Annotate(directory.string()));
-  }
-  // Checks the options alone, before anything large is allocated.
-  OUTRIDER_TRY(PlanKvPages(config, options, {}).status());
-  OUTRIDER_ASSIGN(const Checkpoint checkpoint, Checkpoint::Open(directory));
-  std::vector<KvScales> kv_scales(config.layers.size());
-  if (options.kv == KvType::kFp8) {  // a cache of floats needs none
-    OUTRIDER_ASSIGN(kv_scales, LoadKvScales(config, checkpoint));
-  }
-  OUTRIDER_ASSIGN(Weights weights,
-                  LoadWeights(config, checkpoint, options.weights, *backend, progress));
-  for (size_t i = 0; i < kv_scales.size(); ++i) weights.layers[i].kv_scales = kv_scales[i];
-  return BuildModel(std::move(config), std::move(weights), std::move(backend), options);
+  OUTRIDER_ASSIGN(LoadedPart part,
+                  LoadPart(directory, backend.get(), options, /*shard=*/{}, progress));
+  return BuildModel(std::move(part.config), std::move(part.weights), std::move(backend), options);
 }
 
 }  // namespace outrider

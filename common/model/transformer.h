@@ -8,8 +8,11 @@
 #include <memory>
 
 #include "common/backend/backend.h"
+#include "common/backend/communicator.h"
 #include "common/base/status.h"
+#include "common/model/followers.h"
 #include "common/model/model.h"
+#include "common/model/shard.h"
 #include "common/model/weights.h"
 
 namespace outrider {
@@ -29,6 +32,13 @@ struct ModelOptions {
   int max_batch_tokens = 512;
 };
 
+// What makes a model the leading one of several ranks. By default it is the only one.
+struct LeadingRank {
+  Shard shard;
+  std::unique_ptr<Communicator> communicator;  // null: there are no others
+  std::unique_ptr<Followers> followers;
+};
+
 // Loads an HF directory (config.json, *.safetensors) and allocates all the memory that the model
 // will ever use. kNotFound, kInvalidArgument, kUnimplemented or kDataLoss for the directory's
 // content, kInvalidArgument for the options, kResourceExhausted when out of memory.
@@ -37,9 +47,22 @@ Result<std::unique_ptr<Model>> LoadModel(const std::filesystem::path& directory,
                                          const ModelOptions& options,
                                          const LoadProgress& progress = {});
 
-// The same with weights that are already on `backend`, as LoadWeights returns them for `config`.
+// The steps of LoadModel, which several ranks take together.
+
+struct LoadedPart {
+  ModelConfig config;  // of the whole model
+  Weights weights;     // of the rank
+};
+// Reads config.json and a rank's weights. Errors as LoadModel, and those of CheckRanks.
+Result<LoadedPart> LoadPart(const std::filesystem::path& directory, Backend* backend,
+                            const ModelOptions& options, const Shard& shard,
+                            const LoadProgress& progress = {});
+// Pages of the KV cache that a rank has room for beside its weights. Errors of PlanKvPages.
+Result<int> PlanPages(const ModelConfig& config, Backend& backend, const ModelOptions& options,
+                      const Shard& shard);
+// The model with weights that are already on `backend`, as LoadWeights returns them for `config`.
 Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
                                           std::unique_ptr<Backend> backend,
-                                          const ModelOptions& options);
+                                          const ModelOptions& options, LeadingRank ranks = {});
 
 }  // namespace outrider

@@ -37,6 +37,63 @@ std::vector<float> Widen(const TensorView& view) {
   return values;
 }
 
+// The rows that a part takes of its tensor.
+std::vector<Range> RowsOf(const Part& part) {
+  return part.taken.empty() ? std::vector<Range>{{0, part.rows}} : part.taken;
+}
+
+// Whether the ranges, which do not overlap, are all of `size`.
+bool AreAll(std::span<const Range> ranges, int64_t size) {
+  for (const Range& range : ranges) size -= range.count;
+  return size == 0;
+}
+
+// "down_proj.weight", or for a part of it "down_proj.weight, rows 0 to 64, columns 48 to 96".
+std::string Describe(const Part& part, Range rows, Range columns, int64_t all_columns) {
+  std::string text = part.name;
+  const auto add = [&text](const char* what, Range range, int64_t all) {
+    if (range.count == all) return;
+    text += std::string(", ") + what + " " + std::to_string(range.first) + " to " +
+            std::to_string(range.first + range.count);
+  };
+  add("rows", rows, part.rows);
+  add("columns", columns, all_columns);
+  return text;
+}
+
+// Some floats of a matrix. `storage` is empty if they are in the mapped file.
+struct Piece {
+  TensorView view;
+  std::vector<std::byte> storage;
+};
+
+// One matrix of the pieces' rows, which have equal columns. Files' pages may be dropped.
+Piece StackPieces(std::vector<Piece> pieces) {
+  if (pieces.size() == 1) return std::move(pieces.front());
+  Piece out;
+  out.view = {nullptr, pieces.front().view.dtype, {0, pieces.front().view.shape[1]}};
+  const bool same_dtype = std::all_of(pieces.begin(), pieces.end(), [&](const Piece& piece) {
+    return piece.view.dtype == out.view.dtype;
+  });
+  if (!same_dtype) out.view.dtype = Dtype::kF32;
+  for (const Piece& piece : pieces) out.view.shape[0] += piece.view.shape[0];
+  out.storage.resize(out.view.elements() * DtypeBytes(out.view.dtype));
+  std::byte* next = out.storage.data();
+  for (Piece& piece : pieces) {
+    const size_t bytes = piece.view.elements() * DtypeBytes(out.view.dtype);
+    if (same_dtype) {
+      std::memcpy(next, piece.view.data, bytes);
+    } else {
+      std::memcpy(next, Widen(piece.view).data(), bytes);
+    }
+    next += bytes;
+    if (piece.storage.empty()) DropPages(piece.view);
+    piece = {};
+  }
+  out.view.data = out.storage.data();
+  return out;
+}
+
 Status CheckCodesFit(const QuantizedMatrix& matrix, const std::vector<Part>& parts,
                      WeightType kept) {
   std::vector<float> values(static_cast<size_t>(matrix.columns));
@@ -60,14 +117,10 @@ WeightLoader::WeightLoader(const ModelConfig& config, const Checkpoint& checkpoi
       progress_(progress),
       all_bytes_(checkpoint.bytes()) {}
 
-Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadMatrix(const std::string& name,
-                                                               int64_t rows, int64_t columns) {
-  return LoadMatrix({{name, rows}}, columns);
-}
-
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadMatrix(const std::vector<Part>& parts,
-                                                               int64_t columns) {
-  return Load(parts, columns, type_);
+                                                               int64_t columns,
+                                                               std::optional<Range> taken) {
+  return Load({parts, columns, taken.value_or(Range{0, columns})}, type_);
 }
 
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadRouter(const std::string& name,
@@ -75,21 +128,23 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadRouter(const std::string
   if (codes_.Holds(name)) {
     return Unimplemented(name + " is quantized; the router of a mixture must be floats");
   }
-  return Load({{name, rows}}, columns, WeightType::kF32);
+  return Load({{{name, rows, {}}}, columns, {0, columns}}, WeightType::kF32);
 }
 
 Result<std::unique_ptr<ExpertMatrices>> WeightLoader::LoadExperts(
-    int experts, int64_t columns, const std::function<std::vector<Part>(int expert)>& parts) {
+    int experts, int64_t columns, const std::function<std::vector<Part>(int expert)>& parts,
+    std::optional<Range> taken) {
   std::vector<std::unique_ptr<PackedMatrix>> matrices;
   for (int e = 0; e < experts; ++e) {
-    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> matrix, LoadMatrix(parts(e), columns));
+    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> matrix, LoadMatrix(parts(e), columns, taken));
     matrices.push_back(std::move(matrix));
   }
   return backend_.GroupExperts(std::move(matrices));
 }
 
 Result<std::unique_ptr<ExpertMatrices>> WeightLoader::LoadStackedExperts(
-    const std::string& name, const StackedShape& shape) {
+    const std::string& name, const StackedShape& shape, const std::vector<Range>& rows,
+    Range columns) {
   OUTRIDER_ASSIGN(const StackedExperts stacked, StackedExperts::Find(checkpoint_, name, shape));
   if (!stacked.has_codes()) {
     OUTRIDER_TRY(CheckFits(name, stacked.view(), type_));
@@ -102,12 +157,19 @@ Result<std::unique_ptr<ExpertMatrices>> WeightLoader::LoadStackedExperts(
     std::unique_ptr<PackedMatrix> packed;
     if (stacked.has_codes()) {
       stored_.insert("mxfp4");
-      OUTRIDER_ASSIGN(packed, PackCodes(stacked.Codes(e), parts));
+      Result<QuantizedMatrix> codes = SliceOf(stacked.Codes(e), rows, columns);
+      if (!codes.ok()) return codes.status().Annotate(name);
+      OUTRIDER_ASSIGN(packed, PackCodes(*codes, parts));
     } else {
       const std::vector<float> values = stacked.Floats(e);
-      OUTRIDER_ASSIGN(
-          packed,
-          Pack(TensorView{values.data(), Dtype::kF32, {shape.rows, shape.columns}}, type_, parts));
+      const TensorView all = {values.data(), Dtype::kF32, {shape.rows, shape.columns}};
+      std::vector<Piece> pieces;
+      for (const Range& range : rows) {
+        Piece piece;
+        piece.view = SliceOf(all, range, columns, &piece.storage);
+        pieces.push_back(std::move(piece));
+      }
+      OUTRIDER_ASSIGN(packed, Pack(StackPieces(std::move(pieces)).view, type_, parts));
     }
     kept_.insert(WeightTypeName(packed->type()));
     matrices.push_back(std::move(packed));
@@ -119,7 +181,8 @@ Result<std::unique_ptr<ExpertMatrices>> WeightLoader::LoadStackedExperts(
 }
 
 Result<std::unique_ptr<Buffer>> WeightLoader::LoadStackedBiases(const std::string& name,
-                                                                const StackedShape& shape) {
+                                                                const StackedShape& shape,
+                                                                const std::vector<Range>& rows) {
   std::vector<std::byte> storage;
   OUTRIDER_ASSIGN(const TensorView view,
                   Find(name, {shape.experts, shape.rows}, Dtype::kF32, &storage));
@@ -127,34 +190,40 @@ Result<std::unique_ptr<Buffer>> WeightLoader::LoadStackedBiases(const std::strin
   const std::vector<float> stored = Widen(view);
   std::vector<float> values;
   for (int64_t first = 0; first < shape.experts * shape.rows; first += shape.rows) {
-    for (int64_t row = 0; row < shape.rows; ++row) {
-      values.push_back(stored[static_cast<size_t>(first + StackedRow(shape, row))]);
+    for (const Range& range : rows) {
+      for (int64_t row = range.first; row < range.first + range.count; ++row) {
+        values.push_back(stored[static_cast<size_t>(first + StackedRow(shape, row))]);
+      }
     }
   }
   return Upload(values);
 }
 
-Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadTokenTable(const std::string& name,
-                                                                   int64_t rows, int64_t columns) {
-  return Load({{name, rows}}, columns, type_ == WeightType::kW4A16 ? WeightType::kW8A16 : type_);
+Result<std::unique_ptr<PackedMatrix>> WeightLoader::LoadTokenTable(const Part& part,
+                                                                   int64_t columns) {
+  return Load({{part}, columns, {0, columns}},
+              type_ == WeightType::kW4A16 ? WeightType::kW8A16 : type_);
 }
 
-Result<std::unique_ptr<Buffer>> WeightLoader::LoadVector(
-    const std::vector<std::pair<std::string, int64_t>>& names_and_sizes, float offset) {
+Result<std::unique_ptr<Buffer>> WeightLoader::LoadVector(const std::vector<Part>& parts,
+                                                         float offset) {
   std::vector<float> values;
-  for (const auto& [name, size] : names_and_sizes) {
+  for (const Part& part : parts) {
     std::vector<std::byte> storage;
-    OUTRIDER_ASSIGN(const TensorView view, Find(name, {size}, Dtype::kF32, &storage));
-    OUTRIDER_TRY(CheckFits(name, view, WeightType::kF32));
-    const std::vector<float> part = Widen(view);
-    values.insert(values.end(), part.begin(), part.end());
+    OUTRIDER_ASSIGN(const TensorView view, Find(part.name, {part.rows}, Dtype::kF32, &storage));
+    OUTRIDER_TRY(CheckFits(part.name, view, WeightType::kF32));
+    const std::vector<float> all = Widen(view);
+    for (const Range& range : RowsOf(part)) {
+      const auto first = all.begin() + range.first;
+      values.insert(values.end(), first, first + range.count);
+    }
   }
   for (float& value : values) value += offset;
   return Upload(values);
 }
 
 Result<std::unique_ptr<Buffer>> WeightLoader::LoadNorm(const std::string& name, int64_t size) {
-  return LoadVector({{name + ".weight", size}}, config_.norm_gain_offset);
+  return LoadVector({{name + ".weight", size, {}}}, config_.norm_gain_offset);
 }
 
 void WeightLoader::LogTypes() const {
@@ -169,8 +238,8 @@ void WeightLoader::LogTypes() const {
       {{"stored", Join(stored_)}, {"kept", Join(kept_)}});
 }
 
-Result<std::unique_ptr<PackedMatrix>> WeightLoader::Load(const std::vector<Part>& parts,
-                                                         int64_t columns, WeightType type) {
+Result<std::unique_ptr<PackedMatrix>> WeightLoader::Load(const Wanted& wanted, WeightType type) {
+  const std::vector<Part>& parts = wanted.parts;
   const auto coded = std::count_if(parts.begin(), parts.end(),
                                    [&](const Part& part) { return codes_.Holds(part.name); });
   const bool is_gguf = config_.quantization.layout == Quantization::Layout::kGguf;
@@ -181,7 +250,7 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::Load(const std::vector<Part>
     return Unimplemented(Describe(parts) + ": some are quantized, some are not");
   }
   OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed,
-                  all_coded ? PackCodes(parts, columns) : PackFloats(parts, columns, type));
+                  all_coded ? PackCodes(wanted) : PackFloats(wanted, type));
   for (const Part& part : parts) {
     const GgufEntry* const gguf = checkpoint_.Gguf(part.name);
     const std::string stored =
@@ -218,66 +287,64 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::Pack(const TensorView& value
   return packed;
 }
 
-Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackFloats(const std::vector<Part>& parts,
-                                                               int64_t columns, WeightType type) {
-  std::vector<TensorView> views;
-  TensorView stacked;
-  stacked.shape = {0, columns};
-  bool same_dtype = true;
-  // For parts that the file has in blocks.
-  std::vector<std::vector<std::byte>> storage(parts.size());
+Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackFloats(const Wanted& wanted,
+                                                               WeightType type) {
+  std::vector<Piece> pieces;
   const Dtype blocks_as = type == WeightType::kBf16 ? Dtype::kBf16 : Dtype::kF32;
-  for (const Part& part : parts) {
+  for (const Part& part : wanted.parts) {
+    std::vector<std::byte> widened;  // for parts that the file has in blocks
     OUTRIDER_ASSIGN(TensorView view,
-                    Find(part.name, {part.rows, columns}, blocks_as, &storage[views.size()]));
-    OUTRIDER_TRY(CheckFits(part.name, view, type));
+                    Find(part.name, {part.rows, wanted.columns}, blocks_as, &widened));
+    const bool is_mapped = widened.empty();
     const bool in_blocks = NoteStored(part.name, DtypeName(view.dtype));
     rounds_ =
         rounds_ || LosesPrecision(view.dtype, type) || (in_blocks && type != WeightType::kF32);
-    stacked.shape[0] += part.rows;
-    views.push_back(std::move(view));
-    same_dtype = same_dtype && views.back().dtype == views.front().dtype;
-  }
-  if (views.size() == 1) {
-    OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(views.front(), type, parts));
-    if (storage.front().empty()) DropPages(views.front());
-    return packed;
-  }
-  stacked.dtype = same_dtype ? views.front().dtype : Dtype::kF32;
-  std::vector<std::byte> bytes(stacked.elements() * DtypeBytes(stacked.dtype));
-  std::byte* out = bytes.data();
-  for (size_t i = 0; i < views.size(); ++i) {
-    const TensorView& view = views[i];
-    const size_t view_bytes = view.elements() * DtypeBytes(stacked.dtype);
-    if (same_dtype) {
-      std::memcpy(out, view.data, view_bytes);
-    } else {
-      std::memcpy(out, Widen(view).data(), view_bytes);
+    for (const Range& rows : RowsOf(part)) {
+      Piece piece;
+      piece.view = SliceOf(view, rows, wanted.taken, &piece.storage);
+      OUTRIDER_TRY(CheckFits(Describe(part, rows, wanted.taken, wanted.columns), piece.view, type));
+      if (!is_mapped && rows.count == part.rows && piece.storage.empty()) {
+        piece.storage = std::move(widened);
+      } else if (!is_mapped && piece.storage.empty()) {
+        const auto* const first = static_cast<const std::byte*>(piece.view.data);
+        piece.storage.assign(first, first + piece.view.elements() * DtypeBytes(piece.view.dtype));
+        piece.view.data = piece.storage.data();
+      }
+      pieces.push_back(std::move(piece));
     }
-    out += view_bytes;
-    if (storage[i].empty()) DropPages(view);
-    storage[i] = {};
+    if (is_mapped && wanted.taken.count < wanted.columns) DropPages(view);
   }
-  stacked.data = bytes.data();
-  return Pack(stacked, type, parts);
+  const Piece stacked = StackPieces(std::move(pieces));
+  OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(stacked.view, type, wanted.parts));
+  if (stacked.storage.empty()) DropPages(stacked.view);
+  return packed;
 }
 
-Result<QuantizedMatrix> WeightLoader::ReadCodes(const std::vector<Part>& parts, int64_t columns) {
+Result<QuantizedMatrix> WeightLoader::ReadCodes(const Wanted& wanted) {
+  const std::vector<Part>& parts = wanted.parts;
   const bool is_gguf = config_.quantization.layout == Quantization::Layout::kGguf;
   const bool one_type = !is_gguf || HaveOneGgufType(parts);
   std::vector<QuantizedMatrix> matrices(1);
+  std::vector<Range> rows;
+  int64_t all_rows = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0 && !one_type) matrices.emplace_back();
-    OUTRIDER_TRY(codes_.Append(parts[i].name, parts[i].rows, columns, &matrices.back()));
+    OUTRIDER_TRY(codes_.Append(parts[i].name, parts[i].rows, wanted.columns, &matrices.back()));
+    for (const Range& range : RowsOf(parts[i])) {
+      rows.push_back({all_rows + range.first, range.count});
+    }
+    all_rows += parts[i].rows;
   }
-  return one_type ? std::move(matrices.front()) : StackRows(matrices);
+  QuantizedMatrix stacked = one_type ? std::move(matrices.front()) : StackRows(matrices);
+  if (AreAll(rows, all_rows) && wanted.taken.count == wanted.columns) return stacked;
+  Result<QuantizedMatrix> slice = SliceOf(stacked, rows, wanted.taken);
+  return slice.ok() ? std::move(slice) : slice.status().Annotate(Describe(parts));
 }
 
-Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackCodes(const std::vector<Part>& parts,
-                                                              int64_t columns) {
-  OUTRIDER_ASSIGN(const QuantizedMatrix matrix, ReadCodes(parts, columns));
-  for (const Part& part : parts) NoteStored(part.name, CodeTypeName(matrix.type));
-  return PackCodes(matrix, parts);
+Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackCodes(const Wanted& wanted) {
+  OUTRIDER_ASSIGN(const QuantizedMatrix matrix, ReadCodes(wanted));
+  for (const Part& part : wanted.parts) NoteStored(part.name, CodeTypeName(matrix.type));
+  return PackCodes(matrix, wanted.parts);
 }
 
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackCodes(const QuantizedMatrix& matrix,

@@ -1,5 +1,6 @@
 // The weights of a model in the form that its backend multiplies. This file knows the names of
-// tensors, except those of norms, which the description of a layer has.
+// tensors, except those of norms, which the description of a layer has. Shapes are those of a whole
+// model; a rank of several (shard.h) has the parts of its heads and inner values.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "common/model/config.h"
 #include "common/model/kv_scales.h"
 #include "common/model/safetensors.h"
+#include "common/model/shard.h"
 
 namespace outrider {
 
@@ -52,7 +54,7 @@ struct Weights {
   std::unique_ptr<PackedMatrix> embedding;  // [vocab, hidden]
   std::vector<LayerWeights> layers;
   std::unique_ptr<Buffer> final_norm;  // [hidden]
-  std::unique_ptr<PackedMatrix> head;  // [vocab, hidden], or null: the embedding is the head
+  std::unique_ptr<PackedMatrix> head;  // [logits, hidden], or null: the embedding is the head
 
   const PackedMatrix& output_head() const { return head != nullptr ? *head : *embedding; }
 };
@@ -60,11 +62,13 @@ struct Weights {
 // Called while weights are loaded: `done` of the files' `all` bytes have been processed.
 using LoadProgress = std::function<void(int64_t done, int64_t all)>;
 
-// Packs the tensors that `config` requires and ignores the others. Logs whether weights are
-// rounded. kInvalidArgument when a tensor is missing, has another shape or a number that `type`
-// cannot represent, kDataLoss for one that is NaN or infinite. The checkpoint is not needed
-// afterwards.
+// Packs the tensors that `config` requires, or what `shard` holds of them, and ignores the others.
+// Logs whether weights are rounded. kInvalidArgument when a tensor is missing, has another shape or
+// a number that `type` cannot represent, kDataLoss for one that is NaN or infinite, kUnimplemented
+// for a quantized matrix that cannot be divided so. The checkpoint is not needed afterwards.
+// REQUIRES: CheckRanks(config, shard.ranks).
 Result<Weights> LoadWeights(const ModelConfig& config, const Checkpoint& checkpoint,
-                            WeightType type, Backend& backend, const LoadProgress& progress = {});
+                            WeightType type, Backend& backend, const LoadProgress& progress = {},
+                            const Shard& shard = {});
 
 }  // namespace outrider

@@ -1,0 +1,71 @@
+#include "common/ranks/channel.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+namespace outrider {
+namespace {
+
+Status Gone(const char* what) {
+  return Unavailable(std::string(what) + " another rank: " + std::strerror(errno));
+}
+
+Status SendAll(int fd, const void* data, size_t bytes) {
+  const auto* next = static_cast<const std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t sent = send(fd, next, bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return Gone("cannot write to");
+    next += sent;
+    bytes -= static_cast<size_t>(sent);
+  }
+  return Status();
+}
+
+Status ReceiveAll(int fd, void* data, size_t bytes) {
+  auto* next = static_cast<std::byte*>(data);
+  while (bytes > 0) {
+    const ssize_t received = recv(fd, next, bytes, 0);
+    if (received < 0 && errno == EINTR) continue;
+    if (received < 0) return Gone("cannot read from");
+    if (received == 0) return Unavailable("another rank has ended");
+    next += received;
+    bytes -= static_cast<size_t>(received);
+  }
+  return Status();
+}
+
+}  // namespace
+
+Result<std::pair<RankChannel, RankChannel>> RankChannel::Connect() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return ResourceExhausted(std::string("no socket for another rank: ") + std::strerror(errno));
+  }
+  return std::pair(RankChannel(ends[0]), RankChannel(ends[1]));
+}
+
+Status RankChannel::Send(std::span<const int32_t> message) {
+  const auto size = static_cast<uint32_t>(message.size());
+  OUTRIDER_TRY(SendAll(fd_, &size, sizeof(size)));
+  return SendAll(fd_, message.data(), message.size_bytes());
+}
+
+Status RankChannel::Receive(std::vector<int32_t>* message) {
+  uint32_t size = 0;
+  OUTRIDER_TRY(ReceiveAll(fd_, &size, sizeof(size)));
+  message->resize(size);
+  return ReceiveAll(fd_, message->data(), message->size() * sizeof(int32_t));
+}
+
+void RankChannel::Close() {
+  // Not shutdown(): a process that inherits this end uses it after it is closed here.
+  if (const int fd = std::exchange(fd_, -1); fd >= 0) close(fd);
+}
+
+}  // namespace outrider

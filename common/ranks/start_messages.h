@@ -1,0 +1,46 @@
+// What the leading rank and another say to each other until the model is loaded, in this order:
+// Appointment, RankReport (its weights are loaded), RankStart, RankReport (it follows).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "common/model/shard.h"
+#include "common/model/transformer.h"
+
+namespace outrider {
+
+// What all ranks must agree on, as text, so that a difference can be shown.
+Result<std::string> DescribeRanks(const std::filesystem::path& directory,
+                                  const ModelOptions& options);
+
+struct Appointment {
+  Shard shard;
+  std::string agreed;  // DescribeRanks
+
+  std::vector<int32_t> Encode() const;
+  static Appointment Decode(std::span<const int32_t> message);
+};
+
+struct RankReport {
+  Status status;
+  int pages = 0;  // of the KV cache that the rank has room for
+
+  std::vector<int32_t> Encode() const;
+  static RankReport Decode(std::span<const int32_t> message);
+};
+
+struct RankStart {
+  int pages = 0;                 // of the KV cache on every rank
+  std::vector<std::byte> group;  // DeviceOps::NewGroup; empty: the ranks have no devices
+
+  std::vector<int32_t> Encode() const;
+  static RankStart Decode(std::span<const int32_t> message);
+};
+
+}  // namespace outrider

@@ -1,0 +1,211 @@
+// A model on several ranks computes what it computes on one, but for the order of sums.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/backend/cpu/cpu_backend.h"
+#include "tests/common/model/model_testing.h"
+#include "tests/common/ranks/local_ranks.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<std::unique_ptr<Backend>> MakeBackend(int /*rank*/) { return CreateCpuBackend({}); }
+
+Result<std::unique_ptr<Model>> Load(const CheckpointOptions& checkpoint, int ranks,
+                                    const ModelOptions& options = kExactOptions) {
+  const TempDirectory directory;
+  OUTRIDER_TRY(MakeCheckpoint(directory.path(), checkpoint));
+  return LoadOnRanks(directory.path(), ranks, options, MakeBackend);
+}
+
+TokenId Largest(const std::vector<float>& row) {
+  return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
+}
+
+// What sequences of every kind give: a prompt, decoding, drafts as trees of which a path is kept,
+// a fork in the middle of a page, and two sequences in a pass.
+Rows Story(Model& model) {
+  const int vocabulary = model.config().vocab_size;
+  const std::vector<TokenId> prompt = RandomTokens(21, vocabulary, 1);
+  const SequenceId sequence = model.NewSequence();
+  Rows rows = Extend(model, sequence, prompt);
+  const std::vector<TokenId> draft = RandomTokens(5, vocabulary, 2);
+  const std::vector<int32_t> parents = {-1, 0, 0, 2, -1};
+  for (std::vector<float>& row : Extend(model, sequence, draft, parents)) {
+    rows.push_back(std::move(row));
+  }
+  model.KeepPath(sequence, std::vector<int32_t>{0, 2, 3});
+  const SequenceId fork = model.Fork(sequence, 19).value();
+  for (int i = 0; i < 3; ++i) {
+    const TokenId token = Largest(rows.back());
+    const ForwardSequence batch[] = {
+        {.sequence = sequence, .tokens = {&token, 1}, .parents = {}, .logit_rows = {}},
+        {.sequence = fork, .tokens = draft, .parents = {}, .logit_rows = {}}};
+    ForwardOutput output;
+    EXPECT_TRUE(model.Forward(batch, /*want_hidden=*/false, &output).ok());
+    rows.push_back(Extend(model, i % 2 == 0 ? fork : sequence, {{token}}).back());
+  }
+  model.Release(fork);
+  model.Release(sequence);
+  return rows;
+}
+
+void ExpectClose(const Rows& rows, const Rows& expected, double tolerance) {
+  ASSERT_EQ(rows.size(), expected.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<double> row(expected[i].begin(), expected[i].end());
+    EXPECT_LT(RelativeError(rows[i], row), tolerance) << "row " << i;
+  }
+}
+
+struct Kind {
+  std::string name;
+  CheckpointOptions checkpoint;
+};
+
+std::vector<Kind> Kinds() {
+  const int inner = 128;  // four parts of a group
+  return {
+      {"Llama", {.tied_embeddings = false}},
+      {"LlamaBiases", {.attention_bias = true, .mlp_bias = true}},
+      {"Qwen2", {.family = Family::kQwen2}},
+      {"Qwen3", {.family = Family::kQwen3}},
+      {"Gemma2", {.family = Family::kGemma2, .sliding_window = 9}},
+      {"Gemma3", {.family = Family::kGemma3, .sliding_window = 9}},
+      {"Phi3", {.family = Family::kPhi3}},
+      {"Mixtral", {.family = Family::kMixtral}},
+      {"Qwen3Moe", {.family = Family::kQwen3Moe}},
+      {"GptOss", {.family = Family::kGptOss, .sliding_window = 9}},
+      {"OddVocabulary", {.vocab_size = 319}},
+      {"Int8Rows", {.intermediate_size = inner, .stored_as = StoredAs::kInt8Rows}},
+      {"Fp8Block",
+       {.hidden_size = inner,
+        .intermediate_size = inner,
+        .head_dim = 32,
+        .stored_as = StoredAs::kFp8Block}},
+      {"Packed4Zeros",
+       {.hidden_size = inner,
+        .intermediate_size = inner,
+        .head_dim = 32,
+        .stored_as = StoredAs::kPacked4Zeros}},
+      {"Gptq",
+       {.hidden_size = inner,
+        .intermediate_size = inner,
+        .head_dim = 32,
+        .stored_as = StoredAs::kGptq}},
+      {"Awq",
+       {.hidden_size = inner,
+        .intermediate_size = inner,
+        .head_dim = 32,
+        .stored_as = StoredAs::kAwq}},
+      {"Mxfp4Experts",
+       {.family = Family::kGptOss, .expert_size = inner, .stored_as = StoredAs::kMxfp4}},
+  };
+}
+
+class Ranks : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(Ranks, LogitsAreThoseOfOne) {
+  const std::unique_ptr<Model> alone = MakeModel(GetParam().checkpoint);
+  ASSERT_NE(alone, nullptr);
+  const Rows expected = Story(*alone);
+  for (const int ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    const auto model = Load(GetParam().checkpoint, ranks);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const Rows rows = Story(**model);
+    ExpectClose(rows, expected, 2e-5);
+    const Rows again = Story(**model);
+    for (size_t i = 0; i < rows.size(); ++i) EXPECT_TRUE(BitEqual(again[i], rows[i])) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Ranks, ::testing::ValuesIn(Kinds()),
+                         [](const auto& kind) { return kind.param.name; });
+
+TEST(Ranks, GreedyTextIsThatOfOne) {
+  const CheckpointOptions checkpoint = {.num_layers = 3};
+  const std::unique_ptr<Model> alone = MakeModel(checkpoint);
+  const auto divided = Load(checkpoint, 4);
+  ASSERT_TRUE(divided.ok()) << divided.status().ToString();
+  const auto text = [&](Model& model, uint64_t seed) {
+    const SequenceId sequence = model.NewSequence();
+    std::vector<TokenId> tokens = RandomTokens(9, checkpoint.vocab_size, seed);
+    Rows rows = Extend(model, sequence, tokens);
+    for (int i = 0; i < 40; ++i) {
+      tokens.push_back(Largest(rows.back()));
+      rows = Extend(model, sequence, {{tokens.back()}});
+    }
+    model.Release(sequence);
+    return tokens;
+  };
+  for (uint64_t seed = 1; seed <= 5; ++seed) EXPECT_EQ(text(**divided, seed), text(*alone, seed));
+}
+
+TEST(Ranks, EachHoldsPartOfTheCache) {
+  ModelOptions options = kExactOptions;
+  options.kv_pages = 0;
+  options.kv_bytes = 1 << 20;
+  const std::unique_ptr<Model> alone = MakeModel({}, options);
+  const auto divided = Load({}, 2, options);
+  ASSERT_TRUE(divided.ok()) << divided.status().ToString();
+  EXPECT_EQ((*divided)->total_pages(), 2 * alone->total_pages());
+}
+
+TEST(Ranks, IndivisibleModelsAreRefused) {
+  const auto refusal = [](const CheckpointOptions& checkpoint, int ranks) {
+    return Load(checkpoint, ranks).status();
+  };
+  EXPECT_THAT(refusal({}, 3).message(),
+              HasSubstr("3 devices do not divide the model's 4 attention"));
+  EXPECT_THAT(refusal({.intermediate_size = 90}, 4).message(), HasSubstr("90 inner values"));
+  EXPECT_THAT(refusal({.num_heads = 6, .num_kv_heads = 3}, 2).message(),
+              HasSubstr("neither number divides the other"));
+  EXPECT_THAT(refusal({}, 17).message(), HasSubstr("1 to 16 devices"));
+  const Status norms = refusal({.family = Family::kOlmo2}, 2);
+  EXPECT_EQ(norms.code(), Code::kUnimplemented);
+  EXPECT_THAT(norms.message(), HasSubstr("normalises all heads together"));
+}
+
+TEST(Ranks, IndivisibleGroupsAreRefused) {
+  const Status groups = Load({.stored_as = StoredAs::kPacked4}, 4).status();
+  EXPECT_EQ(groups.code(), Code::kUnimplemented);
+  EXPECT_THAT(groups.message(), HasSubstr("divide groups of 32, which share a scale"));
+  const Status order =
+      Load({.intermediate_size = 128, .stored_as = StoredAs::kGptqOrder}, 2).status();
+  EXPECT_EQ(order.code(), Code::kUnimplemented);
+  EXPECT_THAT(order.message(), HasSubstr("act-order"));
+}
+
+TEST(Ranks, OtherOptionsAreRefused) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
+  const Status status =
+      LoadOnRanks(directory.path(), 2, kExactOptions, MakeBackend, [](ModelOptions* options) {
+        options->page_tokens = 8;
+      }).status();
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("rank 1: the leading rank has checkpoint"));
+  EXPECT_THAT(status.message(), HasSubstr("pages of 8 tokens"));
+}
+
+TEST(Ranks, FailureOfOneIsTold) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
+  const auto make = [](int rank) -> Result<std::unique_ptr<Backend>> {
+    if (rank == 2) return NotFound("there is no such device");
+    return CreateCpuBackend({});
+  };
+  const Status status = LoadOnRanks(directory.path(), 4, kExactOptions, make).status();
+  EXPECT_EQ(status.ToString(), "NOT_FOUND: rank 2: there is no such device");
+}
+
+}  // namespace
+}  // namespace outrider

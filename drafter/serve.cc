@@ -24,7 +24,7 @@
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 #include "common/text/tokenizer.h"
 #include "common/training/head_data.h"
 #include "drafter/metrics.h"

@@ -15,6 +15,47 @@
 namespace outrider {
 namespace {
 
+void AddDevicesFlag(CLI::App& app, VerifierOptions* o) {
+  app.option_defaults()->group("Model");
+  app.add_option(
+         "--devices", o->service.devices,
+         "Devices among which the model is divided, each with a process of its own: 0,1,2,3 "
+         "for CUDA devices, or cpu,cpu; replaces --device. --threads is for each")
+      ->delimiter(',');
+}
+
+// Checks --devices, and sets --device to the first.
+Status CompleteDevices(ServiceOptions* o) {
+  if (o->devices.empty()) return Status();
+  if (o->device != ServiceOptions().device) {
+    return InvalidArgument("--device and --devices: give one of them");
+  }
+  const auto is_number = [](const std::string& name) {
+    return !name.empty() &&
+           std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  };
+  for (std::string& name : o->devices) {
+    if (is_number(name)) name = "cuda:" + name;
+    OUTRIDER_TRY(CheckDeviceName(name).Annotate("--devices"));
+    if ((name == "cpu") != (o->devices.front() == "cpu")) {
+      return InvalidArgument("--devices: all of them are CUDA devices, or all are cpu");
+    }
+  }
+  o->device = o->devices.front();
+  const std::set<std::string> distinct(o->devices.begin(), o->devices.end());
+  if (o->device != "cpu" && distinct.size() < o->devices.size()) {
+    return InvalidArgument("--devices names a device twice");
+  }
+  const size_t count = o->devices.size(), threads = static_cast<size_t>(o->threads);
+  if (count == 1) o->devices.clear();
+  if (count > 1 && !o->cores.empty() && o->cores.size() != count * threads) {
+    return InvalidArgument("--cores names " + std::to_string(o->cores.size()) +
+                           " cores; with --devices and --threads " + std::to_string(threads) +
+                           " it takes " + std::to_string(count * threads));
+  }
+  return Status();
+}
+
 void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Batching");
   EngineOptions& engine = o->engine;
@@ -280,6 +321,7 @@ Status Complete(VerifierOptions* o) {
   if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
     return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
   }
+  OUTRIDER_TRY(CompleteDevices(&o->service));
   if (!o->service.tls.ca.empty() && o->service.tls.cert.empty()) {
     return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");
   }
@@ -322,7 +364,9 @@ std::optional<int> ParseVerifierOptions(int argc, char** argv, VerifierOptions* 
       "faster where drafters attach (outrider.v1.Drafting). The distribution of the text is the "
       "model's own either way."};
   app.footer(kMemoryOfModels);
+  o->service.command.assign(argv, argv + argc);
   AddServiceFlags(app, &o->service);
+  AddDevicesFlag(app, o);
   AddPromptFlags(app, o);
   AddAnswerFlags(app, o);
   AddBatchingFlags(app, o);

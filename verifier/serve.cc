@@ -24,7 +24,7 @@
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 #include "verifier/chat/answer_reader.h"
 #include "verifier/embedded/embedded_drafter.h"
 #include "verifier/engine/engine.h"
@@ -397,6 +397,10 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
   VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
   ExportCacheConfig(registry, loaded.config().name, loaded.model->page_tokens(),
                     loaded.model->total_pages());
+  registry
+      .MakeGauge("outrider_model_devices", "Devices among which the model is divided",
+                 {{"model_name", loaded.config().name}})
+      .Set(static_cast<double>(std::max<size_t>(1, options.service.devices.size())));
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
                              metrics.trace_spans));

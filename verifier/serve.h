@@ -5,7 +5,7 @@
 
 #include "common/base/signals.h"
 #include "common/base/status.h"
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 #include "verifier/options.h"
 
 namespace outrider {

@@ -1,59 +1,19 @@
 #include "common/service/service_options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "common/backend/create_backend.h"
-#include "common/base/clock.h"
 #include "common/base/version.h"
 #include "common/command_line/command_line.h"
-#include "common/model/memory_plan.h"
-#include "common/model/transformer.h"
-#include "common/model/warm_up.h"
 #include "common/net/address.h"
 #include "common/rpc/plaintext.h"
 #include "common/trace_http/http_post.h"
 
 namespace outrider {
 namespace {
-
-constexpr int kPageTokens = 16;
-constexpr auto kTellProgressEach = std::chrono::seconds(5);
-
-bool OnCpu(const ServiceOptions& options) { return options.device == "cpu"; }
-
-// 0: as many as the device has room for.
-int KvPages(const ServiceOptions& options, const ModelConfig& config) {
-  if (options.kv_tokens == 0 && !OnCpu(options)) return 0;
-  constexpr int64_t kDefaultMaxTokens = 262144;
-  const int64_t tokens =
-      options.kv_tokens > 0
-          ? options.kv_tokens
-          : std::min(kDefaultMaxTokens, int64_t{64} * config.max_position_embeddings);
-  return static_cast<int>((tokens + kPageTokens - 1) / kPageTokens);
-}
-
-// Unless the options say otherwise: f32 on the CPU, whose attention is fastest with that; on a GPU,
-// where half the bytes count, as wide as the weights.
-KvType KvTypeOf(const ServiceOptions& options) {
-  if (options.kv_cache.has_value()) return *options.kv_cache;
-  if (OnCpu(options)) return KvType::kF32;
-  switch (options.weights) {
-    case WeightType::kF32: return KvType::kF32;
-    case WeightType::kF16: return KvType::kF16;
-    case WeightType::kBf16: return KvType::kBf16;
-    case WeightType::kW8A16:
-    case WeightType::kW8A8:
-    case WeightType::kW4A16:
-    case WeightType::kFp8:
-    case WeightType::kMxfp4: break;
-  }
-  return KvType::kBf16;
-}
 
 void AddModelFlags(CLI::App& app, ServiceOptions* o) {
   const std::map<std::string, WeightType> weight_types{{"bf16", WeightType::kBf16},
@@ -194,59 +154,6 @@ Status CheckTransport(const ServiceOptions& options) {
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options) {
   if (options.cert.empty() && options.ca.empty()) return std::shared_ptr<TlsFiles>();
   return TlsFiles::Open(options);
-}
-
-Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
-                                               const std::stop_token& stop,
-                                               int64_t promised_bytes) {
-  const std::stop_callback at_once(stop, [] {
-    Log(LogLevel::kInfo, "stopped before the model was loaded");
-    std::_Exit(0);
-  });
-  OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend,
-                  CreateBackend(options.device,
-                                {.threads = options.threads,
-                                 .cores = options.cores,
-                                 .bf16_activations = options.bf16_activations,
-                                 .int8_activations = options.int8_activations},
-                                {.graphs = options.cuda_graphs}));
-  const Time start = std::chrono::steady_clock::now();
-  Log(LogLevel::kInfo, "loading model",
-      {{"model", options.model}, {"device", backend->Describe()}});
-  Time told = start;
-  const auto progress = [&](int64_t done, int64_t all) {
-    const Time now = std::chrono::steady_clock::now();
-    if (now - told < kTellProgressEach) return;
-    told = now;
-    Log(LogLevel::kInfo, "loading weights",
-        {{"percent", done * 100 / std::max<int64_t>(all, 1)},
-         {"bytes", done},
-         {"seconds", Seconds(now - start)}});
-  };
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
-                  LoadModel(options.model, std::move(backend),
-                            {.weights = options.weights,
-                             .kv = KvTypeOf(options),
-                             .memory_fraction = options.memory_fraction,
-                             .kv_pages = KvPages(options, config),
-                             .promised_bytes = promised_bytes,
-                             .page_tokens = kPageTokens,
-                             .max_batch_tokens = max_batch_tokens},
-                            progress));
-  // On a CPU only memory has to be touched, and one row touches most of it.
-  OUTRIDER_TRY(WarmUp(model.get(), OnCpu(options) ? 1 : max_batch_tokens));
-  Log(LogLevel::kInfo, "model loaded",
-      {{"architecture", config.architecture},
-       {"seconds", Seconds(std::chrono::steady_clock::now() - start)},
-       {"kv_tokens", model->total_pages() * model->page_tokens()},
-       {"kv_cache", KvTypeName(KvTypeOf(options))}});
-  return model;
-}
-
-int64_t KvBytes(const ServiceOptions& options, const Model& model) {
-  if (!OnCpu(options)) return 0;
-  return model.total_pages() * PageBytes(model.config(), model.page_tokens(), KvTypeOf(options));
 }
 
 }  // namespace outrider

@@ -1,19 +1,16 @@
-// The flags that both services share, and what is built from them.
+// The flags that both services share.
 //
 // Thread: main.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "common/backend/backend.h"
 #include "common/base/log.h"
 #include "common/base/status.h"
-#include "common/model/model.h"
 #include "common/rpc/tls_files.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's
@@ -28,10 +25,13 @@ struct ServiceOptions {
   TlsOptions tls;
   bool allow_plaintext = false;  // to other machines
   std::string metrics;           // host:port of the Prometheus endpoint; empty: none
-  std::string device = "cpu";    // or cuda:N
-  double memory_fraction = 0.9;  // of a CUDA device
+  std::string device = "cpu";    // or cuda:N; the first of `devices`, if there are any
+  // Devices of one kind, more than one, among which the model is divided; empty: it is on `device`.
+  std::vector<std::string> devices;
+  std::vector<std::string> command;  // the program and its arguments, for processes of `devices`
+  double memory_fraction = 0.9;      // of a CUDA device
   bool cuda_graphs = true;
-  int threads = 1;
+  int threads = 1;  // on each device
   std::vector<int> cores;
   WeightType weights = WeightType::kBf16;
   bool bf16_activations = false;
@@ -56,18 +56,5 @@ Status CheckTransport(const ServiceOptions& options);
 
 // The certificates of `options`, read and checked; null if there are none.
 Result<std::shared_ptr<TlsFiles>> OpenTlsFiles(const TlsOptions& options);
-
-// Loads the model onto its device and says so in the log. Where `stop` is asked for meanwhile the
-// process ends at once, with 0: nothing is served yet that would have to end in order.
-// `promised_bytes`: as ModelOptions.
-Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
-                                               const std::stop_token& stop = {},
-                                               int64_t promised_bytes = 0);
-// How a service gets its model: LoadServedModel, or what a test has in its place.
-using ModelLoader = std::function<Result<std::unique_ptr<Model>>(
-    const ServiceOptions& options, int max_batch_tokens, const std::stop_token& stop,
-    int64_t promised_bytes)>;
-// Bytes of host memory that the cache of `model`, loaded with `options`, may take; 0 on a GPU.
-int64_t KvBytes(const ServiceOptions& options, const Model& model);
 
 }  // namespace outrider

@@ -20,7 +20,7 @@
 
 #include "common/base/log.h"
 #include "common/command_line/command_line.h"
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 #include "common/text/tokenizer.h"
 #include "tests/bench/bench_support.h"
 #include "verifier/engine/engine.h"

@@ -22,7 +22,7 @@
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/command_line/command_line.h"
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 
 namespace outrider {
 namespace {

@@ -283,7 +283,8 @@ Observed Observe(TestClient& client, const Case& c, uint64_t first_seed) {
 // A verifier and a drafter of a tiny model, which is loaded here, too.
 class OutputDistribution : public ::testing::Test {
  protected:
-  void Start(CheckpointOptions options, const std::string& draft_tokenizer) {
+  void Start(CheckpointOptions options, const std::string& draft_tokenizer,
+             const std::string& devices = "cpu") {
     ASSERT_TRUE(MakeCheckpoint(dir_ / "target", options).ok());
     options.noise = 0.5;  // often right, often wrong
     options.noise_seed = 1;
@@ -292,7 +293,8 @@ class OutputDistribution : public ::testing::Test {
     std::ofstream(dir_ / "drafter/tokenizer.json") << draft_tokenizer;
     model_ = LoadModel(dir_ / "target", CreateCpuBackend({}).value(), {.kv_pages = 16}).value();
     // Drafts are scored, however busy the machine is.
-    verifier_ = StartVerifier(dir_ / "target", dir_ / "verifier.log", {"--min-draft-wait", "30"});
+    verifier_ = StartVerifier(dir_ / "target", dir_ / "verifier.log",
+                              {"--min-draft-wait", "30", "--devices", devices});
     ASSERT_NE(verifier_.port, 0);
     drafter_ = StartDrafter(dir_ / "drafter", verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
@@ -349,6 +351,18 @@ TEST_F(OutputDistribution, HoldsForAnotherVocabulary) {
     c.sampling.grammar = {};
     c.sampling.allowed_tokens = {0, 2, 3, 7};
     ExpectDistributionOfPlainDecoding(c, 0.1, testing::kFalseAlarm);
+  }
+}
+
+// The target is divided between two processes. kFalseAlarm is that of all cases together.
+TEST_F(OutputDistribution, HoldsOnTwoDevices) {
+  Start(TinyModel(), TinyTokenizerJson(kVocab), "cpu,cpu");
+  const std::vector<Case> cases = {
+      {.rule = Rule::kBlock, .sampling = {.temperature = 0.8f, .top_p = 0.95f}},
+      {.rule = Rule::kMultiPathBlock, .sampling = {.temperature = 1.2f}, .paths = 2}};
+  for (const Case& c : cases) {
+    ExpectDistributionOfPlainDecoding(c, 0.5,
+                                      testing::kFalseAlarm / static_cast<double>(cases.size()));
   }
 }
 

@@ -89,6 +89,24 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
               HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));
 }
 
+TEST_F(Startup, RefusesDevicesThatCannotShare) {
+  const std::string target = SmallPair("target");
+  const auto refusal = [&](const std::vector<std::string>& flags, int code) {
+    std::vector<std::string> argv = {"outrider-verifier", "--model", target};
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return Run(argv, code);
+  };
+  EXPECT_THAT(refusal({"--devices", "cpu,tpu"}, 2), HasSubstr("device \"tpu\": cpu or cuda:N"));
+  EXPECT_THAT(refusal({"--devices", "cpu,0"}, 2), HasSubstr("all of them are CUDA devices"));
+  EXPECT_THAT(refusal({"--devices", "1,cuda:1"}, 2), HasSubstr("names a device twice"));
+  EXPECT_THAT(refusal({"--devices", "0,1", "--device", "cuda:2"}, 2),
+              HasSubstr("give one of them"));
+  EXPECT_THAT(refusal({"--devices", "cpu,cpu", "--threads", "2", "--cores", "0,1"}, 2),
+              HasSubstr("--cores names 2 cores; with --devices and --threads 2 it takes 4"));
+  EXPECT_THAT(refusal({"--devices", "cpu,cpu,cpu", "--listen", "127.0.0.1:0", "--metrics", ""}, 1),
+              HasSubstr("--devices: 3 devices"));
+}
+
 TEST_F(Startup, NamesWhatIsNoAddress) {
   const std::string target = SmallPair("target");
   for (const char* flag : {"--listen", "--http", "--metrics"}) {

@@ -5,7 +5,7 @@
 // Thread: main.
 #pragma once
 
-#include "common/service/service_options.h"
+#include "common/service/served_model.h"
 
 namespace outrider::testing {
 

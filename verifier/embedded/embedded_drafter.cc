@@ -9,6 +9,7 @@
 #include "common/model/acceptance_head.h"
 #include "common/model/model.h"
 #include "common/model/model_directory.h"
+#include "common/service/served_model.h"
 #include "common/text/tokenizer.h"
 #include "drafter/propose/draft_loop.h"
 #include "verifier/embedded/local_link.h"

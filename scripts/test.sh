@@ -64,7 +64,9 @@ step "install"
 if [[ $mode == lint ]]; then scripts/setup.sh --lint; else scripts/setup.sh --tests; fi
 step "configure"
 # With nvcc the CUDA backend is compiled for one architecture; its kernels run in tests on the host.
-cmake --preset "$mode" -D OUTRIDER_CUDA_ARCHITECTURES="${OUTRIDER_CUDA_ARCHITECTURES:-90}"
+# The benchmarks, a minute of the build, are left out unless OUTRIDER_BENCH=ON asks for them.
+cmake --preset "$mode" -D OUTRIDER_CUDA_ARCHITECTURES="${OUTRIDER_CUDA_ARCHITECTURES:-90}" \
+  -D OUTRIDER_BENCH="${OUTRIDER_BENCH:-OFF}"
 if [[ $mode == lint ]]; then
   lint
   exit 0
@@ -76,6 +78,8 @@ step "tests"
 log=build/$mode/tests.log
 only=()
 if ((quick)); then only=(-L '^unit$'); fi
-run ctest --preset "$mode" --output-log "$log" --no-tests=error -j "$jobs" "${only[@]}" || failed=1
+# One more than cores: tests of processes wait for a good part of their time.
+run ctest --preset "$mode" --output-log "$log" --no-tests=error -j "$((jobs + 1))" "${only[@]}" ||
+  failed=1
 print_slowest "$log"
 exit "${failed:-0}"

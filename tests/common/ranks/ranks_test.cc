@@ -10,6 +10,7 @@
 #include "common/backend/cpu/cpu_backend.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/common/ranks/local_ranks.h"
+#include "tests/support/gguf_conversion.h"
 
 namespace outrider {
 namespace {
@@ -129,6 +130,24 @@ TEST_P(Ranks, LogitsAreThoseOfOne) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Ranks, ::testing::ValuesIn(Kinds()),
                          [](const auto& kind) { return kind.param.name; });
+
+// The layers' matrices are of two types, stacked where they belong together, and scales have units.
+TEST(Ranks, GgufBlocksAreDivided) {
+  const TempDirectory directory;
+  ASSERT_TRUE(
+      MakeCheckpoint(
+          directory.path(),
+          {.hidden_size = 256, .intermediate_size = 512, .head_dim = 128, .tied_embeddings = false})
+          .ok());
+  const std::filesystem::path file = directory.path() / "model.gguf";
+  ASSERT_TRUE(WriteGguf(directory.path(), file, {.type = "Q4_K", .finer_type = "Q6_K"}).ok());
+  const std::unique_ptr<Model> alone = LoadTestModel(file);
+  const auto divided = LoadOnRanks(file, 2, kExactOptions, MakeBackend);
+  ASSERT_TRUE(divided.ok()) << divided.status().ToString();
+  ExpectClose(Story(**divided), Story(*alone), 2e-5);
+  EXPECT_EQ(LoadOnRanks(file, 4, kExactOptions, MakeBackend).status().code(), Code::kUnimplemented)
+      << "units of 256 columns";
+}
 
 TEST(Ranks, GreedyTextIsThatOfOne) {
   const CheckpointOptions checkpoint = {.num_layers = 3};

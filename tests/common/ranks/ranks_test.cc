@@ -75,7 +75,6 @@ std::vector<Kind> Kinds() {
   const int inner = 128;  // four parts of a group
   return {
       {"Llama", {.tied_embeddings = false}},
-      {"LlamaBiases", {.attention_bias = true, .mlp_bias = true}},
       {"Qwen2", {.family = Family::kQwen2}},
       {"Qwen3", {.family = Family::kQwen3}},
       {"Gemma2", {.family = Family::kGemma2, .sliding_window = 9}},
@@ -130,6 +129,15 @@ TEST_P(Ranks, LogitsAreThoseOfOne) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Ranks, ::testing::ValuesIn(Kinds()),
                          [](const auto& kind) { return kind.param.name; });
+
+// Those of sums over ranks, and those of a rank's own values.
+TEST(Ranks, BiasesAreAddedOnce) {
+  const CheckpointOptions checkpoint = {.attention_bias = true, .mlp_bias = true};
+  const std::unique_ptr<Model> alone = MakeModel(checkpoint);
+  const auto divided = Load(checkpoint, 2);
+  ASSERT_TRUE(divided.ok()) << divided.status().ToString();
+  ExpectClose(Story(**divided), Story(*alone), 2e-5);
+}
 
 // The layers' matrices are of two types, stacked where they belong together, and scales have units.
 TEST(Ranks, GgufBlocksAreDivided) {

@@ -33,8 +33,11 @@ struct ModelOptions {
 };
 
 // What makes a model the leading one of several ranks. By default it is the only one.
+// Members are declared in the order in which each may outlive the next: the others are told to end,
+// then all leave their group together.
 struct LeadingRank {
   Shard shard;
+  std::shared_ptr<void> keeper;                // of the other ranks' processes
   std::unique_ptr<Communicator> communicator;  // null: there are no others
   std::unique_ptr<Followers> followers;
 };

@@ -15,8 +15,7 @@ namespace {
 
 class RemoteFollowers : public Followers {
  public:
-  explicit RemoteFollowers(OtherRanks others) : others_(std::move(others)) {}
-  ~RemoteFollowers() override { others_.channels.clear(); }
+  explicit RemoteFollowers(std::vector<RankChannel> channels) : channels_(std::move(channels)) {}
 
   void Run(const BatchLayout& batch) override {
     EncodePass(RankOrder::kRun, batch, &message_);
@@ -31,8 +30,7 @@ class RemoteFollowers : public Followers {
     TellAll();
   }
 
-  int ranks() const { return static_cast<int>(others_.channels.size()) + 1; }
-  int region() const { return others_.region; }
+  int ranks() const { return static_cast<int>(channels_.size()) + 1; }
   // Sends `message(rank)` to each. An error says which rank is gone.
   template <class F>
   Status Tell(const F& message);
@@ -42,17 +40,17 @@ class RemoteFollowers : public Followers {
  private:
   // A rank that is gone ends the process (RankProcesses::Watch).
   void TellAll() {
-    for (RankChannel& channel : others_.channels) (void)channel.Send(message_);
+    for (RankChannel& channel : channels_) (void)channel.Send(message_);
   }
 
-  OtherRanks others_;
+  std::vector<RankChannel> channels_;
   std::vector<int32_t> message_;
 };
 
 template <class F>
 Status RemoteFollowers::Tell(const F& message) {
   for (int rank = 1; rank < ranks(); ++rank) {
-    const Status sent = others_.channels[static_cast<size_t>(rank - 1)].Send(message(rank));
+    const Status sent = channels_[static_cast<size_t>(rank - 1)].Send(message(rank));
     if (!sent.ok()) return sent.Annotate("rank " + std::to_string(rank));
   }
   return Status();
@@ -62,7 +60,7 @@ Status RemoteFollowers::TakeReports(int* pages) {
   std::vector<int32_t> message;
   for (int rank = 1; rank < ranks(); ++rank) {
     const std::string name = "rank " + std::to_string(rank);
-    const Status received = others_.channels[static_cast<size_t>(rank - 1)].Receive(&message);
+    const Status received = channels_[static_cast<size_t>(rank - 1)].Receive(&message);
     if (!received.ok()) return received.Annotate(name);
     const RankReport report = RankReport::Decode(message);
     if (!report.status.ok()) return report.status.Annotate(name);
@@ -77,15 +75,20 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
                                                 std::unique_ptr<Backend> backend,
                                                 ModelOptions options, OtherRanks others,
                                                 const LoadProgress& progress) {
-  auto followers = std::make_unique<RemoteFollowers>(std::move(others));
-  const Shard shard = {.rank = 0, .ranks = followers->ranks()};
+  auto own = std::make_unique<RemoteFollowers>(std::move(others.channels));
+  RemoteFollowers& followers = *own;
+  const Shard shard = {.rank = 0, .ranks = followers.ranks()};
+  LeadingRank ranks = {.shard = shard,
+                       .keeper = std::move(others.keeper),
+                       .communicator = nullptr,
+                       .followers = std::move(own)};
   OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options));
-  OUTRIDER_TRY(followers->Tell([&](int rank) {
+  OUTRIDER_TRY(followers.Tell([&](int rank) {
     return Appointment{.shard = {.rank = rank, .ranks = shard.ranks}, .agreed = agreed}.Encode();
   }));
   OUTRIDER_ASSIGN(LoadedPart part, LoadPart(directory, backend.get(), options, shard, progress));
   OUTRIDER_ASSIGN(int pages, PlanPages(part.config, *backend, options, shard));
-  OUTRIDER_TRY(followers->TakeReports(&pages));
+  OUTRIDER_TRY(followers.TakeReports(&pages));
   options.kv_pages = pages;
 
   RankStart start = {.pages = pages, .group = {}};
@@ -93,18 +96,16 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
   if (device != nullptr) {
     OUTRIDER_ASSIGN(start.group, device->NewGroup());
   }
-  OUTRIDER_TRY(followers->Tell([&](int) { return start.Encode(); }));
-  LeadingRank ranks = {.shard = shard, .communicator = nullptr, .followers = nullptr};
+  OUTRIDER_TRY(followers.Tell([&](int) { return start.Encode(); }));
   if (device != nullptr) {
     OUTRIDER_ASSIGN(ranks.communicator, device->JoinGroup(start.group, shard.rank, shard.ranks));
   } else {
     OUTRIDER_ASSIGN(ranks.communicator,
-                    SharedCommunicator::Open(followers->region(), shard.rank, shard.ranks,
+                    SharedCommunicator::Open(others.region, shard.rank, shard.ranks,
                                              SharedFloats(part.config, options, shard.ranks)));
   }
   int no_pages = pages;
-  OUTRIDER_TRY(followers->TakeReports(&no_pages));
-  ranks.followers = std::move(followers);
+  OUTRIDER_TRY(followers.TakeReports(&no_pages));
   return BuildModel(std::move(part.config), std::move(part.weights), std::move(backend), options,
                     std::move(ranks));
 }

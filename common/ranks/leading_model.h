@@ -13,8 +13,7 @@
 
 namespace outrider {
 
-// The other ranks: a channel to each, from rank 1 on, and what keeps them running, which is
-// destroyed after the channels are closed.
+// The other ranks: a channel to each, from rank 1 on, and what keeps them running.
 struct OtherRanks {
   std::vector<RankChannel> channels;
   std::shared_ptr<void> keeper;

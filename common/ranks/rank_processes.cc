@@ -112,6 +112,8 @@ void RankProcesses::WatchAll(
     if (watched[i].revents == 0) continue;
     siginfo_t info = {};
     waitid(P_PIDFD, static_cast<id_t>(watched[i].fd), &info, WEXITED | WNOWAIT);
+    // It ends well only when its channel is closed.
+    if (info.si_code == CLD_EXITED && info.si_status == 0) return;
     on_end(static_cast<int>(i), HowItEnded(info));
     return;
   }

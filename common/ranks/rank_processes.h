@@ -41,8 +41,8 @@ class RankProcesses {
 
   // The channel to each, from rank 1 on. To be called once.
   std::vector<RankChannel> TakeChannels() { return std::move(channels_); }
-  // From now on, `on_end` is called if a rank ends, with how it did ("signal 9"), on a thread of
-  // its own.
+  // From now on, `on_end` is called if a rank ends before its channel is closed, with how it did
+  // ("signal 9"), on a thread of its own.
   void Watch(std::function<void(int rank, const std::string& how)> on_end);
 
  private:

@@ -22,6 +22,7 @@
 #include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
 #include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/rounded_copies.h"
 #include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
 
@@ -55,7 +56,7 @@ class CudaBackend final : public Backend, public DeviceOps {
         batch_(stream_.get()),
         rounds_(stream_.get()),
         picks_(stream_.get()),
-        rounded_{Scratch(stream_.get()), Scratch(stream_.get())},
+        rounded_(stream_.get()),
         padded_(stream_.get()),
         partials_(stream_.get()),
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
@@ -84,7 +85,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
                     CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
     MustSucceed(cudaMemsetAsync(buffer->data(), 0, bytes, stream()), "clearing memory");
-    rounded_of_ = nullptr;  // the address may have been another buffer's
+    rounded_.Forget();  // the address may have been another buffer's
     return std::unique_ptr<Buffer>(std::move(buffer));
   }
 
@@ -98,7 +99,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void CopyIn(void* device, const void* host, size_t bytes) override {
     UseDevice();
     if (StreamCapture::Invalidate("a host array is copied to the device")) return;
-    rounded_of_ = nullptr;
+    rounded_.Forget();
     staging_->Write(device, bytes, 1, [&](std::byte* piece, size_t first, size_t count) {
       std::memcpy(piece, static_cast<const std::byte*>(host) + first, count);
     });
@@ -131,7 +132,7 @@ class CudaBackend final : public Backend, public DeviceOps {
                const std::function<void()>& ops) override {
     UseDevice();
     RunAsGraph(BeginPasses(kPassGraph, {&batch, 1}, shape, kv), [&] {
-      ForgetRounded();  // a pass does not depend on the previous one
+      rounded_.BeginPass();  // a pass does not depend on the previous one
       ops();
     });
   }
@@ -148,7 +149,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     const GraphKey own = BeginPasses(kPassGraph, {&batch, 1}, shape, kv);
     if (own.empty()) return;
     const auto run = [&] {
-      ForgetRounded();
+      rounded_.BeginPass();
       ops();
     };
     run();  // loads kernels, and lets the library choose its algorithms
@@ -160,7 +161,7 @@ class CudaBackend final : public Backend, public DeviceOps {
         graphs_.Prepare(KeyOf(kPassGraph), run);
       }
     }
-    rounded_of_ = nullptr;
+    rounded_.Forget();
     Wait();
   }
 
@@ -204,17 +205,17 @@ class CudaBackend final : public Backend, public DeviceOps {
         Multiply(matrix, Rounded(x, rows, matrix), rows, bias, accumulate, out);
         break;
     }
-    Writes(out);
+    rounded_.Overwritten(out);
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
                bool accumulate, float* out, Consumers consumers) override {
     if (rows == 0) return;
-    Output to = {.floats = out};
+    RoundedCopies::Output to = {.floats = out};
     if (stride == n && !accumulate) {
-      to = OutputFor(consumers, rows, n, out);
+      to = rounded_.OutputFor(consumers, rows, n, out);
     } else {
-      Writes(out);
+      rounded_.Overwritten(out);
     }
     MustSucceed(LaunchRmsNorm(x, gain, rows, 1, n, stride, eps, accumulate, to.floats, to.rounded,
                               stream()),
@@ -224,7 +225,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void RmsNormHeads(float* x, const float* gain, int rows, int heads, int n, int stride,
                     float eps) override {
     if (rows == 0) return;
-    Writes(x);
+    rounded_.Overwritten(x);
     MustSucceed(LaunchRmsNorm(x, gain, rows, heads, n, stride, eps, false, x, {}, stream()),
                 "RmsNorm of heads");
   }
@@ -232,7 +233,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void RopeAndWriteKv(const BatchLayout& batch, const AttentionShape& shape, const HeadNorms& norms,
                       const float* cos_sin, float* qkv, const KvLayer& kv) override {
     const BatchLayout& device = batch_.Rows(batch);
-    Writes(qkv);
+    rounded_.Overwritten(qkv);
     MustSucceed(LaunchRopeAndWriteKv(device.positions, device.slots, batch.rows, shape, norms,
                                      cos_sin, qkv, kv, stream()),
                 "RoPE");
@@ -245,7 +246,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     AttentionCall call = plan.call;
     call.shape = shape;
     call.qkv = qkv;
-    const Output to = OutputFor(consumers, batch.rows, shape.num_heads * shape.head_dim, out);
+    const RoundedCopies::Output to =
+        rounded_.OutputFor(consumers, batch.rows, shape.num_heads * shape.head_dim, out);
     call.out = to.floats;
     call.rounded = to.rounded;
     call.partials = static_cast<float*>(
@@ -262,7 +264,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (rows == 0) return;
     const CudaMatrix& matrix = Matrix(router);
     OUTRIDER_CHECK(matrix.dtype() == Dtype::kF32 && matrix.codes() == nullptr);
-    Writes(logits);
+    rounded_.Overwritten(logits);
     MultiplyFew(matrix, matrix.values<float>(), Padded(x, rows, matrix), rows, bias,
                 /*accumulate=*/false, logits);
   }
@@ -278,7 +280,7 @@ class CudaBackend final : public Backend, public DeviceOps {
                     float* out) override {
     if (rows == 0) return;
     const auto& experts = static_cast<const CudaExperts&>(w);
-    Writes(out);
+    rounded_.Overwritten(out);
     MustSucceed(LaunchExpertProduct({.experts = experts.table(),
                                      .dtype = experts.dtype(),
                                      .in_features = experts.in_features(),
@@ -295,7 +297,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void CombineExperts(const float* y, const RouterShape& shape, const ExpertRouting& routing,
                       int rows, int n, bool accumulate, float* out) override {
     if (rows == 0) return;
-    Writes(out);
+    rounded_.Overwritten(out);
     MustSucceed(LaunchCombineExperts(y, shape, routing, rows, n, accumulate, out, stream()),
                 "adding up experts");
   }
@@ -303,7 +305,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   void Glu(Activation activation, const float* gate_up, int rows, int n, float* out,
            Consumers consumers) override {
     if (rows == 0) return;
-    const Output to = OutputFor(consumers, rows, n, out);
+    const RoundedCopies::Output to = rounded_.OutputFor(consumers, rows, n, out);
     MustSucceed(LaunchGlu(activation, gate_up, rows, n, to.floats, to.rounded, stream()), "Glu");
   }
 
@@ -318,7 +320,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     }
     const uint16_t* const rounded = Rounded(x, rows, matrix);
     const int n = matrix.out_features() / 2;
-    const Output to = OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
+    const RoundedCopies::Output to =
+        rounded_.OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
     const auto launch = [&](auto element) {
       using T = decltype(element);
       return LaunchGatedProduct(Floats<T>(matrix), reinterpret_cast<const T*>(rounded),
@@ -330,27 +333,27 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   void Scale(float* x, int rows, int n, float factor) override {
     if (rows == 0) return;
-    Writes(x);
+    rounded_.Overwritten(x);
     MustSucceed(LaunchScale(x, rows, n, factor, stream()), "scaling");
   }
 
   void SoftCap(float* x, int rows, int n, float cap) override {
     if (rows == 0) return;
-    Writes(x);
+    rounded_.Overwritten(x);
     MustSucceed(LaunchSoftCap(x, rows, n, cap, stream()), "soft cap");
   }
 
   void GatherRows(const float* x, const int32_t* rows, int count, int n, float* out) override {
     if (count == 0) return;
     const int32_t* indices = batch_.Indices(rows, count);
-    const Output to = OutputFor(Consumers::kAny, count, n, out);
+    const RoundedCopies::Output to = rounded_.OutputFor(Consumers::kAny, count, n, out);
     MustSucceed(LaunchGatherRows(x, indices, count, n, to.floats, to.rounded, stream()),
                 "gathering rows");
   }
 
   Decisions Decide(const RoundBatch& batch, const LogitRows& rows) override {
     UseDevice();
-    Writes(rows.data);
+    rounded_.Overwritten(rows.data);
     rounds_.Decide(batch, rows);
     bytes_to_host_ += static_cast<int64_t>(rounds_.bytes());
     Wait();
@@ -359,7 +362,7 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   std::span<const PickedRow> Draft(const PickBatch& batch, float* rows, int vocab) override {
     UseDevice();
-    Writes(rows);
+    rounded_.Overwritten(rows);
     picks_.Pick(batch, rows, vocab);
     bytes_to_host_ += static_cast<int64_t>(picks_.bytes());
     Wait();
@@ -379,7 +382,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (!key.empty()) key.insert(key.end(), picks_.key().begin(), picks_.key().end());
     RunAsGraph(key, [&] {
       for (int depth = 0; depth < static_cast<int>(passes.size()); ++depth) {
-        ForgetRounded();
+        rounded_.BeginPass();
         if (depth > 0) ops(depth);
         picks_.SampleDepth(depth);
       }
@@ -440,14 +443,14 @@ class CudaBackend final : public Backend, public DeviceOps {
     } else {
       graphs_.Run(key, ops);
     }
-    rounded_of_ = nullptr;  // a replay rewrites the scratch buffer without updating this
+    rounded_.Forget();  // a replay rewrites the scratch buffer without updating this
   }
 
   // Allocates what products with a new matrix need.
   Result<std::unique_ptr<PackedMatrix>> Keep(Result<std::unique_ptr<CudaMatrix>> packed) {
     if (!packed.ok()) return packed.status();
     const CudaMatrix& matrix = **packed;
-    if (matrix.dtype() != Dtype::kF32) rounds_to_ = matrix.dtype();
+    if (matrix.dtype() != Dtype::kF32) rounded_.SetType(matrix.dtype());
     const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
     if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
       stream_->Wait();
@@ -469,7 +472,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   void EmbedIds(const CudaMatrix& matrix, const int32_t* ids, int rows, float* out) {
-    Writes(out);
+    rounded_.Overwritten(out);
     if (matrix.codes() != nullptr) {
       MustSucceed(
           LaunchWidenCodes(matrix.codes()->view(), ids, rows, matrix.in_features(), out, stream()),
@@ -487,51 +490,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     }
   }
 
-  // Where an op writes its result.
-  struct Output {
-    float* floats = nullptr;  // null: the floats are not read
-    RoundedRows rounded;
-  };
-  // Products with 16-bit weights read activations of the same type. An op whose result is read next
-  // by such a product writes the rounded copy itself. Two buffers take turns, so that a product can
-  // read one copy and write the next; only the last one is looked up.
-  Output OutputFor(Consumers consumers, int rows, int n, float* out) {
-    const RoundedRows rounded = RoundedBeside(out, rows, n);
-    rounded_only_ = rounded.data != nullptr && consumers == Consumers::kProducts;
-    return {rounded_only_ ? nullptr : out, rounded};
-  }
-  // No data if products read f32.
-  RoundedRows RoundedBeside(const float* out, int rows, int n) {
-    if (rounds_to_ == Dtype::kF32) return {};
-    const int stride = (n + 7) / 8 * 8;
-    const auto bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t);
-    next_rounded_ ^= 1;
-    rounded_rows_ = {static_cast<uint16_t*>(rounded_[next_rounded_].AtLeast(bytes)), stride,
-                     rounds_to_};
-    rounded_of_ = out;
-    rounded_count_ = rows;
-    return rounded_rows_;
-  }
-  // Each pass begins with the same of the two buffers, so that neither grows once all were large.
-  void ForgetRounded() {
-    rounded_of_ = nullptr;
-    next_rounded_ = 0;
-  }
-  // Must be called when `out` changes without a rounded copy.
-  void Writes(const float* out) {
-    if (rounded_of_ == out) rounded_of_ = nullptr;
-  }
-
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
-    if (rounded_of_ != x || rounded_count_ < rows || rounded_rows_.stride != matrix.stride()) {
-      OUTRIDER_CHECK(rounded_of_ != x || !rounded_only_);
-      const RoundedRows rounded = RoundedBeside(x, rows, matrix.in_features());
-      MustSucceed(
-          LaunchGatherRows(x, nullptr, rows, matrix.in_features(), nullptr, rounded, stream()),
-          "rounding");
-      rounded_only_ = false;
-    }
-    return rounded_rows_.data;
+    return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
   }
 
   // f32 rows as they are, or zero-padded if the matrix's stride is larger than its width.
@@ -607,16 +567,10 @@ class CudaBackend final : public Backend, public DeviceOps {
   DeviceRounds rounds_;
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
-  Scratch rounded_[2];
-  int next_rounded_ = 0;  // the one that was written last
+  RoundedCopies rounded_;
   Scratch padded_, partials_;
   std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
   GraphCache graphs_;
-  Dtype rounds_to_ = Dtype::kF32;      // of the weights, if 16 bits wide
-  const float* rounded_of_ = nullptr;  // the floats of which rounded_rows_ is a copy; null: none
-  bool rounded_only_ = false;          // the floats are not written
-  RoundedRows rounded_rows_;
-  int rounded_count_ = 0;
 };
 
 }  // namespace

@@ -73,8 +73,8 @@ Measured Measure(const RoundSpec& spec, const RowSampling& sampling) {
   std::vector<float> host;
   const RoundBatch batch = RandomBatch(spec, sampling, host);
   const size_t bytes = host.size() * sizeof(float);
-  const auto logits = Must(CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
-  const auto rows = Must(CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
+  const auto logits = Must(CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr));
+  const auto rows = Must(CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr));
   const Stream stream;
   MustSucceed(cudaMemcpy(logits->data(), host.data(), bytes, cudaMemcpyHostToDevice), "copying");
   // The copy of pageable memory may still be in progress, and the stream does not wait for it.

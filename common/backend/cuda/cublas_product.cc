@@ -230,9 +230,9 @@ class CublasProduct final : public LargeProduct {
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
     const Result<std::unique_ptr<CudaBuffer>> aside =
-        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes);
+        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr);
     const Result<std::unique_ptr<CudaBuffer>> cache =
-        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, CacheBytes());
+        CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, CacheBytes(), nullptr);
     if (!aside.ok() || !cache.ok()) return 0;
     auto* y = static_cast<float*>((*aside)->data());
     Stopwatch watch;
@@ -269,8 +269,9 @@ Result<std::unique_ptr<LargeProduct>> CreateCublasProduct() {
   if (status != CUBLAS_STATUS_SUCCESS) {
     return Internal(std::string("cublasLt: ") + cublasLtGetStatusString(status));
   }
+  // Captured products refer to it, but it is freed with the backend, after all graphs.
   Result<std::unique_ptr<CudaBuffer>> workspace =
-      CudaBuffer::Allocate(MemoryKind::kDevice, kWorkspaceBytes);
+      CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, kWorkspaceBytes, nullptr);
   if (!workspace.ok()) {
     cublasLtDestroy(handle);
     return workspace.status();

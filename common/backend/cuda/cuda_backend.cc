@@ -83,7 +83,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   Result<std::unique_ptr<Buffer>> Allocate(size_t bytes) override {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                    CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
+                    CudaBuffer::Allocate(MemoryKind::kDevice, bytes, stream_.get()));
     MustSucceed(cudaMemsetAsync(buffer->data(), 0, bytes, stream()), "clearing memory");
     rounded_.Forget();  // the address may have been another buffer's
     return std::unique_ptr<Buffer>(std::move(buffer));
@@ -92,7 +92,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   Result<std::unique_ptr<Buffer>> AllocateHost(size_t bytes) override {
     UseDevice();
     OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                    CudaBuffer::Allocate(MemoryKind::kPinnedHost, bytes));
+                    CudaBuffer::Allocate(MemoryKind::kPinnedHost, bytes, nullptr));
     return std::unique_ptr<Buffer>(std::move(buffer));
   }
 
@@ -455,7 +455,7 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
       stream_->Wait();
       widened_.reset();  // before the larger one is allocated
-      OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened));
+      OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened, stream_.get()));
     }
     return std::unique_ptr<PackedMatrix>(std::move(packed).value());
   }

@@ -12,7 +12,8 @@ template <class F>
 Result<const void*> CudaCodes::Copy(size_t rows, size_t row_bytes, StagedCopy* staging,
                                     const F& fill) {
   std::unique_ptr<CudaBuffer>& buffer = buffers_[next_++];
-  OUTRIDER_ASSIGN(buffer, CudaBuffer::Allocate(MemoryKind::kDevice, rows * row_bytes));
+  OUTRIDER_ASSIGN(buffer,
+                  CudaBuffer::Allocate(MemoryKind::kDevice, rows * row_bytes, &staging->stream()));
   staging->Write(buffer->data(), rows * row_bytes, row_bytes, fill);
   bytes_ += rows * row_bytes;
   return static_cast<const void*>(buffer->data());

@@ -27,7 +27,7 @@ Result<std::unique_ptr<CudaExperts>> CudaExperts::Create(
   }
   const size_t bytes = table.size() * sizeof(DeviceExpert);
   OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                  CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
+                  CudaBuffer::Allocate(MemoryKind::kDevice, bytes, &staging->stream()));
   staging->Write(buffer->data(), bytes, sizeof(DeviceExpert),
                  [&](std::byte* piece, size_t begin, size_t count) {
                    std::memcpy(piece, table.data() + begin, count * sizeof(DeviceExpert));

@@ -91,7 +91,7 @@ Result<std::unique_ptr<CudaMatrix>> CudaMatrix::Pack(const TensorView& weight, W
   const size_t row_bytes = stride * element, used_bytes = static_cast<size_t>(in) * element;
   const size_t bytes = static_cast<size_t>(out) * row_bytes;
   OUTRIDER_ASSIGN(std::unique_ptr<CudaBuffer> buffer,
-                  CudaBuffer::Allocate(MemoryKind::kDevice, bytes));
+                  CudaBuffer::Allocate(MemoryKind::kDevice, bytes, &staging->stream()));
   staging->Write(buffer->data(), bytes, row_bytes,
                  [&](std::byte* piece, size_t first, size_t count) {
                    for (size_t row = first; row < first + count; ++row, piece += row_bytes) {

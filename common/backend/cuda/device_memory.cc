@@ -1,8 +1,6 @@
 #include "common/backend/cuda/device_memory.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -15,20 +13,12 @@ namespace {
 
 constexpr size_t kAlignmentBytes = 256;
 
-// Frees by device, shared by the last of them and all beyond.
-constexpr size_t kCountedDevices = 64;
-std::array<std::atomic<int64_t>, kCountedDevices> frees = {};
-
-std::atomic<int64_t>& FreesOf(int device) {
-  return frees[std::min(static_cast<size_t>(device), kCountedDevices - 1)];
-}
-
 size_t Aligned(size_t bytes) {
   return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
 }
 
-std::unique_ptr<CudaBuffer> MustAllocate(MemoryKind kind, size_t bytes) {
-  Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(kind, bytes);
+std::unique_ptr<CudaBuffer> MustAllocate(MemoryKind kind, size_t bytes, const Stream* stream) {
+  Result<std::unique_ptr<CudaBuffer>> buffer = CudaBuffer::Allocate(kind, bytes, stream);
   if (!buffer.ok()) CheckFailed(buffer.status().message().c_str(), __FILE__, __LINE__);
   return std::move(buffer).value();
 }
@@ -42,21 +32,17 @@ void MustSucceed(cudaError_t error, const char* what) {
   CheckFailed(text.c_str(), __FILE__, __LINE__);
 }
 
-int CurrentDevice() {
-  int device = 0;
-  MustSucceed(cudaGetDevice(&device), "asking for the device");
-  return device;
-}
-
-int64_t CudaBuffer::Frees(int device) { return FreesOf(device); }
-
-Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t bytes) {
+Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t bytes,
+                                                         const Stream* stream) {
+  const bool counted = kind == MemoryKind::kDevice;
+  OUTRIDER_CHECK(!counted || stream != nullptr);
   const bool on_device = kind != MemoryKind::kPinnedHost;
   void* data = nullptr;
   const cudaError_t error = on_device ? cudaMalloc(&data, std::max<size_t>(bytes, 1))
                                       : cudaMallocHost(&data, std::max<size_t>(bytes, 1));
   if (error == cudaSuccess) {
-    return std::unique_ptr<CudaBuffer>(new CudaBuffer(kind, CurrentDevice(), data, bytes));
+    return std::unique_ptr<CudaBuffer>(
+        new CudaBuffer(kind, counted ? stream->frees_ : nullptr, data, bytes));
   }
   cudaGetLastError();  // clears the error, which is sticky although the device stays usable
   // For a size that no memory has, some drivers report an invalid value.
@@ -73,7 +59,7 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::Allocate(MemoryKind kind, size_t
 }
 
 CudaBuffer::~CudaBuffer() {
-  if (kind_ == MemoryKind::kDevice) ++FreesOf(device_);
+  if (frees_ != nullptr) ++*frees_;
   MustSucceed(kind_ == MemoryKind::kPinnedHost ? cudaFreeHost(data_) : cudaFree(data_),
               "freeing memory");
 }
@@ -86,7 +72,8 @@ Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "destroying a stream
 Result<std::unique_ptr<StagedCopy>> StagedCopy::Create(const Stream* stream) {
   std::unique_ptr<StagedCopy> copy(new StagedCopy(stream));
   for (int i = 0; i < 2; ++i) {
-    OUTRIDER_ASSIGN(copy->pieces_[i], CudaBuffer::Allocate(MemoryKind::kPinnedHost, kPieceBytes));
+    OUTRIDER_ASSIGN(copy->pieces_[i],
+                    CudaBuffer::Allocate(MemoryKind::kPinnedHost, kPieceBytes, nullptr));
     MustSucceed(cudaEventCreateWithFlags(&copy->copied_[i], cudaEventDisableTiming),
                 "creating an event");
   }
@@ -126,7 +113,9 @@ const void* UploadRing::AddBytes(const void* host, size_t bytes, size_t room) {
     Send();
     const size_t before = blocks_.empty() ? kFirstBlockBytes / 2 : blocks_.back().device->bytes();
     const size_t size = std::max(2 * before, room);
-    blocks_.push_back({MustAllocate(kind_, size), MustAllocate(MemoryKind::kPinnedHost, size)});
+    blocks_.push_back({MustAllocate(kind_, size, &stream_),
+                       MustAllocate(MemoryKind::kPinnedHost, size, nullptr)});
+    ++moves_;
   }
   Block& block = blocks_.back();
   const size_t offset = block.used;
@@ -147,7 +136,10 @@ void UploadRing::Send() {
 
 void UploadRing::Reset() {
   if (blocks_.empty()) return;
-  blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+  if (blocks_.size() > 1) {
+    blocks_.erase(blocks_.begin(), blocks_.end() - 1);
+    ++moves_;
+  }
   blocks_.back().used = blocks_.back().sent = 0;
 }
 
@@ -157,7 +149,7 @@ std::byte* PinnedStaging::Take(size_t bytes) {
   const size_t room = Aligned(bytes);
   if (blocks_.empty() || used_ + room > blocks_.back()->bytes()) {
     const size_t before = blocks_.empty() ? kFirstBlockBytes / 2 : blocks_.back()->bytes();
-    blocks_.push_back(MustAllocate(MemoryKind::kPinnedHost, std::max(2 * before, room)));
+    blocks_.push_back(MustAllocate(MemoryKind::kPinnedHost, std::max(2 * before, room), nullptr));
     used_ = 0;
   }
   const size_t offset = used_;
@@ -175,7 +167,8 @@ void* Scratch::AtLeast(size_t bytes) {
     if (StreamCapture::Invalidate("working memory grows")) return nullptr;
     stream_.Wait();  // for readers of the old buffer
     buffer_.reset();
-    buffer_ = MustAllocate(kind_, std::bit_ceil(bytes));
+    buffer_ = MustAllocate(kind_, std::bit_ceil(bytes), &stream_);
+    ++moves_;
   }
   return buffer_->data();
 }

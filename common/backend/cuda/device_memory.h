@@ -25,19 +25,21 @@ namespace outrider {
 // says what was being done.
 void MustSucceed(cudaError_t error, const char* what);
 
-// The calling thread's device.
-int CurrentDevice();
+class Stream;
 
 enum class MemoryKind {
   kDevice,
-  kDeviceOutsideGraphs,  // device memory that no captured work refers to
+  // Device memory to which no captured work refers, or that is freed only after it.
+  kDeviceOutsideGraphs,
   kPinnedHost,
 };
 
 class CudaBuffer final : public Buffer {
  public:
-  // kResourceExhausted when out of memory. Uninitialised.
-  static Result<std::unique_ptr<CudaBuffer>> Allocate(MemoryKind kind, size_t bytes);
+  // Uninitialised memory. `stream` counts when memory of kDevice is freed (Stream::frees); the
+  // other kinds need none. kResourceExhausted when out of memory.
+  static Result<std::unique_ptr<CudaBuffer>> Allocate(MemoryKind kind, size_t bytes,
+                                                      const Stream* stream);
   ~CudaBuffer() override;
   CudaBuffer(const CudaBuffer&) = delete;
   CudaBuffer& operator=(const CudaBuffer&) = delete;
@@ -45,16 +47,12 @@ class CudaBuffer final : public Buffer {
   void* data() override { return data_; }
   size_t bytes() const override { return bytes_; }
 
-  // Counts how often memory of kDevice was freed on `device`: graphs captured there before it last
-  // changed may refer to memory that is gone. New memory moves nothing.
-  static int64_t Frees(int device);
-
  private:
-  CudaBuffer(MemoryKind kind, int device, void* data, size_t bytes)
-      : kind_(kind), device_(device), data_(data), bytes_(bytes) {}
+  CudaBuffer(MemoryKind kind, std::shared_ptr<int64_t> frees, void* data, size_t bytes)
+      : kind_(kind), frees_(std::move(frees)), data_(data), bytes_(bytes) {}
 
   const MemoryKind kind_;
-  const int device_;
+  const std::shared_ptr<int64_t> frees_;  // the stream's count, of kDevice
   void* const data_;
   const size_t bytes_;
 };
@@ -69,8 +67,15 @@ class Stream {
   cudaStream_t get() const { return stream_; }
   void Wait() const { MustSucceed(cudaStreamSynchronize(stream_), "waiting for the device"); }
 
+  // Counts how often memory of kDevice that was allocated for this stream was freed: graphs
+  // captured before it last changed may refer to memory that is gone. New memory moves nothing.
+  int64_t frees() const { return *frees_; }
+
  private:
+  friend class CudaBuffer;
+
   cudaStream_t stream_ = nullptr;
+  const std::shared_ptr<int64_t> frees_ = std::make_shared<int64_t>(0);
 };
 
 // Copies large data to the device through two pinned buffers: one is filled while the other is
@@ -86,6 +91,9 @@ class StagedCopy {
              const std::function<void(std::byte* host, size_t first, size_t count)>& fill);
 
   static constexpr size_t kPieceBytes = size_t{16} << 20;
+
+  // The stream that the copies are enqueued on.
+  const Stream& stream() const { return stream_; }
 
  private:
   explicit StagedCopy(const Stream* stream) : stream_(*stream) {}
@@ -121,6 +129,8 @@ class UploadRing {
   void Send();
   // REQUIRES: the stream has been synchronised.
   void Reset();
+  // Changes whenever arrays of equal room would be at other addresses than before.
+  int64_t moves() const { return moves_; }
 
  private:
   struct Block {
@@ -132,6 +142,7 @@ class UploadRing {
   const Stream& stream_;
   const MemoryKind kind_;
   std::vector<Block> blocks_;  // the last one is being filled
+  int64_t moves_ = 0;
 };
 
 // Pinned memory for transfers to the device: every Take returns another slot until Reset.
@@ -146,8 +157,8 @@ class PinnedStaging {
   size_t used_ = 0;                                  // bytes of the last block
 };
 
-// Working memory that grows on demand, by powers of two. If graphs may refer to it, growing
-// invalidates them all, so it should be rare.
+// Working memory that grows on demand, by powers of two. If it is of kDevice, growing invalidates
+// all graphs of the stream, so it should be rare.
 class Scratch {
  public:
   explicit Scratch(const Stream* stream, MemoryKind kind = MemoryKind::kDevice)
@@ -157,11 +168,14 @@ class Scratch {
   void* AtLeast(size_t bytes);
   // The result of the last AtLeast.
   void* data() const { return buffer_->data(); }
+  // Changes whenever the memory does.
+  int64_t moves() const { return moves_; }
 
  private:
   const Stream& stream_;
   const MemoryKind kind_;
   std::unique_ptr<CudaBuffer> buffer_;
+  int64_t moves_ = 0;
 };
 
 }  // namespace outrider

@@ -15,10 +15,10 @@ constexpr size_t kLeastBytes = size_t{1} << 16;  // so that it rarely grows
 
 DevicePicks::DevicePicks(const Stream* stream)
     : stream_(*stream),
-      ring_(stream),
-      device_results_(stream),
+      ring_(stream, MemoryKind::kDeviceOutsideGraphs),
+      device_results_(stream, MemoryKind::kDeviceOutsideGraphs),
       results_(stream, MemoryKind::kPinnedHost),
-      sampled_(stream) {}
+      sampled_(stream, MemoryKind::kDeviceOutsideGraphs) {}
 
 void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVocabulary);
@@ -90,6 +90,9 @@ void DevicePicks::BeginChains(const PickBatch& batch, float* rows, int vocab) {
   Upload(batch, rows, vocab);
   arrays_.sampled = static_cast<TokenId*>(
       sampled_.AtLeast(std::max(kLeastBytes, static_cast<size_t>(chains_) * sizeof(TokenId))));
+  for (const int64_t moves : {ring_.moves(), device_results_.moves(), sampled_.moves()}) {
+    key_.push_back(static_cast<int32_t>(moves));
+  }
 }
 
 void DevicePicks::SampleDepth(int depth) {

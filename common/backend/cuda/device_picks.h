@@ -40,7 +40,8 @@ class DevicePicks {
 
   // The same for chains: SampleDepth, after the pass that computes a depth's rows [chains, vocab],
   // picks and samples for that depth, starting with the first; CopyBack, after the last depth,
-  // copies the results. With equal keys, SampleDepth launches the same kernels.
+  // copies the results. With equal keys, SampleDepth launches the same kernels on the same memory
+  // of this class: when that grows, only the graphs that refer to it are captured again.
   void BeginChains(const PickBatch& batch, float* rows, int vocab);
   const GraphKey& key() const { return key_; }
   void SampleDepth(int depth);
@@ -59,6 +60,7 @@ class DevicePicks {
   void Upload(const PickBatch& batch, float* rows, int vocab);
 
   const Stream& stream_;
+  // Graphs do refer to this device memory, but none is found again after it has moved (key_).
   UploadRing ring_;
   Scratch device_results_, results_;  // headers, then entries; results_ pinned
   Scratch sampled_;

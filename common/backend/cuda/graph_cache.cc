@@ -14,7 +14,7 @@ constexpr int kSeenForEachGraph = 4;  // remembered keys per graph
 }  // namespace
 
 GraphCache::GraphCache(const Stream* stream, GraphCacheOptions options)
-    : stream_(*stream), options_(std::move(options)), device_(CurrentDevice()) {}
+    : stream_(*stream), options_(std::move(options)) {}
 
 GraphCache::~GraphCache() { DropAll(); }
 
@@ -35,10 +35,9 @@ void GraphCache::Prepare(const GraphKey& key, const std::function<void()>& ops) 
 }
 
 void GraphCache::DropIfStale() {
-  const int64_t frees = CudaBuffer::Frees(device_);
-  if (frees == frees_) return;
+  if (frees_ == stream_.frees()) return;
   DropAll();
-  frees_ = frees;
+  frees_ = stream_.frees();
 }
 
 GraphCache::Entry& GraphCache::FindOrAdd(const GraphKey& key) {

@@ -3,8 +3,8 @@
 //
 // A sequence that was not prepared runs directly the first two times (libraries choose their
 // algorithms, kernels are loaded, working memory grows), is captured the third time and replayed
-// from then on. Graphs contain addresses, so all are discarded when memory that they may refer to
-// has been freed on their device since (CudaBuffer::Frees). The least recently used graphs are
+// from then on. Graphs contain addresses, so all are discarded when memory of their stream that
+// they may refer to has been freed since (Stream::frees). The least recently used graphs are
 // evicted; captures must pay off, so that sequences that are never repeated cost no more than a
 // look-up each. When a capture or an instantiation fails, graphs are turned off: there is one
 // warning, and every sequence runs directly.
@@ -39,14 +39,13 @@ using GraphKey = std::vector<int32_t>;
 
 class GraphCache {
  public:
-  // For the calling thread's device, where `stream` is.
   GraphCache(const Stream* stream, GraphCacheOptions options);
   ~GraphCache();
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  // Enqueues what `ops` enqueues. REQUIRES: for equal keys, as long as no device memory is
-  // freed, `ops` makes the same calls with the same arguments on the stream, and
+  // Enqueues what `ops` enqueues. REQUIRES: for equal keys, as long as no memory of the
+  // stream is freed, `ops` makes the same calls with the same arguments on the stream, and
   // neither waits nor reads host memory when it runs; it may run a second time when a capture
   // fails. A replay does not set host state that `ops` sets: set it outside. Inside the `ops` of
   // another Run, this just calls `ops`.
@@ -83,8 +82,7 @@ class GraphCache {
   GraphCacheOptions options_;
   std::map<GraphKey, Entry> entries_;
   int64_t clock_ = 0;
-  const int device_;
-  int64_t frees_ = 0;  // of the device when the graphs were captured
+  int64_t frees_ = 0;  // of the stream when the graphs were captured
   int size_ = 0;
   GraphCounts counts_;
 };

@@ -68,6 +68,38 @@ TEST(Draft, SeveralDepthsAreTwoGraphs) {
   EXPECT_EQ(model->device()->graph_counts().captures, 3);
 }
 
+// The graph of the chains refers to the picks' memory, those of passes do not.
+TEST(Draft, GrowingPicksDropOnlyTheirGraph) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = 80, .num_layers = 1}).ok());
+  const std::unique_ptr<Model> model =
+      LoadModel(directory.path(), CreateEmulatedCudaBackend({}).value(), kExactOptions).value();
+  const SequenceId sequence = model->NewSequence();
+  const auto draft = [&](size_t path_length) {
+    const TokenId missing[] = {7};
+    const DraftChain chains[] = {{sequence, missing}};
+    PickBatch batch;
+    batch.BeginSequence({});
+    batch.AddChain({.pick = RowPick::kTop, .allowed = 80}, std::vector<TokenId>(path_length, 3),
+                   {.depths = 4});
+    std::span<const PickedRow> picked;
+    EXPECT_TRUE(model->device()->DraftChains(chains, 4, batch, &picked).ok());
+    model->Truncate(sequence, 0);
+    std::vector<TokenId> tokens;
+    for (const PickedRow& row : picked) tokens.push_back(row.sampled);
+    return tokens;
+  };
+  const std::vector<TokenId> expected = draft(10);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(draft(10), expected);
+  const GraphCounts before = model->device()->graph_counts();
+  EXPECT_EQ(before.captures, 2) << "a pass, and three depths more";
+  EXPECT_EQ(draft(500'000), expected);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(draft(10), expected);
+  const GraphCounts after = model->device()->graph_counts();
+  EXPECT_EQ(after.captures, 3) << "the three depths again";
+  EXPECT_EQ(after.launches - before.launches, 5 + 2);
+}
+
 // What differs between drafts that use the same graph: the tokens seen, the bias, the length of the
 // sequence and its pages, one of them a copy of another's; compared with new sequences.
 TEST(Draft, GraphsReadTheirOwnDraftsArrays) {

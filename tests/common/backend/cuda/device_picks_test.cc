@@ -73,7 +73,8 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
     logits.insert(logits.end(), row.logits.begin(), row.logits.end());
     bytes += 16 + 8 * static_cast<size_t>(std::min(row.count, allowed));
   }
-  auto memory = CudaBuffer::Allocate(MemoryKind::kDevice, logits.size() * sizeof(float));
+  auto memory = CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
+                                     logits.size() * sizeof(float), nullptr);
   EXPECT_TRUE(memory.ok());
   auto* const device = static_cast<float*>(memory.value()->data());
   std::copy(logits.begin(), logits.end(), device);
@@ -353,7 +354,8 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
                    row.path, {depths, chain.round, chain.first_depth, chain.mass});
   }
   const auto width = static_cast<size_t>(vocab);
-  auto memory = CudaBuffer::Allocate(MemoryKind::kDevice, chains.size() * width * sizeof(float));
+  auto memory = CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
+                                     chains.size() * width * sizeof(float), nullptr);
   auto* const device = static_cast<float*>(memory.value()->data());
   std::vector<std::vector<float>> left;  // by depth, then by chain
   std::vector<TokenId> drawn;            // likewise

@@ -34,7 +34,8 @@ inline std::vector<DecidedRound> DecideOnDevice(
       logits.insert(logits.end(), row.begin(), row.end());
     }
   }
-  auto memory = CudaBuffer::Allocate(MemoryKind::kDevice, logits.size() * sizeof(float));
+  auto memory = CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
+                                     logits.size() * sizeof(float), nullptr);
   EXPECT_TRUE(memory.ok());
   auto* const rows = static_cast<float*>(memory.value()->data());
   std::copy(logits.begin(), logits.end(), rows);

@@ -45,7 +45,7 @@ class GraphCacheTest : public ::testing::Test {
 
   Stream stream_;
   const std::unique_ptr<CudaBuffer> buffer_ =
-      CudaBuffer::Allocate(MemoryKind::kDevice, sizeof(int)).value();
+      CudaBuffer::Allocate(MemoryKind::kDevice, sizeof(int), &stream_).value();
   int* const number_ = static_cast<int*>(buffer_->data());
   std::vector<std::string> warnings_;
   std::unique_ptr<GraphCache> cache_;
@@ -83,7 +83,7 @@ TEST_F(GraphCacheTest, FreedMemoryInvalidatesGraphs) {
   Make();
   for (int i = 0; i < 4; ++i) RunKey(1);
   EXPECT_EQ(calls_, 3);
-  auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
+  auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8, &stream_).value();
   RunKey(1);  // what the graph refers to has not moved
   EXPECT_EQ(calls_, 3);
   other.reset();
@@ -99,26 +99,24 @@ TEST_F(GraphCacheTest, KeepsGraphsWhenOtherMemoryGoes) {
   Make();
   for (int i = 0; i < 3; ++i) RunKey(1);
   for (const MemoryKind kind : {MemoryKind::kDeviceOutsideGraphs, MemoryKind::kPinnedHost}) {
-    CudaBuffer::Allocate(kind, 8).value().reset();
+    CudaBuffer::Allocate(kind, 8, &stream_).value().reset();
     RunKey(1);
   }
   EXPECT_EQ(captures(), 1);
 }
 
-TEST_F(GraphCacheTest, KeepsGraphsWhenOtherDevicesFree) {
-  cuda_emulation::SetDevices(2);
+// Memory of another model, on this device or on another one.
+TEST_F(GraphCacheTest, KeepsGraphsWhenOtherStreamsFree) {
   Make();
   for (int i = 0; i < 3; ++i) RunKey(1);
-  MustSucceed(cudaSetDevice(1), "choosing the device");
-  auto other = CudaBuffer::Allocate(MemoryKind::kDevice, 8).value();
-  MustSucceed(cudaSetDevice(0), "choosing the device");
-  other.reset();  // wherever it is freed
+  auto other = std::make_unique<Stream>();
+  CudaBuffer::Allocate(MemoryKind::kDevice, 8, other.get()).value().reset();
+  EXPECT_EQ(other->frees(), 1);
+  auto left = CudaBuffer::Allocate(MemoryKind::kDevice, 8, other.get()).value();
+  other.reset();
+  left.reset();  // in any order
   RunKey(1);
   EXPECT_EQ(captures(), 1);
-  CudaBuffer::Allocate(MemoryKind::kDevice, 8).value().reset();
-  RunKey(1);
-  EXPECT_EQ(captures(), 2);
-  cuda_emulation::SetDevices(1);
 }
 
 TEST_F(GraphCacheTest, EvictsLeastRecentlyUsed) {

@@ -158,6 +158,43 @@ TEST_F(GraphPass, DroppedWhenMemoryIsFreed) {
   EXPECT_EQ(captures(), 2);
 }
 
+// A second model on the device allocates, grows and goes.
+TEST_F(GraphPass, AreKeptWhenAnotherModelFrees) {
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(Run(2, i), Expected(2, i));
+  auto other = CreateEmulatedCudaBackend().value();
+  {
+    const std::vector<float> ones(kWidth * kWidth, 1.f);
+    const auto matrix =
+        other->Pack({ones.data(), Dtype::kF32, {kWidth, kWidth}}, WeightType::kBf16).value();
+    const auto memory = other->Allocate(4096 * kWidth * sizeof(float)).value();
+    for (const int rows : {1, 4096}) {  // its working memory grows
+      other->MatMul(*matrix, memory->floats(), rows, nullptr, false, memory->floats());
+    }
+    other->Wait();
+    ASSERT_EQ(Run(2, 5), Expected(2, 5));
+  }
+  ASSERT_EQ(Run(2, 6), Expected(2, 6));
+  other.reset();
+  ASSERT_EQ(Run(2, 7), Expected(2, 7));
+  EXPECT_EQ(captures(), 1);
+}
+
+// The memory of picks grows for a longer path and for more entries, but no graph reads it.
+TEST_F(GraphPass, AreKeptWhenPicksGrow) {
+  constexpr int kVocab = 40'000;
+  const auto logits = backend_->Allocate(kVocab * sizeof(float)).value();
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(Run(2, i), Expected(2, i));
+  for (const int length : {1, 10'000, 500'000, 1}) {
+    const std::vector<TokenId> path(static_cast<size_t>(length), 0);
+    PickBatch batch;
+    batch.BeginSequence({});
+    batch.AddRow({.count = std::min(length, kVocab), .allowed = kVocab}, path);
+    backend_->Draft(batch, logits->floats(), kVocab);
+    ASSERT_EQ(Run(2, 9), Expected(2, 9));
+  }
+  EXPECT_EQ(captures(), 1);
+}
+
 TEST_F(GraphPass, LargeOnesAreNotCaptured) {
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(Run(257, i), Expected(257, i));

@@ -22,6 +22,7 @@
 #include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
 #include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/nccl_communicator.h"
 #include "common/backend/cuda/rounded_copies.h"
 #include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
@@ -50,6 +51,7 @@ class CudaBackend final : public Backend, public DeviceOps {
       : device_(device),
         description_(std::move(description)),
         multiprocessors_(multiprocessors),
+        nccl_(std::move(settings.nccl)),
         stream_(std::move(stream)),
         staging_(std::move(staging)),
         product_(std::move(product)),
@@ -398,10 +400,18 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   Result<std::vector<std::byte>> NewGroup() override {
-    return Unimplemented("groups of CUDA devices");
+    UseDevice();
+    return NewNcclGroup(nccl_);
   }
-  Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte>, int, int) override {
-    return Unimplemented("groups of CUDA devices");
+  Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte> group, int rank,
+                                                  int ranks) override {
+    UseDevice();
+    return JoinNcclGroup(
+        nccl_, group, rank, ranks,
+        {.stream = stream_.get(), .graphs = &graphs_, .before = [this](const float* out) {
+           UseDevice();
+           rounded_.Overwritten(out);
+         }});
   }
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }
@@ -559,6 +569,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   const int device_;
   const std::string description_;
   const int multiprocessors_;
+  const std::string nccl_;  // the library's file
   // Declared before everything that uses it, so that it is destroyed last.
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<StagedCopy> staging_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "common/backend/cuda/stream_capture.h"
 #include "common/base/check.h"
@@ -68,6 +69,30 @@ Stream::Stream() {
   MustSucceed(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
 }
 Stream::~Stream() { MustSucceed(cudaStreamDestroy(stream_), "destroying a stream"); }
+
+void Stream::Wait() const {
+  if (watch_ == nullptr) {
+    MustSucceed(cudaStreamSynchronize(stream_), "waiting for the device");
+    return;
+  }
+  WaitUnless([this] {
+    watch_();
+    return false;
+  });
+}
+
+bool Stream::WaitUnless(const std::function<bool()>& give_up) const {
+  while (!give_up()) {
+    const cudaError_t state = cudaStreamQuery(stream_);
+    if (state != cudaErrorNotReady) {
+      MustSucceed(state, "waiting for the device");
+      return true;
+    }
+    cudaGetLastError();  // clears the state, which the next launch would report as its error
+    std::this_thread::yield();
+  }
+  return false;
+}
 
 Result<std::unique_ptr<StagedCopy>> StagedCopy::Create(const Stream* stream) {
   std::unique_ptr<StagedCopy> copy(new StagedCopy(stream));

@@ -65,7 +65,13 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
 
   cudaStream_t get() const { return stream_; }
-  void Wait() const { MustSucceed(cudaStreamSynchronize(stream_), "waiting for the device"); }
+  // Waits until the work enqueued so far is done.
+  void Wait() const;
+  // The same, unless `give_up` returns true, which is called again and again meanwhile, at least
+  // once. Returns whether the work is done.
+  bool WaitUnless(const std::function<bool()>& give_up) const;
+  // Sets what Wait calls again and again: it terminates the process if the work will never be done.
+  void Watch(std::function<void()> watch) { watch_ = std::move(watch); }
 
   // Counts how often memory of kDevice that was allocated for this stream was freed: graphs
   // captured before it last changed may refer to memory that is gone. New memory moves nothing.
@@ -75,6 +81,7 @@ class Stream {
   friend class CudaBuffer;
 
   cudaStream_t stream_ = nullptr;
+  std::function<void()> watch_;
   const std::shared_ptr<int64_t> frees_ = std::make_shared<int64_t>(0);
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/backend/cuda/stream_capture.h"
+#include "common/base/check.h"
 
 namespace outrider {
 namespace {
@@ -114,6 +115,11 @@ void GraphCache::DropAll() {
 
 void GraphCache::TurnOff(const std::string& why) {
   cudaGetLastError();  // clears the error, which the next launch would report
+  if (failures_fatal_) {
+    const std::string text = "CUDA graphs of a group of ranks: " + why +
+                             "; if this recurs, start all ranks with --cuda-graphs false";
+    CheckFailed(text.c_str(), __FILE__, __LINE__);
+  }
   DropAll();
   options_.enabled = false;
   if (options_.warn) {

@@ -7,7 +7,8 @@
 // they may refer to has been freed since (Stream::frees). The least recently used graphs are
 // evicted; captures must pay off, so that sequences that are never repeated cost no more than a
 // look-up each. When a capture or an instantiation fails, graphs are turned off: there is one
-// warning, and every sequence runs directly.
+// warning, and every sequence runs directly. All of this depends on the calls and on frees alone,
+// so that processes that make the same ones capture and launch the same graphs.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -55,6 +56,12 @@ class GraphCache {
   // REQUIRES: they have run with this or a similar key, so that nothing has to be loaded.
   void Prepare(const GraphKey& key, const std::function<void()>& ops);
 
+  // Destroys all graphs. Waits.
+  void DropAll();
+  // Whether a capture, an instantiation or a launch that fails ends the process, because other
+  // processes capture or launch the same.
+  void SetFailuresFatal(bool fatal) { failures_fatal_ = fatal; }
+
   bool enabled() const { return options_.enabled; }
   GraphCounts counts() const { return counts_; }
   // Number of cached graphs.
@@ -75,7 +82,6 @@ class GraphCache {
   // Evicts the least recently used entry, of those with or of those without a graph.
   void EvictOldest(bool with_graph);
   void Drop(Entry& entry);
-  void DropAll();
   void TurnOff(const std::string& why);
 
   const Stream& stream_;
@@ -84,6 +90,7 @@ class GraphCache {
   int64_t clock_ = 0;
   int64_t frees_ = 0;  // of the stream when the graphs were captured
   int size_ = 0;
+  bool failures_fatal_ = false;
   GraphCounts counts_;
 };
 

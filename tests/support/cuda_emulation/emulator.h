@@ -22,7 +22,8 @@
 //     told that only barriers, warp operations and launches order the threads. Without it, try
 //     SetReverseOrder: threads then run from the last to the first between two barriers.
 //   - A stream runs work immediately, or with SetLate as late as possible: only work that was
-//     waited for has then happened, and copies read their pinned memory at the end.
+//     waited for has then happened, and copies read their pinned memory at the end. Each query of
+//     a stream runs one piece of it.
 //   - While a stream captures, launches, copies and memsets are recorded and do not run; a graph
 //     repeats them with the recorded arguments, but its copies read the memory's current contents.
 //     What a device refuses during a capture (allocating or freeing memory, waiting, copying

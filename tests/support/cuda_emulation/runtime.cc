@@ -112,6 +112,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorNoKernelImageForDevice:
       return "no kernel image is available for execution on the device";
     case cudaErrorIllegalState: return "the operation cannot be performed in the present state";
+    case cudaErrorNotReady: return "device not ready";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";

@@ -174,6 +174,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (stream->capturing) return RefuseInCapture();
   return Drain(stream);
 }
+// Time passes from one query to the next: each runs one piece of deferred work.
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (stream->capturing) return RefuseInCapture();
+  if (stream->late.empty()) return cudaSuccess;
+  const Work work = std::move(stream->late.front());
+  stream->late.pop_front();
+  if (stream->late.empty()) late_streams.erase(stream);
+  const cudaError_t error = work();
+  return Failed(error == cudaSuccess ? cudaErrorNotReady : error);
+}
 // Events belong to one stream, or to streams that run work immediately: waiting for one is waiting
 // for all.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {

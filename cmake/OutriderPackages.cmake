@@ -63,6 +63,7 @@ if(TARGET outrider_cuda_backend)
   set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS OFF)
   set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS
     "libc6, libstdc++6, libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}")
+  set(CPACK_DEBIAN_CUDA_PACKAGE_SUGGESTS libnccl2)  # for several devices
   set(CPACK_DEBIAN_CUDA_PACKAGE_ENHANCES "outrider-verifier, outrider-drafter")
   set(CPACK_DEBIAN_CUDA_DESCRIPTION "CUDA backend of Outrider\n\
 Lets outrider-verifier and outrider-drafter run on NVIDIA GPUs.")

@@ -181,7 +181,8 @@ configure() {
 }
 
 host_tests=(cuda_emulator_test cuda_backend_test cuda_model_test cuda_propose_test device_picks_test
-            device_rounds_test model_test math_test pair_run_test spec_test rules_test)
+            device_rounds_test model_test math_test nccl_communicator_test pair_run_test spec_test
+            rules_test)
 
 unpack_packages
 if [[ -d $prebuilt && $part != prebuild ]] && ((!without_device)); then

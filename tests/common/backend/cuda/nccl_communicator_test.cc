@@ -6,16 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/backend/cuda/cuda_backend.h"
 #include "common/backend/cuda/cuda_device.h"
+#include "tests/support/cuda_emulation/emulated_backend.h"
 #include "tests/support/cuda_emulation/emulator.h"
 #include "tests/support/cuda_emulation/fake_nccl.h"
 
@@ -55,16 +57,6 @@ struct Rank {
     return host;
   }
 };
-
-std::vector<std::unique_ptr<Backend>> Backends(int ranks, const CudaBackendSettings& settings) {
-  cuda_emulation::SetDevices(ranks);
-  std::vector<std::unique_ptr<Backend>> backends;
-  for (int rank = 0; rank < ranks; ++rank) {
-    EXPECT_TRUE(UseCudaDevice(rank).ok());
-    backends.push_back(CreateCudaBackend(rank, nullptr, settings).value());
-  }
-  return backends;
-}
 
 // Calls body for each rank on a thread of its own, which then leaves the group.
 void RunRanks(int ranks, const std::function<void(const Rank&)>& body,
@@ -134,6 +126,7 @@ TEST(NcclCommunicator, GathersColumnsOnRankZero) {
     RunRanks(ranks, [&](const Rank& self) {
       for (const auto& [rows, columns] :
            {std::pair{0, 3}, {1, 1}, {3, 5}, {2, 8}, {17, 10}, {90, 100'003}}) {
+        if (rows == 90 && ranks != 2) continue;  // large
         const int width = (columns + ranks - 1) / ranks;
         const int begin = std::min(self.rank * width, columns);
         const int own = std::min(begin + width, columns) - begin;
@@ -282,7 +275,7 @@ TEST(NcclCommunicator, RanksCaptureAlikeWhenOnePicks) {
 }
 
 std::unique_ptr<Backend> Alone(const std::string& library) {
-  return std::move(Backends(1, {.nccl = library})[0]);
+  return CreateEmulatedCudaBackend({.nccl = library}).value();
 }
 std::unique_ptr<Communicator> JoinAlone(Backend& backend) {
   const std::vector<std::byte> group = backend.device()->NewGroup().value();

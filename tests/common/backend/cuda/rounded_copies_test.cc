@@ -11,7 +11,7 @@
 namespace outrider {
 namespace {
 
-constexpr int kRows = 3, kWidth = 5, kStride = 8;
+constexpr int kCopiedRows = 3, kCopiedWidth = 5, kCopiedStride = 8;
 
 class RoundedCopiesTest : public ::testing::Test {
  protected:
@@ -20,8 +20,8 @@ class RoundedCopiesTest : public ::testing::Test {
     other_ = x_;
   }
 
-  const uint16_t* Of(const std::vector<float>& x, int rows = kRows) {
-    return copies_.Of(x.data(), rows, kWidth, kStride);
+  const uint16_t* Of(const std::vector<float>& x, int rows = kCopiedRows) {
+    return copies_.Of(x.data(), rows, kCopiedWidth, kCopiedStride);
   }
   // Kernels launched by `read`.
   template <class F>
@@ -33,7 +33,7 @@ class RoundedCopiesTest : public ::testing::Test {
 
   Stream stream_;
   RoundedCopies copies_;
-  std::vector<float> x_ = std::vector<float>(kRows * kWidth), other_;
+  std::vector<float> x_ = std::vector<float>(kCopiedRows * kCopiedWidth), other_;
 };
 
 TEST_F(RoundedCopiesTest, RoundsOnceAndPadsRows) {
@@ -42,10 +42,10 @@ TEST_F(RoundedCopiesTest, RoundsOnceAndPadsRows) {
     copies_.Forget();
     const uint16_t* copy = nullptr;
     EXPECT_EQ(LaunchesOf([&] { copy = Of(x_); }), 1);
-    for (int r = 0; r < kRows; ++r) {
-      for (int i = 0; i < kStride; ++i) {
-        const float value = i < kWidth ? x_[static_cast<size_t>(r * kWidth + i)] : 0.f;
-        EXPECT_EQ(copy[r * kStride + i],
+    for (int r = 0; r < kCopiedRows; ++r) {
+      for (int i = 0; i < kCopiedStride; ++i) {
+        const float value = i < kCopiedWidth ? x_[static_cast<size_t>(r * kCopiedWidth + i)] : 0.f;
+        EXPECT_EQ(copy[r * kCopiedStride + i],
                   type == Dtype::kF16 ? FloatToF16(value) : FloatToBf16(value));
       }
     }
@@ -56,7 +56,7 @@ TEST_F(RoundedCopiesTest, RoundsOnceAndPadsRows) {
 
 TEST_F(RoundedCopiesTest, WritesNoneForFloatWeights) {
   const RoundedCopies::Output to =
-      copies_.OutputFor(Consumers::kProducts, kRows, kWidth, x_.data());
+      copies_.OutputFor(Consumers::kProducts, kCopiedRows, kCopiedWidth, x_.data());
   EXPECT_EQ(to.floats, x_.data());
   EXPECT_EQ(to.rounded.data, nullptr);
 }
@@ -64,9 +64,10 @@ TEST_F(RoundedCopiesTest, WritesNoneForFloatWeights) {
 TEST_F(RoundedCopiesTest, ProductFindsCopyOfOp) {
   copies_.SetType(Dtype::kBf16);
   for (const Consumers consumers : {Consumers::kAny, Consumers::kProducts}) {
-    const RoundedCopies::Output to = copies_.OutputFor(consumers, kRows, kWidth, x_.data());
+    const RoundedCopies::Output to =
+        copies_.OutputFor(consumers, kCopiedRows, kCopiedWidth, x_.data());
     EXPECT_EQ(to.floats, consumers == Consumers::kAny ? x_.data() : nullptr);
-    EXPECT_EQ(to.rounded.stride, kStride);
+    EXPECT_EQ(to.rounded.stride, kCopiedStride);
     EXPECT_EQ(LaunchesOf([&] { EXPECT_EQ(Of(x_), to.rounded.data); }), 0);
   }
 }
@@ -74,7 +75,9 @@ TEST_F(RoundedCopiesTest, ProductFindsCopyOfOp) {
 TEST_F(RoundedCopiesTest, OpReadsOneAndWritesAnother) {
   copies_.SetType(Dtype::kBf16);
   const uint16_t* const read = Of(x_);
-  EXPECT_NE(copies_.OutputFor(Consumers::kAny, kRows, kWidth, other_.data()).rounded.data, read);
+  EXPECT_NE(
+      copies_.OutputFor(Consumers::kAny, kCopiedRows, kCopiedWidth, other_.data()).rounded.data,
+      read);
 }
 
 TEST_F(RoundedCopiesTest, RoundsAgainWhatHasChanged) {
@@ -109,7 +112,7 @@ TEST_F(RoundedCopiesTest, EqualPassesUseEqualMemory) {
 
 TEST_F(RoundedCopiesTest, FloatsThatAreMissingMatter) {
   copies_.SetType(Dtype::kBf16);
-  copies_.OutputFor(Consumers::kProducts, 1, kWidth, x_.data());
+  copies_.OutputFor(Consumers::kProducts, 1, kCopiedWidth, x_.data());
   EXPECT_DEATH(Of(x_), "floats_missing_");
 }
 

@@ -198,6 +198,23 @@ TEST_F(CudaStreams, LateGraphRunsAtWait) {
   EXPECT_EQ(cudaGraphExecDestroy(exec), cudaSuccess);
 }
 
+TEST_F(CudaStreams, LateWorkProgressesWithQueries) {
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
+  cuda_emulation::SetLate(true);
+  ASSERT_EQ(LaunchDigit(number_, 1, stream_), cudaSuccess);
+  ASSERT_EQ(LaunchDigit(number_, 2, stream_), cudaSuccess);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  EXPECT_EQ(*number_, 1);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotReady) << "it must be cleared";
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorNotReady);
+  EXPECT_EQ(*number_, 12);
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaSuccess);
+  Begin();
+  EXPECT_EQ(cudaStreamQuery(stream_), cudaErrorStreamCaptureUnsupported);
+  cudaGraph_t graph = nullptr;
+  EXPECT_NE(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+}
+
 #if !defined(__SANITIZE_ADDRESS__)
 TEST_F(CudaStreams, FreedMemoryIsPoisonedAndQuarantined) {
   int *first = nullptr, *second = nullptr;

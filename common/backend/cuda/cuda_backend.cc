@@ -406,12 +406,12 @@ class CudaBackend final : public Backend, public DeviceOps {
   Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte> group, int rank,
                                                   int ranks) override {
     UseDevice();
-    return JoinNcclGroup(
-        nccl_, group, rank, ranks,
-        {.stream = stream_.get(), .graphs = &graphs_, .before = [this](const float* out) {
-           UseDevice();
-           rounded_.Overwritten(out);
-         }});
+    const auto before = [this](const float* out) {
+      UseDevice();
+      rounded_.Overwritten(out);
+    };
+    return JoinNcclGroup(nccl_, group, rank, ranks,
+                         {.stream = stream_.get(), .graphs = &graphs_, .before = before});
   }
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }

@@ -1,4 +1,4 @@
-// A library that stands in for NCCL (fake_nccl.h).
+// A fake of NCCL for tests (fake_nccl.h).
 #include <nccl.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Controls of the library that stands in for NCCL in tests (fake_nccl.cc): libnccl.so.2 in
+// Controls of the tests' fake of NCCL (fake_nccl.cc): libnccl.so.2 in
 // FakeNcclFile(). A test opens it like the code under test and finds these functions by dlsym; its
 // program must export its symbols (ENABLE_EXPORTS), as the library uses the emulation in it.
 //

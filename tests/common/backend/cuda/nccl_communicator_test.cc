@@ -1,5 +1,4 @@
-// Groups of devices over a library that stands in for NCCL: each rank is a thread with a backend of
-// its own.
+// Groups of devices over a fake of NCCL: each rank is a thread with a backend of its own.
 #include "common/backend/cuda/nccl_communicator.h"
 
 #include <dlfcn.h>
@@ -400,7 +399,7 @@ TEST(NcclErrors, FailedCaptureEndsTheProcess) {
   EXPECT_EQ(pass.Run(2), pass.Expected(2));
 }
 
-// The library that stands in for NCCL refuses what makes NCCL hang.
+// The fake refuses what makes NCCL hang.
 TEST(NcclErrors, RanksMustCaptureTheSame) {
   EXPECT_DEATH(RunRanks(2,
                         [](const Rank& self) {

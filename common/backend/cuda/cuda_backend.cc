@@ -501,6 +501,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   }
 
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
+    UseDevice();  // for the launch
     return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
   }
 

@@ -149,6 +149,33 @@ TEST(Graphs, NoRequestPaysForACapture) {
   }
 }
 
+// An in-process drafter on the same device starts, works and ends.
+TEST(Graphs, SecondModelLeavesThemAlone) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), kCheckpoint).ok());
+  std::vector<std::string> warnings;
+  const auto load = [&](int max_rows) {
+    auto model =
+        LoadModel(directory.path(), Emulated(&warnings)(true),
+                  {.weights = WeightType::kBf16, .kv_pages = 400, .max_batch_tokens = max_rows})
+            .value();
+    EXPECT_TRUE(WarmUp(model.get(), max_rows).ok());
+    return model;
+  };
+  const auto first = load(40);
+  const GraphCounts before = first->device()->graph_counts();
+  auto second = load(80);
+  int64_t passes = 0;
+  RunAllSizes(*second, &passes);
+  EXPECT_EQ(second->device()->graph_counts().launches, passes);
+  passes = 0;
+  RunAllSizes(*first, &passes);
+  second.reset();
+  RunAllSizes(*first, &passes);
+  EXPECT_EQ(first->device()->graph_counts().captures, before.captures);
+  EXPECT_EQ(first->device()->graph_counts().launches - before.launches, passes);
+}
+
 // Sequences whose contexts grow across the ends of pages and chunks, one token at a time.
 TEST(Graphs, DecodingIsUnchangedAcrossPages) {
   CheckpointOptions checkpoint = kCheckpoint;

@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "common/backend/cpu/cpu_backend.h"
 #include "tests/common/model/model_testing.h"
 #include "tests/common/ranks/local_ranks.h"
+#include "tests/common/ranks/rank_story.h"
 #include "tests/support/gguf_conversion.h"
 
 namespace outrider {
@@ -24,46 +24,6 @@ Result<std::unique_ptr<Model>> Load(const CheckpointOptions& checkpoint, int ran
   const TempDirectory directory;
   OUTRIDER_TRY(MakeCheckpoint(directory.path(), checkpoint));
   return LoadOnRanks(directory.path(), ranks, options, MakeBackend);
-}
-
-TokenId Largest(const std::vector<float>& row) {
-  return static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin());
-}
-
-// What sequences of every kind give: a prompt, decoding, drafts as trees of which a path is kept,
-// a fork in the middle of a page, and two sequences in a pass.
-Rows Story(Model& model) {
-  const int vocabulary = model.config().vocab_size;
-  const std::vector<TokenId> prompt = RandomTokens(21, vocabulary, 1);
-  const SequenceId sequence = model.NewSequence();
-  Rows rows = Extend(model, sequence, prompt);
-  const std::vector<TokenId> draft = RandomTokens(5, vocabulary, 2);
-  const std::vector<int32_t> parents = {-1, 0, 0, 2, -1};
-  for (std::vector<float>& row : Extend(model, sequence, draft, parents)) {
-    rows.push_back(std::move(row));
-  }
-  model.KeepPath(sequence, std::vector<int32_t>{0, 2, 3});
-  const SequenceId fork = model.Fork(sequence, 19).value();
-  for (int i = 0; i < 3; ++i) {
-    const TokenId token = Largest(rows.back());
-    const ForwardSequence batch[] = {
-        {.sequence = sequence, .tokens = {&token, 1}, .parents = {}, .logit_rows = {}},
-        {.sequence = fork, .tokens = draft, .parents = {}, .logit_rows = {}}};
-    ForwardOutput output;
-    EXPECT_TRUE(model.Forward(batch, /*want_hidden=*/false, &output).ok());
-    rows.push_back(Extend(model, i % 2 == 0 ? fork : sequence, {{token}}).back());
-  }
-  model.Release(fork);
-  model.Release(sequence);
-  return rows;
-}
-
-void ExpectClose(const Rows& rows, const Rows& expected, double tolerance) {
-  ASSERT_EQ(rows.size(), expected.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const std::vector<double> row(expected[i].begin(), expected[i].end());
-    EXPECT_LT(RelativeError(rows[i], row), tolerance) << "row " << i;
-  }
 }
 
 struct Kind {
@@ -167,7 +127,7 @@ TEST(Ranks, GreedyTextIsThatOfOne) {
     std::vector<TokenId> tokens = RandomTokens(9, checkpoint.vocab_size, seed);
     Rows rows = Extend(model, sequence, tokens);
     for (int i = 0; i < 40; ++i) {
-      tokens.push_back(Largest(rows.back()));
+      tokens.push_back(LargestOf(rows.back()));
       rows = Extend(model, sequence, {{tokens.back()}});
     }
     model.Release(sequence);

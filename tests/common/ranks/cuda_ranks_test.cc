@@ -1,0 +1,60 @@
+// Ranks with devices: the CUDA backend's sources on the host, each rank on a thread with an
+// emulated device of its own, over the fake of NCCL. It refuses operations that only some ranks
+// capture.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "common/backend/cuda/cuda_backend.h"
+#include "common/backend/cuda/cuda_device.h"
+#include "common/model/warm_up.h"
+#include "tests/common/model/model_testing.h"
+#include "tests/common/ranks/local_ranks.h"
+#include "tests/common/ranks/rank_story.h"
+#include "tests/support/cuda_emulation/emulator.h"
+#include "tests/support/cuda_emulation/fake_nccl.h"
+
+namespace outrider {
+namespace {
+
+// The backend of a rank of `ranks`, for the thread that calls it.
+RankBackend EmulatedRanks(int ranks, bool graphs) {
+  return [=](int rank) -> Result<std::unique_ptr<Backend>> {
+    cuda_emulation::SetDevices(ranks);
+    OUTRIDER_TRY(UseCudaDevice(rank));
+    return CreateCudaBackend(rank, nullptr, {.graphs = graphs, .nccl = FakeNcclFile()});
+  };
+}
+
+class CudaRanks : public ::testing::TestWithParam<Family> {
+ protected:
+  ~CudaRanks() override { cuda_emulation::SetDevices(1); }
+};
+
+TEST_P(CudaRanks, LogitsAreThoseOfOne) {
+  const CheckpointOptions checkpoint = {.family = GetParam(), .vocab_size = 63};
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  ModelOptions options = kExactOptions;
+  options.max_batch_tokens = 64;
+  const Rows expected = Story(*LoadTestModel(directory.path(), options));
+  for (const int ranks : {2, 4}) {
+    for (const bool graphs : {false, true}) {
+      SCOPED_TRACE(std::to_string(ranks) + (graphs ? " ranks with graphs" : " ranks"));
+      const auto model =
+          LoadOnRanks(directory.path(), ranks, options, EmulatedRanks(ranks, graphs));
+      ASSERT_TRUE(model.ok()) << model.status().ToString();
+      ASSERT_TRUE(WarmUp(model->get(), 8).ok());
+      EXPECT_EQ((*model)->device()->graph_counts().captures > 0, graphs);
+      ExpectClose(Story(**model), expected, 1e-4);
+      EXPECT_EQ((*model)->device()->graph_counts().launches > 0, graphs);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CudaRanks,
+                         ::testing::Values(Family::kLlama, Family::kQwen3, Family::kGptOss));
+
+}  // namespace
+}  // namespace outrider

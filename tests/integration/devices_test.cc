@@ -57,6 +57,34 @@ v1::GenerateRequest Greedy(const std::string& prompt, uint32_t tokens) {
   return request;
 }
 
+// A request on a thread of its own, which is joined at the end.
+class Request {
+ public:
+  Request(TestClient& client, const v1::GenerateRequest& request)
+      : client_(client), thread_([this, request] {
+          outcome_ = client_.Generate(request);
+          done_ = true;
+        }) {}
+  ~Request() { (void)Await(); }
+
+  // Waits until the verifier runs it (or it is done).
+  void AwaitStart() {
+    while (client_.Status().sessions_running() == 0 && !done_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+  const TestClient::Outcome& Await() {
+    if (thread_.joinable()) thread_.join();
+    return outcome_;
+  }
+
+ private:
+  TestClient& client_;
+  TestClient::Outcome outcome_;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
 class Devices : public ::testing::Test {
  protected:
   Devices() {
@@ -109,10 +137,10 @@ TEST_F(Devices, EndTogether) {
   Start("cpu,cpu,cpu,cpu");
   const std::vector<pid_t> others = ChildrenOf(leader());
   ASSERT_THAT(others, SizeIs(3));
-  std::thread request([&] { (void)client_->Generate(Greedy("a", 4000)); });
+  Request request(*client_, Greedy("a", 4000));
+  request.AwaitStart();
   kill(others[1], SIGKILL);
   EXPECT_EQ(verifier_.process->Wait(), 1);
-  request.join();
   const std::string log = verifier_.process->Log();
   EXPECT_THAT(log, HasSubstr("the process of a device has ended; so does the service"));
   EXPECT_THAT(log, HasSubstr("rank=2 device=cpu how=\"signal 9\""));
@@ -133,18 +161,11 @@ TEST_F(Devices, DrainAfterSignalsToAll) {
   Start("cpu,cpu");
   const std::vector<pid_t> others = ChildrenOf(leader());
   ASSERT_THAT(others, SizeIs(1));
-  TestClient::Outcome outcome;
-  std::atomic<bool> done = false;
-  std::thread request([&] {
-    outcome = client_->Generate(Greedy("a", 2000));
-    done = true;
-  });
-  while (client_->Status().sessions_running() == 0 && !done) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  Request request(*client_, Greedy("a", 2000));
+  request.AwaitStart();
   for (const int signal : {SIGINT, SIGTERM}) kill(others[0], signal);
   verifier_.process->Signal(SIGINT);
-  request.join();
+  const TestClient::Outcome& outcome = request.Await();
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_EQ(outcome.tokens.size(), 2000u);
   EXPECT_EQ(verifier_.process->Wait(), 0);

@@ -19,9 +19,9 @@
 #include "common/backend/cuda/kernels/experts.h"
 #include "common/backend/cuda/kernels/kv.h"
 #include "common/backend/cuda/kernels/rows.h"
-#include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
 #include "common/backend/cuda/launch.h"
+#include "common/backend/cuda/matrix_products.h"
 #include "common/backend/cuda/nccl_communicator.h"
 #include "common/backend/cuda/rounded_copies.h"
 #include "common/backend/cuda/stream_capture.h"
@@ -34,10 +34,6 @@ constexpr int64_t kPartialBytes = int64_t{64} << 20;  // of attention split over
 constexpr int kBlocksPerMultiprocessor = 4;           // enough to hide the tails; not yet tuned
 // Kinds of graphs.
 constexpr int32_t kPassGraph = 1, kDraftGraph = 2;
-
-// Rows that our own product takes at once, for weights of type T.
-template <class T>
-constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
 
 const CudaMatrix& Matrix(const PackedMatrix& matrix) {
   return static_cast<const CudaMatrix&>(matrix);
@@ -54,12 +50,11 @@ class CudaBackend final : public Backend, public DeviceOps {
         nccl_(std::move(settings.nccl)),
         stream_(std::move(stream)),
         staging_(std::move(staging)),
-        product_(std::move(product)),
         batch_(stream_.get()),
         rounds_(stream_.get()),
         picks_(stream_.get()),
         rounded_(stream_.get()),
-        padded_(stream_.get()),
+        products_(stream_.get(), &rounded_, std::move(product)),
         partials_(stream_.get()),
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
 
@@ -194,20 +189,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
               float* out) override {
     if (rows == 0) return;
-    const CudaMatrix& matrix = Matrix(w);
-    switch (matrix.dtype()) {
-      case Dtype::kF32:
-        Multiply(matrix, Padded(x, rows, matrix), rows, bias, accumulate, out);
-        break;
-      case Dtype::kF16:
-        Multiply(matrix, reinterpret_cast<const F16*>(Rounded(x, rows, matrix)), rows, bias,
-                 accumulate, out);
-        break;
-      case Dtype::kBf16:
-        Multiply(matrix, Rounded(x, rows, matrix), rows, bias, accumulate, out);
-        break;
-    }
-    rounded_.Overwritten(out);
+    UseDevice();
+    products_.Multiply(Matrix(w), x, rows, bias, accumulate, out);
   }
 
   void RmsNorm(const float* x, const float* gain, int rows, int n, int stride, float eps,
@@ -264,11 +247,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   void RouterLogits(const PackedMatrix& router, const float* x, int rows, const float* bias,
                     float* logits) override {
     if (rows == 0) return;
-    const CudaMatrix& matrix = Matrix(router);
-    OUTRIDER_CHECK(matrix.dtype() == Dtype::kF32 && matrix.codes() == nullptr);
-    rounded_.Overwritten(logits);
-    MultiplyFew(matrix, matrix.values<float>(), Padded(x, rows, matrix), rows, bias,
-                /*accumulate=*/false, logits);
+    UseDevice();
+    products_.MultiplyExactly(Matrix(router), x, rows, bias, logits);
   }
 
   void RouteRows(const float* logits, int rows, const RouterShape& shape,
@@ -320,17 +300,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     if (matrix.dtype() == Dtype::kF32 || rows > kTensorProductRows) {
       return Backend::GatedMatMul(w, x, rows, bias, activation, gate_up, out, consumers);
     }
-    const uint16_t* const rounded = Rounded(x, rows, matrix);
-    const int n = matrix.out_features() / 2;
-    const RoundedCopies::Output to =
-        rounded_.OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
-    const auto launch = [&](auto element) {
-      using T = decltype(element);
-      return LaunchGatedProduct(Floats<T>(matrix), reinterpret_cast<const T*>(rounded),
-                                matrix.stride(), n, rows, bias, activation, to.floats, to.rounded,
-                                stream());
-    };
-    MustSucceed(matrix.dtype() == Dtype::kF16 ? launch(F16{}) : launch(Bf16{}), "gated product");
+    UseDevice();
+    products_.MultiplyGated(matrix, x, rows, bias, activation, out, consumers);
   }
 
   void Scale(float* x, int rows, int n, float factor) override {
@@ -459,26 +430,8 @@ class CudaBackend final : public Backend, public DeviceOps {
   // Allocates what products with a new matrix need.
   Result<std::unique_ptr<PackedMatrix>> Keep(Result<std::unique_ptr<CudaMatrix>> packed) {
     if (!packed.ok()) return packed.status();
-    const CudaMatrix& matrix = **packed;
-    if (matrix.dtype() != Dtype::kF32) rounded_.SetType(matrix.dtype());
-    const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
-    if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
-      stream_->Wait();
-      widened_.reset();  // before the larger one is allocated
-      OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened, stream_.get()));
-    }
+    OUTRIDER_TRY(products_.Prepare(**packed));
     return std::unique_ptr<PackedMatrix>(std::move(packed).value());
-  }
-
-  // The matrix as floats; if widened from codes, valid until the next call.
-  template <class T>
-  const T* Floats(const CudaMatrix& matrix) {
-    if (matrix.codes() == nullptr) return matrix.values<T>();
-    T* const out = static_cast<T*>(widened_->data());
-    MustSucceed(LaunchWidenCodes(matrix.codes()->view(), nullptr, matrix.out_features(),
-                                 matrix.stride(), out, stream()),
-                "widening weights");
-    return out;
   }
 
   void EmbedIds(const CudaMatrix& matrix, const int32_t* ids, int rows, float* out) {
@@ -500,73 +453,6 @@ class CudaBackend final : public Backend, public DeviceOps {
     }
   }
 
-  const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
-    UseDevice();  // for the launch
-    return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
-  }
-
-  // f32 rows as they are, or zero-padded if the matrix's stride is larger than its width.
-  const float* Padded(const float* x, int rows, const CudaMatrix& matrix) {
-    if (matrix.stride() == matrix.in_features()) return x;
-    const auto height = static_cast<size_t>(rows);
-    const size_t pitch = static_cast<size_t>(matrix.stride()) * sizeof(float);
-    const size_t width = static_cast<size_t>(matrix.in_features()) * sizeof(float);
-    auto* padded = static_cast<float*>(padded_.AtLeast(height * pitch));
-    MustSucceed(cudaMemsetAsync(padded, 0, height * pitch, stream()), "padding");
-    MustSucceed(cudaMemcpy2DAsync(padded, pitch, x, width, width, height, cudaMemcpyDeviceToDevice,
-                                  stream()),
-                "padding");
-    return padded;
-  }
-
-  template <class T>
-  void Multiply(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
-                float* out) {
-    const int width = w.out_features();
-    const T* const weights = Floats<T>(w);
-    if (product_ != nullptr && rows > kFewRowsOf<T>) {
-      if (bias != nullptr) {
-        MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream()), "bias");
-        bias = nullptr;
-        accumulate = true;
-      }
-      const bool done = product_->Run({.w = weights,
-                                       .x = x,
-                                       .dtype = w.dtype(),
-                                       .out_features = width,
-                                       .stride = w.stride(),
-                                       .rows = rows,
-                                       .accumulate = accumulate,
-                                       .y = out},
-                                      stream());
-      if (done) return;
-    }
-    MultiplyFew(w, weights, x, rows, bias, accumulate, out);
-  }
-
-  // With our own kernels, a few rows at a time.
-  template <class T>
-  void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
-                   bool accumulate, float* out) {
-    const int width = w.out_features();
-    constexpr bool kSixteenBits = sizeof(T) == 2;
-    constexpr int kFewRows = kFewRowsOf<T>;
-    for (int first = 0; first < rows; first += kFewRows) {
-      const int count = std::min(kFewRows, rows - first);
-      const T* x_rows = x + static_cast<int64_t>(first) * w.stride();
-      float* to = out + static_cast<int64_t>(first) * width;
-      if constexpr (kSixteenBits) {
-        MustSucceed(LaunchTensorProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
-                                        to, stream()),
-                    "matrix product");
-      } else {
-        MustSucceed(LaunchSmallProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
-                                       to, stream()),
-                    "matrix product");
-      }
-    }
-  }
-
   const int device_;
   const std::string description_;
   const int multiprocessors_;
@@ -574,14 +460,13 @@ class CudaBackend final : public Backend, public DeviceOps {
   // Declared before everything that uses it, so that it is destroyed last.
   const std::unique_ptr<Stream> stream_;
   const std::unique_ptr<StagedCopy> staging_;
-  const std::unique_ptr<LargeProduct> product_;
   CudaBatch batch_;
   DeviceRounds rounds_;
   DevicePicks picks_;
   int64_t bytes_to_host_ = 0;
   RoundedCopies rounded_;
-  Scratch padded_, partials_;
-  std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
+  MatrixProducts products_;
+  Scratch partials_;
   GraphCache graphs_;
 };
 

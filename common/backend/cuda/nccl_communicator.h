@@ -6,9 +6,10 @@
 //   - Each rank needs a device of its own.
 //   - Operations can be captured into graphs. Whether an operation is captured must be the same on
 //     all ranks, and all launch the graphs of the same captures in the same order. GraphCache
-//     decides by the calls, by their keys and by the frees of memory. So from JoinNcclGroup on these
-//     must be the same on all ranks, which have devices of one kind and attention of one shape. A
-//     rank whose capture fails ends its process, since the others would wait for it forever.
+//     decides by the calls, by their keys and by the frees of memory. So from JoinNcclGroup on
+//     these must be the same on all ranks, which have devices of one kind and attention of one
+//     shape. A rank whose capture fails ends its process, since the others would wait for it
+//     forever.
 //   - The first send to a peer connects to it, which a capture permits only in thread-local mode
 //     (StreamCapture).
 //   - A send and its receipt make progress only together with the others of their group.

@@ -1,0 +1,137 @@
+#include "common/backend/cuda/matrix_products.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "common/backend/cuda/kernels/codes.h"
+#include "common/backend/cuda/kernels/rows.h"
+#include "common/backend/cuda/kernels/small_product.h"
+#include "common/backend/cuda/kernels/tensor_product.h"
+#include "common/base/check.h"
+
+namespace outrider {
+namespace {
+
+// Rows that our own product takes at once, for weights of type T.
+template <class T>
+constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
+
+}  // namespace
+
+Status MatrixProducts::Prepare(const CudaMatrix& matrix) {
+  if (matrix.dtype() != Dtype::kF32) rounded_.SetType(matrix.dtype());
+  const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
+  if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
+    stream_.Wait();
+    widened_.reset();  // before the larger one is allocated
+    OUTRIDER_ASSIGN(widened_, CudaBuffer::Allocate(MemoryKind::kDevice, widened, &stream_));
+  }
+  return {};
+}
+
+void MatrixProducts::Multiply(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                              bool accumulate, float* out) {
+  switch (w.dtype()) {
+    case Dtype::kF32: MultiplyAny(w, Padded(x, rows, w), rows, bias, accumulate, out); break;
+    case Dtype::kF16:
+      MultiplyAny(w, reinterpret_cast<const F16*>(Rounded(x, rows, w)), rows, bias, accumulate,
+                  out);
+      break;
+    case Dtype::kBf16: MultiplyAny(w, Rounded(x, rows, w), rows, bias, accumulate, out); break;
+  }
+  rounded_.Overwritten(out);
+}
+
+void MatrixProducts::MultiplyExactly(const CudaMatrix& w, const float* x, int rows,
+                                     const float* bias, float* out) {
+  OUTRIDER_CHECK(w.dtype() == Dtype::kF32 && w.codes() == nullptr);
+  rounded_.Overwritten(out);
+  MultiplyFew(w, w.values<float>(), Padded(x, rows, w), rows, bias, /*accumulate=*/false, out);
+}
+
+void MatrixProducts::MultiplyGated(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                                   Activation activation, float* out, Consumers consumers) {
+  const uint16_t* const rounded = Rounded(x, rows, w);
+  const int n = w.out_features() / 2;
+  const RoundedCopies::Output to =
+      rounded_.OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
+  const auto launch = [&](auto element) {
+    using T = decltype(element);
+    return LaunchGatedProduct(Floats<T>(w), reinterpret_cast<const T*>(rounded), w.stride(), n,
+                              rows, bias, activation, to.floats, to.rounded, stream_.get());
+  };
+  MustSucceed(w.dtype() == Dtype::kF16 ? launch(F16{}) : launch(Bf16{}), "gated product");
+}
+
+template <class T>
+const T* MatrixProducts::Floats(const CudaMatrix& matrix) {
+  if (matrix.codes() == nullptr) return matrix.values<T>();
+  T* const out = static_cast<T*>(widened_->data());
+  MustSucceed(LaunchWidenCodes(matrix.codes()->view(), nullptr, matrix.out_features(),
+                               matrix.stride(), out, stream_.get()),
+              "widening weights");
+  return out;
+}
+
+const float* MatrixProducts::Padded(const float* x, int rows, const CudaMatrix& matrix) {
+  if (matrix.stride() == matrix.in_features()) return x;
+  const auto height = static_cast<size_t>(rows);
+  const size_t pitch = static_cast<size_t>(matrix.stride()) * sizeof(float);
+  const size_t width = static_cast<size_t>(matrix.in_features()) * sizeof(float);
+  auto* padded = static_cast<float*>(padded_.AtLeast(height * pitch));
+  MustSucceed(cudaMemsetAsync(padded, 0, height * pitch, stream_.get()), "padding");
+  MustSucceed(cudaMemcpy2DAsync(padded, pitch, x, width, width, height, cudaMemcpyDeviceToDevice,
+                                stream_.get()),
+              "padding");
+  return padded;
+}
+
+template <class T>
+void MatrixProducts::MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias,
+                                 bool accumulate, float* out) {
+  const int width = w.out_features();
+  const T* const weights = Floats<T>(w);
+  if (large_ != nullptr && rows > kFewRowsOf<T>) {
+    if (bias != nullptr) {
+      MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream_.get()), "bias");
+      bias = nullptr;
+      accumulate = true;
+    }
+    const bool done = large_->Run({.w = weights,
+                                   .x = x,
+                                   .dtype = w.dtype(),
+                                   .out_features = width,
+                                   .stride = w.stride(),
+                                   .rows = rows,
+                                   .accumulate = accumulate,
+                                   .y = out},
+                                  stream_.get());
+    if (done) return;
+  }
+  MultiplyFew(w, weights, x, rows, bias, accumulate, out);
+}
+
+template <class T>
+void MatrixProducts::MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows,
+                                 const float* bias, bool accumulate, float* out) {
+  const int width = w.out_features();
+  constexpr bool kSixteenBits = sizeof(T) == 2;
+  constexpr int kFewRows = kFewRowsOf<T>;
+  for (int first = 0; first < rows; first += kFewRows) {
+    const int count = std::min(kFewRows, rows - first);
+    const T* x_rows = x + static_cast<int64_t>(first) * w.stride();
+    float* to = out + static_cast<int64_t>(first) * width;
+    if constexpr (kSixteenBits) {
+      MustSucceed(LaunchTensorProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
+                                      to, stream_.get()),
+                  "matrix product");
+    } else {
+      MustSucceed(LaunchSmallProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
+                                     to, stream_.get()),
+                  "matrix product");
+    }
+  }
+}
+
+}  // namespace outrider

@@ -1,0 +1,66 @@
+// Products of activations with packed matrices, by our own kernels or by a library, and the working
+// memory that they need: 16-bit copies of the activations, padded rows, widened codes.
+//
+// Thread: the backend's owner, with its device selected.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "common/backend/backend.h"
+#include "common/backend/cuda/cuda_matrix.h"
+#include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/large_product.h"
+#include "common/backend/cuda/rounded_copies.h"
+#include "common/base/status.h"
+
+namespace outrider {
+
+class MatrixProducts {
+ public:
+  // `stream` is the one that products are enqueued on; `rounded` has the copies that the backend's
+  // other ops write. Without `large`, our own kernels multiply any number of rows.
+  MatrixProducts(const Stream* stream, RoundedCopies* rounded, std::unique_ptr<LargeProduct> large)
+      : stream_(*stream), rounded_(*rounded), large_(std::move(large)), padded_(stream) {}
+
+  // Allocates what products with `matrix` need, before the first of them. May wait.
+  // kResourceExhausted when out of memory.
+  Status Prepare(const CudaMatrix& matrix);
+
+  // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`; rows > 0.
+  void Multiply(const CudaMatrix& w, const float* x, int rows, const float* bias, bool accumulate,
+                float* out);
+  // The same with our own kernels, however many rows there are: a library may sum in another order.
+  // REQUIRES: w is f32.
+  void MultiplyExactly(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                       float* out);
+  // Backend::GatedMatMul in one launch. REQUIRES: w is 16 bits wide; rows <= kTensorProductRows.
+  void MultiplyGated(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                     Activation activation, float* out, Consumers consumers);
+
+ private:
+  // The matrix as floats; if widened from codes, valid until the next call.
+  template <class T>
+  const T* Floats(const CudaMatrix& matrix);
+  // f32 rows as they are, or zero-padded if the matrix's stride is larger than its width.
+  const float* Padded(const float* x, int rows, const CudaMatrix& matrix);
+  const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
+    return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
+  }
+  template <class T>
+  void MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
+                   float* out);
+  // With our own kernels, a few rows at a time.
+  template <class T>
+  void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
+                   bool accumulate, float* out);
+
+  const Stream& stream_;
+  RoundedCopies& rounded_;
+  const std::unique_ptr<LargeProduct> large_;
+  Scratch padded_;
+  std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
+};
+
+}  // namespace outrider

@@ -58,7 +58,7 @@ Result<std::vector<std::byte>> NewNcclGroup(const std::string& library);
 // a first operation has succeeded. kInvalidArgument for an identifier or a rank that is none;
 // kFailedPrecondition with NCCL's message; kResourceExhausted when out of memory (rank 0 needs 32
 // MiB to gather). Later errors end the process, as those of the device do, or invalidate the
-// capture in progress.
+// capture in progress. REQUIRES: the backend has no other communicator; no capture is under way.
 Result<std::unique_ptr<Communicator>> JoinNcclGroup(const std::string& library,
                                                     std::span<const std::byte> group, int rank,
                                                     int ranks, CommunicatorHost host);

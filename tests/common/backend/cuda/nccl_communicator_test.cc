@@ -200,10 +200,10 @@ class Pass {
   }
   std::vector<float> Expected(TokenId token) const {
     const int ranks = self_.group.ranks();
+    const int sum = token * (ranks * (ranks + 1) / 2);
     std::vector<float> expected(static_cast<size_t>(2 * ranks), 0.f);
     for (int rank = 0; rank < ranks && self_.rank == 0; ++rank) {
-      expected[static_cast<size_t>(2 * rank)] =
-          static_cast<float>(token * ranks * (ranks + 1) / 2 * (rank + 1));
+      expected[static_cast<size_t>(2 * rank)] = static_cast<float>(sum * (rank + 1));
     }
     return expected;
   }

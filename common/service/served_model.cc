@@ -98,6 +98,8 @@ Result<std::unique_ptr<Model>> LoadDivided(const ServiceOptions& options, const 
   const int ranks = RanksOf(options);
   OUTRIDER_TRY(CheckRanks(config, ranks).Annotate("--devices"));
   OtherRanks others;
+  // NCCL opens ports for the other processes, to anybody: on this machine alone.
+  setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // unless it is set
   if (OnCpu(options)) {
     OUTRIDER_ASSIGN(others.region, SharedCommunicator::CreateRegion(
                                        ranks, SharedFloats(config, model_options, ranks)));

@@ -161,12 +161,15 @@ class Checker:
                 self.complain(workload, f"no variable {name}")
 
     def check_device(self, workload, container):
-        """Who is given a GPU computes on it, and nobody else can."""
-        gpu = "nvidia.com/gpu" in container.get("resources", {}).get("limits", {})
-        if gpu != flag(flag_values(container), "--device").startswith("cuda:"):
+        """Who is given GPUs computes on them, and nobody else can."""
+        gpus = int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
+        values = flag_values(container)
+        devices = flag(values, "--devices").split(",") if flag(values, "--devices") else []
+        used = len(devices) or int(flag(values, "--device").startswith("cuda:"))
+        if gpus != used:
             self.complain(workload,
-                          f"{container['name']}: a GPU without --device=cuda:N, or the flag "
-                          "without a GPU")
+                          f"{container['name']}: {gpus} GPUs, but --device and --devices use "
+                          f"{used}")
 
     def check_ports(self, workload, container):
         values = flag_values(container)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs, builds and tests; the last line is the verdict.
-#   scripts/test.sh          the build that is shipped, every test
+#   scripts/test.sh          the build that is shipped, every test (that of the benchmarks if OUTRIDER_BENCH=ON)
 #   scripts/test.sh --quick  its unit tests only
 #   scripts/test.sh --asan   under the address, leak and undefined-behaviour sanitizers, no slow tests
 #   scripts/test.sh --tsan   under the thread sanitizer, the tests that link no gRPC

@@ -28,10 +28,8 @@ int FollowMain(int argc, char** argv) {
   if (const auto code = ParseVerifierOptions(argc - 2, argv + 2, &options)) return *code;
   SetLogLevel(LogLevel::kError);  // the first device's process tells about all of them
   SetLogJson(options.service.log_json);
-  // What goes wrong while it loads, the verifier is told, which says it.
-  const Status status =
-      FollowServedModel(options.service, options.engine.scheduler.token_budget, *arguments);
-  return status.ok() ? 0 : 1;
+  return Ended(
+      FollowServedModel(options.service, options.engine.scheduler.token_budget, *arguments));
 }
 
 int Main(int argc, char** argv) {

@@ -37,6 +37,11 @@ Status CompleteDevices(ServiceOptions* o) {
   for (std::string& name : o->devices) {
     if (is_number(name)) name = "cuda:" + name;
     OUTRIDER_TRY(CheckDeviceName(name).Annotate("--devices"));
+    // "cuda:00" is the same device.
+    constexpr std::string_view kCuda = "cuda:";
+    if (name.starts_with(kCuda)) {
+      name = std::string(kCuda) + std::to_string(std::stoi(name.substr(kCuda.size())));
+    }
     if ((name == "cpu") != (o->devices.front() == "cpu")) {
       return InvalidArgument("--devices: all of them are CUDA devices, or all are cpu");
     }

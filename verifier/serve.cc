@@ -395,12 +395,10 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
   MetricsRegistry registry;
   AddProcessMetrics(registry);
   VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
-  ExportCacheConfig(registry, loaded.config().name, loaded.model->page_tokens(),
-                    loaded.model->total_pages());
-  registry
-      .MakeGauge("outrider_model_devices", "Devices among which the model is divided",
-                 {{"model_name", loaded.config().name}})
-      .Set(static_cast<double>(std::max<size_t>(1, options.service.devices.size())));
+  ExportConfig(registry, loaded.config().name,
+               {.page_tokens = loaded.model->page_tokens(),
+                .pages = loaded.model->total_pages(),
+                .devices = std::max(1, static_cast<int>(options.service.devices.size()))});
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-verifier", "", options.trace_sample_ratio,
                              metrics.trace_spans));

@@ -74,15 +74,20 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
                            " of memory that are available; lower --kv-tokens");
 }
 
+size_t ExchangedFloats(const ModelConfig& config, const ModelOptions& options, int ranks) {
+  const Shard first = {.rank = 0, .ranks = ranks};
+  const int64_t widest = std::max<int64_t>(config.hidden_size, first.LogitsOf(config).count);
+  return static_cast<size_t>(widest) * static_cast<size_t>(options.max_batch_tokens);
+}
+
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, const Shard& shard) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
   // The buffers of LayerStack and FeedForward, and the rounded copies of a product's widest input
   // and of another: 16 bits per element, in memory that grows by powers of two.
-  // Of several ranks the leading one has its own logits, and those of all ranks twice: as they
-  // arrive and side by side.
-  int64_t logits = config.vocab_size;
-  if (shard.ranks > 1) logits = shard.LogitsOf(config).count + (shard.leads() ? 2 * logits : 0);
+  // A rank of several has its own logits, and the leading one those of all.
+  const int64_t logits = (shard.leads() ? config.vocab_size : 0) +
+                         (shard.ranks > 1 ? shard.LogitsOf(config).count : 0);
   const int64_t row = 3 * int64_t{config.hidden_size} + (q + 2 * kv) + 2 * q + logits;
   const FeedForward::Sizes feed_forward = FeedForward::SizesOf(config, options.max_batch_tokens);
   const auto rounded =
@@ -95,8 +100,10 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   // The backend's own memory: partial sums of attention, the library's workspace, staging, and the
   // memory for verification (some tens of KB per sequence).
   constexpr int64_t kBackend = int64_t{192} << 20;
+  // What NCCL takes for its channels, an estimate, and the memory in which logits are gathered.
+  const int64_t collectives = shard.ranks > 1 ? int64_t{512} << 20 : 0;
   return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) +
-         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend;
+         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend + collectives;
 }
 
 }  // namespace outrider

@@ -2,6 +2,7 @@
 // gets the rest of what the service may use. Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "common/backend/device_ops.h"
@@ -37,6 +38,9 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
 // resident when it is used, so nothing else would fail in time. kResourceExhausted with figures.
 Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,
                    int64_t available);
+// Floats of the largest operation among the ranks of a model.
+size_t ExchangedFloats(const ModelConfig& config, const ModelOptions& options, int ranks);
+
 // Bytes that a model, or one rank of it, needs on its device besides weights and KV.
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options,
                        const Shard& shard = {});

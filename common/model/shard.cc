@@ -46,10 +46,10 @@ Status CheckRanks(const ModelConfig& config, int ranks) {
       return Unimplemented(config.architecture +
                            " normalises all heads together, which one device has to hold");
     }
-    OUTRIDER_TRY(
-        layer.mlp.mixture
-            ? CheckDivides(ranks, layer.mlp.mixture->intermediate_size, "inner values of an expert")
-            : CheckDivides(ranks, config.intermediate_size, "inner values of the MLP"));
+    OUTRIDER_TRY(layer.mlp.mixture ? CheckDivides(ranks, layer.mlp.mixture->intermediate_size,
+                                                  "values of an expert's intermediate size")
+                                   : CheckDivides(ranks, config.intermediate_size,
+                                                  "values of the intermediate size"));
   }
   if (LogitsWidth(config, ranks) * (ranks - 1) >= config.vocab_size) {
     return InvalidArgument("a vocabulary of " + std::to_string(config.vocab_size) +

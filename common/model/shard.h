@@ -1,8 +1,8 @@
 // Tensor parallelism: what each of several ranks holds of a model (Shoeybi et al. 2019,
-// "Megatron-LM", section 3). Of every layer a rank has some heads and some of the MLP's inner
-// values, in a mixture some of each expert's, so that each half of a layer ends with a sum over
-// ranks. Of the output matrix it has some rows. The embedding, norms and routers are whole on every
-// rank.
+// "Megatron-LM", section 3). Of every layer a rank has some heads and a part of the MLP's
+// intermediate size, in a mixture of each expert's, so that each half of a layer ends with a sum
+// over ranks. Of the output matrix it has some rows. The embedding, norms and routers are whole on
+// every rank.
 //
 // Thread: any.
 #pragma once
@@ -31,11 +31,11 @@ struct Shard {
 };
 
 // Whether a model can be divided among so many ranks. kInvalidArgument for a number that does not
-// divide its heads or inner values, kUnimplemented for a model with norms over all heads.
+// divide its heads or intermediate size, kUnimplemented for a model with norms over all heads.
 Status CheckRanks(const ModelConfig& config, int ranks);
 
-// The model that a rank computes: its heads and inner values. The vocabulary stays whole.
-// REQUIRES: CheckRanks.
+// The model that a rank computes: its heads and part of the intermediate size. The vocabulary stays
+// whole. REQUIRES: CheckRanks.
 ModelConfig ShardOf(const ModelConfig& config, const Shard& shard);
 
 }  // namespace outrider

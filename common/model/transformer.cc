@@ -424,9 +424,13 @@ Result<int> PlanPages(const ModelConfig& config, Backend& backend, const ModelOp
     return PlanKvPages(own, options, device->Memory(), shard);
   }
   OUTRIDER_ASSIGN(const int pages, PlanKvPages(own, options, {}));
-  // All ranks take host memory.
-  const int64_t others =
-      (shard.ranks - 1) * pages * PageBytes(own, options.page_tokens, options.kv);
+  // All ranks take host memory, and what they exchange has two places (SharedCommunicator).
+  int64_t others = 0;
+  if (shard.ranks > 1) {
+    others = (shard.ranks - 1) * pages * PageBytes(own, options.page_tokens, options.kv) +
+             static_cast<int64_t>(2 * sizeof(float) * static_cast<size_t>(shard.ranks) *
+                                  ExchangedFloats(config, options, shard.ranks));
+  }
   OUTRIDER_TRY(
       CheckKvFits(own, options, pages, AvailableMemory() - options.promised_bytes - others));
   return pages;

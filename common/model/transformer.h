@@ -37,7 +37,7 @@ struct ModelOptions {
 // then all leave their group together.
 struct LeadingRank {
   Shard shard;
-  std::shared_ptr<void> keeper;                // of the other ranks' processes
+  std::shared_ptr<void> processes;             // of the other ranks
   std::unique_ptr<Communicator> communicator;  // null: there are no others
   std::unique_ptr<Followers> followers;
 };

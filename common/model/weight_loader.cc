@@ -39,35 +39,28 @@ std::vector<float> Widen(const TensorView& view) {
 
 // The rows that a part takes of its tensor.
 std::vector<Range> RowsOf(const Part& part) {
-  return part.taken.empty() ? std::vector<Range>{{0, part.rows}} : part.taken;
+  return part.taken.empty() ? std::vector<Range>{{0, part.rows}} : Joined(part.taken);
 }
 
-// Whether the ranges, which do not overlap, are all of `size`.
-bool AreAll(std::span<const Range> ranges, int64_t size) {
-  for (const Range& range : ranges) size -= range.count;
-  return size == 0;
-}
-
-// "down_proj.weight", or for a part of it "down_proj.weight, rows 0 to 64, columns 48 to 96".
+// "down_proj.weight", or for a part of it "down_proj.weight (its rows 0 to 64, columns 48 to 96)",
+// to which indices of elements refer.
 std::string Describe(const Part& part, Range rows, Range columns, int64_t all_columns) {
-  std::string text = part.name;
-  const auto add = [&text](const char* what, Range range, int64_t all) {
-    if (range.count == all) return;
-    text += std::string(", ") + what + " " + std::to_string(range.first) + " to " +
-            std::to_string(range.first + range.count);
+  if (rows.count == part.rows && columns.count == all_columns) return part.name;
+  const auto show = [](Range range) {
+    return std::to_string(range.first) + " to " + std::to_string(range.first + range.count);
   };
-  add("rows", rows, part.rows);
-  add("columns", columns, all_columns);
-  return text;
+  return part.name + " (its rows " + show(rows) + ", columns " + show(columns) + ")";
 }
 
-// Some floats of a matrix. `storage` is empty if they are in the mapped file.
+// Some floats of a matrix: in the mapped file, in `storage`, or in memory of the caller.
 struct Piece {
   TensorView view;
   std::vector<std::byte> storage;
+  bool is_mapped = false;
 };
 
-// One matrix of the pieces' rows, which have equal columns. Files' pages may be dropped.
+// One matrix of the pieces' rows, which have equal columns. Pages of the file are dropped once they
+// are copied.
 Piece StackPieces(std::vector<Piece> pieces) {
   if (pieces.size() == 1) return std::move(pieces.front());
   Piece out;
@@ -87,7 +80,7 @@ Piece StackPieces(std::vector<Piece> pieces) {
       std::memcpy(next, Widen(piece.view).data(), bytes);
     }
     next += bytes;
-    if (piece.storage.empty()) DropPages(piece.view);
+    if (piece.is_mapped) DropPages(piece.view);
     piece = {};
   }
   out.view.data = out.storage.data();
@@ -164,7 +157,7 @@ Result<std::unique_ptr<ExpertMatrices>> WeightLoader::LoadStackedExperts(
       const std::vector<float> values = stacked.Floats(e);
       const TensorView all = {values.data(), Dtype::kF32, {shape.rows, shape.columns}};
       std::vector<Piece> pieces;
-      for (const Range& range : rows) {
+      for (const Range& range : Joined(rows)) {
         Piece piece;
         piece.view = SliceOf(all, range, columns, &piece.storage);
         pieces.push_back(std::move(piece));
@@ -290,6 +283,7 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::Pack(const TensorView& value
 Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackFloats(const Wanted& wanted,
                                                                WeightType type) {
   std::vector<Piece> pieces;
+  std::vector<std::vector<std::byte>> kept;  // what pieces are views of
   const Dtype blocks_as = type == WeightType::kBf16 ? Dtype::kBf16 : Dtype::kF32;
   for (const Part& part : wanted.parts) {
     std::vector<std::byte> widened;  // for parts that the file has in blocks
@@ -299,24 +293,20 @@ Result<std::unique_ptr<PackedMatrix>> WeightLoader::PackFloats(const Wanted& wan
     const bool in_blocks = NoteStored(part.name, DtypeName(view.dtype));
     rounds_ =
         rounds_ || LosesPrecision(view.dtype, type) || (in_blocks && type != WeightType::kF32);
-    for (const Range& rows : RowsOf(part)) {
+    const std::vector<Range> ranges = RowsOf(part);
+    for (const Range& rows : ranges) {
       Piece piece;
       piece.view = SliceOf(view, rows, wanted.taken, &piece.storage);
+      piece.is_mapped = is_mapped && piece.storage.empty();
       OUTRIDER_TRY(CheckFits(Describe(part, rows, wanted.taken, wanted.columns), piece.view, type));
-      if (!is_mapped && rows.count == part.rows && piece.storage.empty()) {
-        piece.storage = std::move(widened);
-      } else if (!is_mapped && piece.storage.empty()) {
-        const auto* const first = static_cast<const std::byte*>(piece.view.data);
-        piece.storage.assign(first, first + piece.view.elements() * DtypeBytes(piece.view.dtype));
-        piece.view.data = piece.storage.data();
-      }
       pieces.push_back(std::move(piece));
     }
+    if (!is_mapped && wanted.taken.count == wanted.columns) kept.push_back(std::move(widened));
     if (is_mapped && wanted.taken.count < wanted.columns) DropPages(view);
   }
   const Piece stacked = StackPieces(std::move(pieces));
   OUTRIDER_ASSIGN(std::unique_ptr<PackedMatrix> packed, Pack(stacked.view, type, wanted.parts));
-  if (stacked.storage.empty()) DropPages(stacked.view);
+  if (stacked.is_mapped) DropPages(stacked.view);
   return packed;
 }
 
@@ -326,18 +316,17 @@ Result<QuantizedMatrix> WeightLoader::ReadCodes(const Wanted& wanted) {
   const bool one_type = !is_gguf || HaveOneGgufType(parts);
   std::vector<QuantizedMatrix> matrices(1);
   std::vector<Range> rows;
-  int64_t all_rows = 0;
+  int64_t rows_before = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0 && !one_type) matrices.emplace_back();
     OUTRIDER_TRY(codes_.Append(parts[i].name, parts[i].rows, wanted.columns, &matrices.back()));
     for (const Range& range : RowsOf(parts[i])) {
-      rows.push_back({all_rows + range.first, range.count});
+      rows.push_back({rows_before + range.first, range.count});
     }
-    all_rows += parts[i].rows;
+    rows_before += parts[i].rows;
   }
   QuantizedMatrix stacked = one_type ? std::move(matrices.front()) : StackRows(matrices);
-  if (AreAll(rows, all_rows) && wanted.taken.count == wanted.columns) return stacked;
-  Result<QuantizedMatrix> slice = SliceOf(stacked, rows, wanted.taken);
+  Result<QuantizedMatrix> slice = SliceOf(std::move(stacked), rows, wanted.taken);
   return slice.ok() ? std::move(slice) : slice.status().Annotate(Describe(parts));
 }
 

@@ -1,6 +1,6 @@
 // The weights of a model in the form that its backend multiplies. This file knows the names of
 // tensors, except those of norms, which the description of a layer has. Shapes are those of a whole
-// model; a rank of several (shard.h) has the parts of its heads and inner values.
+// model; a rank of several (shard.h) has parts of these.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
 #include "common/ranks/channel.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -47,25 +46,20 @@ Result<std::pair<RankChannel, RankChannel>> RankChannel::Connect() {
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return ResourceExhausted(std::string("no socket for another rank: ") + std::strerror(errno));
   }
-  return std::pair(RankChannel(ends[0]), RankChannel(ends[1]));
+  return std::pair(RankChannel(FileDescriptor(ends[0])), RankChannel(FileDescriptor(ends[1])));
 }
 
 Status RankChannel::Send(std::span<const int32_t> message) {
   const auto size = static_cast<uint32_t>(message.size());
-  OUTRIDER_TRY(SendAll(fd_, &size, sizeof(size)));
-  return SendAll(fd_, message.data(), message.size_bytes());
+  OUTRIDER_TRY(SendAll(fd(), &size, sizeof(size)));
+  return SendAll(fd(), message.data(), message.size_bytes());
 }
 
 Status RankChannel::Receive(std::vector<int32_t>* message) {
   uint32_t size = 0;
-  OUTRIDER_TRY(ReceiveAll(fd_, &size, sizeof(size)));
+  OUTRIDER_TRY(ReceiveAll(fd(), &size, sizeof(size)));
   message->resize(size);
-  return ReceiveAll(fd_, message->data(), message->size() * sizeof(int32_t));
-}
-
-void RankChannel::Close() {
-  // Not shutdown(): a process that inherits this end uses it after it is closed here.
-  if (const int fd = std::exchange(fd_, -1); fd >= 0) close(fd);
+  return ReceiveAll(fd(), message->data(), message->size() * sizeof(int32_t));
 }
 
 }  // namespace outrider

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -19,20 +20,17 @@ class RankChannel {
   // descriptors.
   static Result<std::pair<RankChannel, RankChannel>> Connect();
 
-  explicit RankChannel(int fd) : fd_(fd) {}  // takes it over
-  ~RankChannel() { Close(); }
-  RankChannel(RankChannel&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  RankChannel& operator=(RankChannel&&) = delete;
+  explicit RankChannel(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  int fd() const { return fd_; }
+  int fd() const { return socket_.get(); }
   // kUnavailable: the other end is gone.
   Status Send(std::span<const int32_t> message);
   Status Receive(std::vector<int32_t>* message);
   // Unless another process has this end, too, a Receive at the other end fails from now on.
-  void Close();
+  void Close() { socket_.Close(); }  // not shutdown(): another process may have this end, too
 
  private:
-  int fd_;
+  FileDescriptor socket_;
 };
 
 }  // namespace outrider

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "common/ranks/follow.h"
+#include "common/model/memory_plan.h"
 #include "common/ranks/pass_message.h"
 #include "common/ranks/shared_communicator.h"
 #include "common/ranks/start_messages.h"
@@ -34,7 +34,7 @@ class RemoteFollowers : public Followers {
   // Sends `message(rank)` to each. An error says which rank is gone.
   template <class F>
   Status Tell(const F& message);
-  // Waits for a report of each. Its errors name the rank. The fewest pages are left in `pages`.
+  // Waits for a report of each. Its errors name the rank. `pages` becomes the fewest that any has.
   Status TakeReports(int* pages);
 
  private:
@@ -79,13 +79,15 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
   RemoteFollowers& followers = *own;
   const Shard shard = {.rank = 0, .ranks = followers.ranks()};
   LeadingRank ranks = {.shard = shard,
-                       .keeper = std::move(others.keeper),
+                       .processes = std::move(others.processes),
                        .communicator = nullptr,
                        .followers = std::move(own)};
   OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options));
   OUTRIDER_TRY(followers.Tell([&](int rank) {
-    return Appointment{.shard = {.rank = rank, .ranks = shard.ranks}, .agreed = agreed}.Encode();
+    return RankAssignment{.shard = {.rank = rank, .ranks = shard.ranks}, .agreed = agreed}.Encode();
   }));
+  int none = 0;
+  OUTRIDER_TRY(followers.TakeReports(&none));
   OUTRIDER_ASSIGN(LoadedPart part, LoadPart(directory, backend.get(), options, shard, progress));
   OUTRIDER_ASSIGN(int pages, PlanPages(part.config, *backend, options, shard));
   OUTRIDER_TRY(followers.TakeReports(&pages));
@@ -102,10 +104,9 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
   } else {
     OUTRIDER_ASSIGN(ranks.communicator,
                     SharedCommunicator::Open(others.region, shard.rank, shard.ranks,
-                                             SharedFloats(part.config, options, shard.ranks)));
+                                             ExchangedFloats(part.config, options, shard.ranks)));
   }
-  int no_pages = pages;
-  OUTRIDER_TRY(followers.TakeReports(&no_pages));
+  OUTRIDER_TRY(followers.TakeReports(&none));
   return BuildModel(std::move(part.config), std::move(part.weights), std::move(backend), options,
                     std::move(ranks));
 }

@@ -13,10 +13,10 @@
 
 namespace outrider {
 
-// The other ranks: a channel to each, from rank 1 on, and what keeps them running.
+// The other ranks: a channel to each, from rank 1 on, and what keeps their processes running.
 struct OtherRanks {
   std::vector<RankChannel> channels;
-  std::shared_ptr<void> keeper;
+  std::shared_ptr<void> processes;
   int region = -1;  // of a SharedCommunicator; unused on a device
 };
 

@@ -18,8 +18,8 @@
 namespace outrider {
 namespace {
 
-Status NotStarted(int error) {
-  return ResourceExhausted(std::string("the process of another rank was not started: ") +
+Status Failed(const char* what, int error) {
+  return ResourceExhausted(std::string("the process of another rank cannot be ") + what + ": " +
                            std::strerror(error));
 }
 
@@ -52,6 +52,8 @@ void EndWithLeader() {
 Result<std::shared_ptr<RankProcesses>> RankProcesses::Start(const std::vector<std::string>& command,
                                                             int ranks, int region) {
   std::shared_ptr<RankProcesses> processes(new RankProcesses());
+  processes->stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  if (processes->stop_.get() < 0) return Failed("watched", errno);
   for (int rank = 1; rank < ranks; ++rank) OUTRIDER_TRY(processes->StartOne(command, region));
   return processes;
 }
@@ -74,48 +76,48 @@ Status RankProcesses::StartOne(const std::vector<std::string>& command, int regi
   const int error =
       posix_spawn(&process.pid, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return NotStarted(error);
+  if (error != 0) return Failed("started", error);
   // Not pidfd_open: glibc 2.36 declares it for C alone.
-  process.handle = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0));
-  processes_.push_back(process);
+  process.handle = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  const int watch_error = process.handle.get() < 0 ? errno : 0;
+  processes_.push_back(std::move(process));
   channels_.push_back(std::move(ends.first));
-  return process.handle < 0 ? NotStarted(errno) : Status();
+  // Linux has it since 5.3.
+  return watch_error != 0 ? Failed("watched (pidfd_open)", watch_error) : Status();
 }
 
 RankProcesses::~RankProcesses() {
   if (watcher_.joinable()) {
     const uint64_t one = 1;
-    (void)!write(stop_, &one, sizeof(one));
+    (void)!write(stop_.get(), &one, sizeof(one));
     watcher_.join();
-    close(stop_);
   }
   for (const Process& process : processes_) {
     kill(process.pid, SIGKILL);  // it has nothing to finish
     waitpid(process.pid, nullptr, 0);
-    if (process.handle >= 0) close(process.handle);
   }
 }
 
 void RankProcesses::Watch(std::function<void(int rank, const std::string& how)> on_end) {
-  stop_ = eventfd(0, EFD_CLOEXEC);
   watcher_ = std::thread([this, on_end = std::move(on_end)] { WatchAll(on_end); });
 }
 
 void RankProcesses::WatchAll(
     const std::function<void(int rank, const std::string& how)>& on_end) const {
-  std::vector<pollfd> watched = {{stop_, POLLIN, 0}};
-  for (const Process& process : processes_) watched.push_back({process.handle, POLLIN, 0});
-  while (poll(watched.data(), watched.size(), -1) < 0 && errno == EINTR) {
-  }
-  if (watched[0].revents != 0) return;
-  for (size_t i = 1; i < watched.size(); ++i) {
-    if (watched[i].revents == 0) continue;
-    siginfo_t info = {};
-    waitid(P_PIDFD, static_cast<id_t>(watched[i].fd), &info, WEXITED | WNOWAIT);
-    // It ends well only when its channel is closed.
-    if (info.si_code == CLD_EXITED && info.si_status == 0) return;
-    on_end(static_cast<int>(i), HowItEnded(info));
-    return;
+  std::vector<pollfd> watched = {{stop_.get(), POLLIN, 0}};
+  for (const Process& process : processes_) watched.push_back({process.handle.get(), POLLIN, 0});
+  while (true) {
+    if (poll(watched.data(), watched.size(), -1) < 0) continue;  // interrupted
+    if (watched[0].revents != 0) return;
+    for (size_t i = 1; i < watched.size(); ++i) {
+      if (watched[i].revents == 0) continue;
+      siginfo_t info = {};
+      waitid(P_PIDFD, static_cast<id_t>(watched[i].fd), &info, WEXITED | WNOWAIT);
+      // It ends well only when its channel is closed.
+      const bool is_well = info.si_code == CLD_EXITED && info.si_status == 0;
+      if (!is_well) return on_end(static_cast<int>(i), HowItEnded(info));
+      watched[i].fd = -1;
+    }
   }
 }
 

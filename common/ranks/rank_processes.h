@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 #include "common/ranks/channel.h"
 
@@ -32,7 +33,7 @@ void EndWithLeader();
 class RankProcesses {
  public:
   // Starts ranks 1 to `ranks` - 1 of this program with the leading rank's `command` line. They
-  // inherit `region`. kResourceExhausted if a process cannot be started.
+  // inherit `region`. kResourceExhausted if a process cannot be started or watched.
   static Result<std::shared_ptr<RankProcesses>> Start(const std::vector<std::string>& command,
                                                       int ranks, int region);
   ~RankProcesses();  // ends them
@@ -48,7 +49,7 @@ class RankProcesses {
  private:
   struct Process {
     pid_t pid = -1;
-    int handle = -1;  // a pidfd
+    FileDescriptor handle;  // a pidfd
   };
 
   RankProcesses() = default;
@@ -57,7 +58,7 @@ class RankProcesses {
 
   std::vector<Process> processes_;  // from rank 1 on
   std::vector<RankChannel> channels_;
-  int stop_ = -1;  // an eventfd that ends the watch
+  FileDescriptor stop_;  // an eventfd that ends the watch
   std::thread watcher_;
 };
 

@@ -34,29 +34,21 @@ Result<void*> Map(int region, size_t bytes) {
 
 }  // namespace
 
-Result<int> SharedCommunicator::CreateRegion(int ranks, size_t floats) {
-  const int region = memfd_create("outrider-ranks", MFD_CLOEXEC);
-  if (region < 0) return Failed("memfd_create");
+Result<FileDescriptor> SharedCommunicator::CreateRegion(int ranks, size_t floats) {
+  FileDescriptor region(memfd_create("outrider-ranks", MFD_CLOEXEC));
+  if (region.get() < 0) return Failed("memfd_create");
   const size_t bytes = RegionBytes(ranks, floats);
-  Status status;
-  if (ftruncate(region, static_cast<off_t>(bytes)) != 0) status = Failed("ftruncate");
-  if (status.ok()) {
-    const Result<void*> memory = Map(region, kHeaderBytes);
-    status = memory.status();
-    if (memory.ok()) {
-      pthread_barrierattr_t attributes;
-      pthread_barrierattr_init(&attributes);
-      pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-      const int error = pthread_barrier_init(static_cast<pthread_barrier_t*>(*memory), &attributes,
-                                             static_cast<unsigned>(ranks));
-      OUTRIDER_CHECK(error == 0);
-      pthread_barrierattr_destroy(&attributes);
-      munmap(*memory, kHeaderBytes);
-    }
-  }
-  if (status.ok()) return region;
-  close(region);
-  return status;
+  if (ftruncate(region.get(), static_cast<off_t>(bytes)) != 0) return Failed("ftruncate");
+  OUTRIDER_ASSIGN(void* const memory, Map(region.get(), kHeaderBytes));
+  pthread_barrierattr_t attributes;
+  pthread_barrierattr_init(&attributes);
+  pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+  const int error = pthread_barrier_init(static_cast<pthread_barrier_t*>(memory), &attributes,
+                                         static_cast<unsigned>(ranks));
+  OUTRIDER_CHECK(error == 0);
+  pthread_barrierattr_destroy(&attributes);
+  munmap(memory, kHeaderBytes);
+  return region;
 }
 
 Result<std::unique_ptr<SharedCommunicator>> SharedCommunicator::Open(int region, int rank,

@@ -10,15 +10,16 @@
 #include <memory>
 
 #include "common/backend/communicator.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
 
 class SharedCommunicator : public Communicator {
  public:
-  // Creates the region for `ranks` ranks and operations of up to `floats` floats of each, as a file
-  // descriptor that the caller closes. kResourceExhausted when out of memory.
-  static Result<int> CreateRegion(int ranks, size_t floats);
+  // Creates the region for `ranks` ranks and operations of up to `floats` floats of each.
+  // kResourceExhausted when out of memory.
+  static Result<FileDescriptor> CreateRegion(int ranks, size_t floats);
   // Maps a region that CreateRegion has made with the same sizes.
   static Result<std::unique_ptr<SharedCommunicator>> Open(int region, int rank, int ranks,
                                                           size_t floats);

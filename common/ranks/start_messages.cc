@@ -40,13 +40,13 @@ Result<std::string> DescribeRanks(const std::filesystem::path& directory,
          std::to_string(options.max_batch_tokens) + " rows";
 }
 
-std::vector<int32_t> Appointment::Encode() const {
+std::vector<int32_t> RankAssignment::Encode() const {
   std::vector<int32_t> message = {shard.rank, shard.ranks};
   AppendBytes(agreed.data(), agreed.size(), &message);
   return message;
 }
 
-Appointment Appointment::Decode(std::span<const int32_t> message) {
+RankAssignment RankAssignment::Decode(std::span<const int32_t> message) {
   OUTRIDER_CHECK(message.size() >= 2);
   return {{message[0], message[1]}, TextAt(message, 2)};
 }

@@ -1,5 +1,6 @@
 // What the leading rank and another say to each other until the model is loaded, in this order:
-// Appointment, RankReport (its weights are loaded), RankStart, RankReport (it follows).
+// RankAssignment, RankReport (its device is there), RankReport (its weights are loaded), RankStart,
+// RankReport (it follows). After a report of an error, there is nothing more to say.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +20,12 @@ namespace outrider {
 Result<std::string> DescribeRanks(const std::filesystem::path& directory,
                                   const ModelOptions& options);
 
-struct Appointment {
+struct RankAssignment {
   Shard shard;
   std::string agreed;  // DescribeRanks
 
   std::vector<int32_t> Encode() const;
-  static Appointment Decode(std::span<const int32_t> message);
+  static RankAssignment Decode(std::span<const int32_t> message);
 };
 
 struct RankReport {

@@ -8,6 +8,7 @@
 
 #include "common/backend/create_backend.h"
 #include "common/base/clock.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/log.h"
 #include "common/model/memory_plan.h"
 #include "common/model/transformer.h"
@@ -90,30 +91,40 @@ void EndBecauseOfRank(const ServiceOptions& options, int rank, const std::string
   std::_Exit(1);
 }
 
+// CheckRanks, whose error says how many devices would do.
+Status CheckDevices(const ModelConfig& config, int ranks) {
+  const Status status = CheckRanks(config, ranks);
+  if (status.ok()) return status;
+  std::string possible = "1";
+  for (int other = 2; other <= kMaxRanks; ++other) {
+    if (CheckRanks(config, other).ok()) possible += ", " + std::to_string(other);
+  }
+  return Status(status.code(), "--devices: " + status.message() +
+                                   "; this model runs on these numbers: " + possible);
+}
+
 // The model divided among options.devices, each but the first with a process of its own.
 Result<std::unique_ptr<Model>> LoadDivided(const ServiceOptions& options, const ModelConfig& config,
                                            std::unique_ptr<Backend> backend,
                                            const ModelOptions& model_options,
                                            const LoadProgress& progress) {
   const int ranks = RanksOf(options);
-  OUTRIDER_TRY(CheckRanks(config, ranks).Annotate("--devices"));
-  OtherRanks others;
+  OUTRIDER_TRY(CheckDevices(config, ranks));
+  FileDescriptor region;
+  if (OnCpu(options)) {
+    OUTRIDER_ASSIGN(region, SharedCommunicator::CreateRegion(
+                                ranks, ExchangedFloats(config, model_options, ranks)));
+  }
   // NCCL opens ports for the other processes, to anybody: on this machine alone.
   setenv("NCCL_SOCKET_IFNAME", "lo", 0);  // unless it is set
-  if (OnCpu(options)) {
-    OUTRIDER_ASSIGN(others.region, SharedCommunicator::CreateRegion(
-                                       ranks, SharedFloats(config, model_options, ranks)));
-  }
   OUTRIDER_ASSIGN(const std::shared_ptr<RankProcesses> processes,
-                  RankProcesses::Start(options.command, ranks, others.region));
-  others.channels = processes->TakeChannels();
-  others.keeper = processes;
-  OUTRIDER_ASSIGN(std::unique_ptr<Model> model,
-                  LoadLeadingModel(options.model, std::move(backend), model_options,
-                                   std::move(others), progress));
+                  RankProcesses::Start(options.command, ranks, region.get()));
   processes->Watch(
       [&options](int rank, const std::string& how) { EndBecauseOfRank(options, rank, how); });
-  return model;
+  return LoadLeadingModel(
+      options.model, std::move(backend), model_options,
+      {.channels = processes->TakeChannels(), .processes = processes, .region = region.get()},
+      progress);
 }
 
 }  // namespace
@@ -136,7 +147,7 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
     if (now - told < kTellProgressEach) return;
     told = now;
     Log(LogLevel::kInfo, "loading weights",
-        {{"percent", done * 100 / std::max<int64_t>(all, 1)},
+        {{"percent", std::min<int64_t>(100, done * 100 / std::max<int64_t>(all, 1))},
          {"bytes", done},
          {"seconds", Seconds(now - start)}});
   };
@@ -161,15 +172,22 @@ Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, in
 
 int64_t KvBytes(const ServiceOptions& options, const Model& model) {
   if (!OnCpu(options)) return 0;
-  return model.total_pages() * PageBytes(model.config(), model.page_tokens(), KvTypeOf(options));
+  const int ranks = RanksOf(options);
+  const ModelConfig part = ShardOf(model.config(), {.rank = 0, .ranks = ranks});
+  return ranks * model.total_pages() * PageBytes(part, model.page_tokens(), KvTypeOf(options));
 }
 
 Status FollowServedModel(const ServiceOptions& options, int max_batch_tokens,
                          const FollowArguments& arguments) {
-  RankChannel channel(arguments.channel);
+  RankChannel channel(FileDescriptor(arguments.channel));
+  const FileDescriptor region(arguments.region);
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
-  const auto backend = [&options](int rank) { return MakeBackend(options, rank); };
-  return Follow(std::move(channel), arguments.region, options.model,
+  const auto backend = [&options](int rank) -> Result<std::unique_ptr<Backend>> {
+    Result<std::unique_ptr<Backend>> made = MakeBackend(options, rank);
+    if (made.ok()) return made;
+    return made.status().Annotate(options.devices[static_cast<size_t>(rank)]);
+  };
+  return Follow(std::move(channel), region.get(), options.model,
                 ModelOptionsOf(options, config, max_batch_tokens, /*promised_bytes=*/0), backend);
 }
 

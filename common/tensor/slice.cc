@@ -13,6 +13,9 @@ template <class T>
 void AppendPart(const std::vector<T>& values, int64_t width, std::span<const Range> rows,
                 Range columns, std::vector<T>* out) {
   if (values.empty()) return;
+  int64_t taken = 0;
+  for (const Range& range : rows) taken += range.count;
+  out->reserve(static_cast<size_t>(taken * columns.count));
   for (const Range& range : rows) {
     for (int64_t row = range.first; row < range.first + range.count; ++row) {
       const auto first = values.begin() + row * width + columns.first;
@@ -26,6 +29,18 @@ std::string Show(Range range) {
 }
 
 }  // namespace
+
+std::vector<Range> Joined(std::span<const Range> ranges) {
+  std::vector<Range> joined;
+  for (const Range& range : ranges) {
+    if (!joined.empty() && joined.back().first + joined.back().count == range.first) {
+      joined.back().count += range.count;
+    } else {
+      joined.push_back(range);
+    }
+  }
+  return joined;
+}
 
 TensorView SliceOf(const TensorView& matrix, Range rows, Range columns,
                    std::vector<std::byte>* storage) {
@@ -47,8 +62,13 @@ TensorView SliceOf(const TensorView& matrix, Range rows, Range columns,
   return slice;
 }
 
-Result<QuantizedMatrix> SliceOf(const QuantizedMatrix& matrix, std::span<const Range> rows,
+Result<QuantizedMatrix> SliceOf(QuantizedMatrix matrix, std::span<const Range> rows,
                                 Range columns) {
+  const Range all_rows = {0, matrix.rows};
+  if (columns.count == matrix.columns &&
+      std::ranges::equal(Joined(rows), std::span(&all_rows, 1))) {
+    return matrix;
+  }
   QuantizedMatrix out = {.type = matrix.type, .columns = columns.count};
   for (const Range& range : rows) out.rows += range.count;
   const bool whole_rows = columns.count == matrix.columns;
@@ -58,11 +78,12 @@ Result<QuantizedMatrix> SliceOf(const QuantizedMatrix& matrix, std::span<const R
                              (columns.first + columns.count) % together == 0;
   const bool one_group = matrix.group_size == matrix.columns;
   if (!whole_rows && !matrix.column_order.empty()) {
-    return Unimplemented("its columns are sorted by group (act-order) and cannot be divided");
+    return Unimplemented(
+        "its columns are sorted by group (act-order) and cannot be divided; use one device");
   }
   if (!whole_rows && !one_group && (columns.first % together != 0 || !ends_together)) {
     return Unimplemented("columns " + Show(columns) + " divide groups of " +
-                         std::to_string(together) + ", which share a scale");
+                         std::to_string(together) + ", which share a scale; use fewer devices");
   }
   out.group_size = std::min(matrix.group_size, columns.count);
   out.unit_groups = matrix.unit_groups;

@@ -296,14 +296,18 @@ void VerifierMetrics::CountAcceptedPositions(int accepted) {
   }
 }
 
-void ExportCacheConfig(MetricsRegistry& registry, const std::string& model_name, int page_tokens,
-                       int pages) {
+void ExportConfig(MetricsRegistry& registry, const std::string& model_name,
+                  const ServedModelConfig& config) {
   registry
       .MakeGauge("outrider_cache_config_info", "Size of the KV cache, in labels; always 1",
                  {{"model_name", model_name},
-                  {"block_size", std::to_string(page_tokens)},
-                  {"num_gpu_blocks", std::to_string(pages)}})
+                  {"block_size", std::to_string(config.page_tokens)},
+                  {"num_gpu_blocks", std::to_string(config.pages)}})
       .Set(1);
+  registry
+      .MakeGauge("outrider_model_devices", "Devices among which the model is divided",
+                 {{"model_name", model_name}})
+      .Set(config.devices);
 }
 
 }  // namespace outrider

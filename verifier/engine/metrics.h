@@ -137,9 +137,15 @@ struct VerifierMetrics {
   std::vector<Counter> accepted_per_pos_;
 };
 
-// Exports the size of the paged KV cache as labels of outrider_cache_config_info, whose value is 1,
+// What does not change while a model is served.
+struct ServedModelConfig {
+  int page_tokens = 0;
+  int pages = 0;    // of the KV cache
+  int devices = 1;  // among which the model is divided
+};
+// Exports it. The size of the cache is in labels of outrider_cache_config_info, whose value is 1,
 // as vLLM does: endpoint pickers read it.
-void ExportCacheConfig(MetricsRegistry& registry, const std::string& model_name, int page_tokens,
-                       int pages);
+void ExportConfig(MetricsRegistry& registry, const std::string& model_name,
+                  const ServedModelConfig& config);
 
 }  // namespace outrider

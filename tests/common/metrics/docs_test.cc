@@ -48,7 +48,7 @@ void ExpectListed(const std::set<std::string>& documented, const std::set<std::s
 TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
-  ExportCacheConfig(registry, "m", 16, 100);
+  ExportConfig(registry, "m", {.page_tokens = 16, .pages = 100});
   DrafterMetrics drafter(registry, "m");
   HttpMetrics(registry, "m").CountRequest("health", 200);
   AddProcessMetrics(registry);
@@ -61,7 +61,7 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
 TEST(MetricsPage, ListsEveryVllmName) {
   MetricsRegistry registry;
   VerifierMetrics verifier(registry, "m", {"plain"});
-  ExportCacheConfig(registry, "m", 16, 100);
+  ExportConfig(registry, "m", {.page_tokens = 16, .pages = 100});
   std::set<std::string> theirs;
   for (const auto& [name, alias] : VllmAliases().names) {
     EXPECT_THAT(registry.Names(), ::testing::Contains(name));

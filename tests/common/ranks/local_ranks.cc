@@ -1,13 +1,12 @@
 #include "tests/common/ranks/local_ranks.h"
 
-#include <unistd.h>
-
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/check.h"
 #include "common/model/config.h"
+#include "common/model/memory_plan.h"
 #include "common/ranks/leading_model.h"
 #include "common/ranks/shared_communicator.h"
 
@@ -17,14 +16,13 @@ namespace {
 // Joins the followers, which end when their channels are closed.
 struct FollowerThreads {
   std::vector<std::thread> threads;
-  int region = -1;
+  FileDescriptor region;
 
   FollowerThreads() = default;
   FollowerThreads(const FollowerThreads&) = delete;
   FollowerThreads& operator=(const FollowerThreads&) = delete;
   ~FollowerThreads() {
     for (std::thread& thread : threads) thread.join();
-    close(region);
   }
 };
 
@@ -37,15 +35,15 @@ Result<std::unique_ptr<Model>> LoadOnRanks(
   OUTRIDER_TRY(CheckRanks(config, ranks));
   const auto followers = std::make_shared<FollowerThreads>();
   OUTRIDER_ASSIGN(followers->region,
-                  SharedCommunicator::CreateRegion(ranks, SharedFloats(config, options, ranks)));
+                  SharedCommunicator::CreateRegion(ranks, ExchangedFloats(config, options, ranks)));
   ModelOptions theirs = options;
   if (change != nullptr) change(&theirs);
-  OtherRanks others = {.channels = {}, .keeper = followers, .region = followers->region};
+  OtherRanks others = {.channels = {}, .processes = followers, .region = followers->region.get()};
   for (int rank = 1; rank < ranks; ++rank) {
     OUTRIDER_ASSIGN(auto ends, RankChannel::Connect());
     others.channels.push_back(std::move(ends.first));
     followers->threads.emplace_back(
-        [=, region = followers->region, channel = std::move(ends.second)]() mutable {
+        [=, region = followers->region.get(), channel = std::move(ends.second)]() mutable {
           // What goes wrong, the leading rank is told.
           (void)Follow(std::move(channel), region, directory, theirs, make_backend);
         });

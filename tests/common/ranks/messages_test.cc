@@ -66,11 +66,11 @@ TEST(RankMessages, CopiesSurvive) {
 }
 
 TEST(RankMessages, StartSurvives) {
-  const Appointment appointment =
-      Appointment::Decode(Appointment{.shard = {3, 4}, .agreed = "weights f32"}.Encode());
-  EXPECT_EQ(appointment.shard.rank, 3);
-  EXPECT_EQ(appointment.shard.ranks, 4);
-  EXPECT_EQ(appointment.agreed, "weights f32");
+  const RankAssignment assignment =
+      RankAssignment::Decode(RankAssignment{.shard = {3, 4}, .agreed = "weights f32"}.Encode());
+  EXPECT_EQ(assignment.shard.rank, 3);
+  EXPECT_EQ(assignment.shard.ranks, 4);
+  EXPECT_EQ(assignment.agreed, "weights f32");
   const RankReport bad = RankReport::Decode(RankReport{NotFound("no such file"), 0}.Encode());
   EXPECT_EQ(bad.status.ToString(), "NOT_FOUND: no such file");
   const RankReport good = RankReport::Decode(RankReport{Status(), 7}.Encode());
@@ -82,7 +82,7 @@ TEST(RankMessages, StartSurvives) {
   EXPECT_EQ(start.group, group);
 }
 
-TEST(RankChannel, CarriesLargeMessagesAndTheEnd) {
+TEST(RankChannel, ReportsTheClosedEnd) {
   auto [here, there] = RankChannel::Connect().value();
   const std::vector<int32_t> large(1 << 20, 3);  // more than a socket holds
   std::thread sender([&end = here, &large] {
@@ -100,7 +100,7 @@ TEST(RankChannel, CarriesLargeMessagesAndTheEnd) {
   EXPECT_EQ(there.Send(large).code(), Code::kUnavailable);
 }
 
-TEST(RankProcesses, ArgumentsOfPeopleAreRefused) {
+TEST(RankProcesses, RejectsMalformedFollowArgument) {
   const Result<FollowArguments> good = ParseFollow("7,-1");
   ASSERT_TRUE(good.ok());
   EXPECT_EQ(good->channel, 7);

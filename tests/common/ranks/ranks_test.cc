@@ -50,6 +50,8 @@ std::vector<Kind> Kinds() {
         .intermediate_size = inner,
         .head_dim = 32,
         .stored_as = StoredAs::kFp8Block}},
+      {"Fp8Tensor", {.stored_as = StoredAs::kFp8Tensor}},
+      {"Fp8Channel", {.stored_as = StoredAs::kFp8Channel}},
       {"Packed4Zeros",
        {.hidden_size = inner,
         .intermediate_size = inner,
@@ -97,6 +99,17 @@ TEST(Ranks, BiasesAreAddedOnce) {
   const auto divided = Load(checkpoint, 2);
   ASSERT_TRUE(divided.ok()) << divided.status().ToString();
   ExpectClose(Story(**divided), Story(*alone), 2e-5);
+}
+
+// Scales of the cache are a layer's, on all ranks. Rounding turns last bits into steps of FP8.
+TEST(Ranks, Fp8CachesAreDivided) {
+  const CheckpointOptions checkpoint = {.kv_scales = true};
+  ModelOptions options = kExactOptions;
+  options.kv = KvType::kFp8;
+  const std::unique_ptr<Model> alone = MakeModel(checkpoint, options);
+  const auto divided = Load(checkpoint, 2, options);
+  ASSERT_TRUE(divided.ok()) << divided.status().ToString();
+  ExpectClose(Story(**divided), Story(*alone), 5e-2);
 }
 
 // The layers' matrices are of two types, stacked where they belong together, and scales have units.
@@ -152,7 +165,8 @@ TEST(Ranks, IndivisibleModelsAreRefused) {
   };
   EXPECT_THAT(refusal({}, 3).message(),
               HasSubstr("3 devices do not divide the model's 4 attention"));
-  EXPECT_THAT(refusal({.intermediate_size = 90}, 4).message(), HasSubstr("90 inner values"));
+  EXPECT_THAT(refusal({.intermediate_size = 90}, 4).message(),
+              HasSubstr("90 values of the intermediate size"));
   EXPECT_THAT(refusal({.num_heads = 6, .num_kv_heads = 3}, 2).message(),
               HasSubstr("neither number divides the other"));
   EXPECT_THAT(refusal({}, 17).message(), HasSubstr("1 to 16 devices"));

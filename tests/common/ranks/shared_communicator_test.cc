@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <functional>
 #include <thread>
@@ -13,18 +12,17 @@ namespace {
 
 // Runs `rank(communicator)` on a thread for each rank.
 void OnRanks(int ranks, size_t floats, const std::function<void(Communicator& own)>& rank) {
-  const int region = SharedCommunicator::CreateRegion(ranks, floats).value();
+  const FileDescriptor region = SharedCommunicator::CreateRegion(ranks, floats).value();
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r) {
     threads.emplace_back([&, r] {
-      const auto own = SharedCommunicator::Open(region, r, ranks, floats).value();
+      const auto own = SharedCommunicator::Open(region.get(), r, ranks, floats).value();
       EXPECT_EQ(own->rank(), r);
       EXPECT_EQ(own->ranks(), ranks);
       rank(*own);
     });
   }
   for (std::thread& thread : threads) thread.join();
-  close(region);
 }
 
 TEST(SharedCommunicator, AddsInTheOrderOfRanks) {

@@ -56,6 +56,11 @@ TEST(Slice, ColumnsAreCopied) {
   EXPECT_THAT(Values(part), ElementsAre(11, 12, 21, 22));
 }
 
+TEST(Slice, AdjacentRangesAreJoined) {
+  const std::vector<Range> ranges = {{0, 2}, {2, 3}, {6, 1}, {7, 1}};
+  EXPECT_THAT(Joined(ranges), ElementsAre(Range{0, 5}, Range{6, 2}));
+}
+
 TEST(Slice, CodesKeepTheirValues) {
   const QuantizedMatrix matrix = Grouped(4);
   const std::vector<Range> rows = {{1, 1}, {3, 1}};

@@ -1,4 +1,4 @@
-// A quantized weight matrix on the device, kept as codes.
+// A quantized weight matrix on the device, kept as codes in the layout of kernels/code_layout.h.
 //
 // Thread: the backend's owner.
 #pragma once
@@ -15,8 +15,7 @@ namespace outrider {
 
 class CudaCodes {
  public:
-  // kResourceExhausted when out of memory. REQUIRES: a row of codes or scales fits into
-  // StagedCopy::kPieceBytes.
+  // kResourceExhausted when out of memory. Rows and columns are padded: see bytes().
   static Result<std::unique_ptr<CudaCodes>> Upload(const QuantizedMatrix& matrix,
                                                    StagedCopy* staging);
 
@@ -25,9 +24,12 @@ class CudaCodes {
 
  private:
   CudaCodes() = default;
-  // Copies `rows` rows of `row_bytes`, which fill(host, first row, rows) produces.
+  // Copies `units` of `unit_bytes`, which fill(host, first unit, units) produces.
   template <class F>
-  Result<const void*> Copy(size_t rows, size_t row_bytes, StagedCopy* staging, const F& fill);
+  Result<const void*> Copy(size_t units, size_t unit_bytes, StagedCopy* staging, const F& fill);
+  // Copies a value of(index) for each scale of the matrix.
+  template <class T, class Of>
+  Result<const T*> CopyScales(const QuantizedMatrix& matrix, StagedCopy* staging, const Of& of);
 
   DeviceCodes view_;
   std::unique_ptr<CudaBuffer> buffers_[4];

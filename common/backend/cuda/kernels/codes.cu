@@ -5,16 +5,26 @@
 namespace outrider {
 namespace {
 
-// One block per row.
+// One block per row; a thread widens eight inputs at a time.
 template <class T>
 __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int stride, T* out) {
   AwaitEarlierKernels();
   const int64_t row = rows != nullptr ? rows[blockIdx.x] : static_cast<int64_t>(blockIdx.x);
   T* const out_row = out + static_cast<int64_t>(blockIdx.x) * stride;
-  for (int i = static_cast<int>(threadIdx.x); i < stride; i += static_cast<int>(blockDim.x)) {
-    float value = 0.f;
-    if (i < codes.columns) value = WidenInput(codes, row, i);
-    out_row[i] = Narrow<T>(value);
+  for (int first = static_cast<int>(threadIdx.x) * 8; first < stride;
+       first += static_cast<int>(blockDim.x) * 8) {
+    float values[8];
+    WidenEight(codes, row, first, values);
+    if constexpr (sizeof(T) == 2) {
+      if (stride % 8 == 0) {
+        StoreEight(out_row + first, values);
+        continue;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (first + i < stride) out_row[first + i] = Narrow<T>(values[i]);
+    }
   }
 }
 
@@ -23,8 +33,8 @@ __global__ void WidenCodesKernel(DeviceCodes codes, const int32_t* rows, int str
 template <class T>
 cudaError_t LaunchWidenCodes(const DeviceCodes& codes, const int32_t* rows, int count, int stride,
                              T* out, cudaStream_t stream) {
-  return LaunchNext(WidenCodesKernel<T>, static_cast<unsigned>(count), ThreadsForRow(stride), 0,
-                    stream, codes, rows, stride, out);
+  return LaunchNext(WidenCodesKernel<T>, static_cast<unsigned>(count),
+                    ThreadsForRow((stride + 7) / 8), 0, stream, codes, rows, stride, out);
 }
 template cudaError_t LaunchWidenCodes(const DeviceCodes&, const int32_t*, int, int, float*,
                                       cudaStream_t);

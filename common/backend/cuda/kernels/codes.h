@@ -10,19 +10,17 @@
 
 namespace outrider {
 
-// A QuantizedMatrix on the device.
+// A QuantizedMatrix on the device, laid out as code_layout.h says, aligned to 16 bytes.
 struct DeviceCodes {
   CodeType type = CodeType::kInt8;
-  const uint8_t* codes =
-      nullptr;  // [rows, row_bytes]; codes of 4 bits are two per byte, the first in the low half
-  const float* scales = nullptr;             // [rows, groups], null for kFp4E2M1
-  const uint8_t* exponents = nullptr;        // [rows, groups], instead of kFp4E2M1's scales
-  const float* offsets = nullptr;            // [rows, groups] or null
+  const uint8_t* codes = nullptr;            // no NaN
+  const float* scales = nullptr;             // null for kFp4E2M1
+  const uint8_t* exponents = nullptr;        // instead of kFp4E2M1's scales
+  const float* offsets = nullptr;            // null: all 0, for kInt4 all -8 scales
   const int32_t* column_of_input = nullptr;  // [columns], or null for the identity
   int columns = 0;
-  int row_bytes = 0;
   int group_size = 0;
-  int groups = 0;
+  int groups = 0;  // of a row
 };
 
 // out[r, i] is the value of input i in row rows[r], or in row r if `rows` is null; zeros from

@@ -94,6 +94,20 @@ __device__ inline void LoadEight(const float* in, float (&out)[8]) {
   out[4] = high.x, out[5] = high.y, out[6] = high.z, out[7] = high.w;
 }
 
+__device__ inline unsigned BitsOf(Bf16 x) { return x; }
+__device__ inline unsigned BitsOf(F16 x) { return x.bits; }
+
+// Rounds eight neighbouring values to 16 bits and stores them. `out` is aligned to 16 bytes.
+template <class T>
+__device__ inline void StoreEight(T* out, const float (&values)[8]) {
+  unsigned word[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    word[i] = BitsOf(Narrow<T>(values[2 * i])) | BitsOf(Narrow<T>(values[2 * i + 1])) << 16;
+  }
+  *reinterpret_cast<uint4*>(out) = make_uint4(word[0], word[1], word[2], word[3]);
+}
+
 __device__ inline float WarpSum(float value) {
 #pragma unroll
   for (int step = kWarpSize / 2; step > 0; step /= 2) {

@@ -148,12 +148,9 @@ __device__ inline void LoadWeights(const DeviceExpert& expert, int output, int s
               out);
     return;
   }
+  WidenEight(expert.codes, output, k, out);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    const float value =
-        k + i < expert.codes.columns ? WidenInput(expert.codes, output, k + i) : 0.f;
-    out[i] = Widen(Narrow<T>(value));
-  }
+  for (int i = 0; i < 8; ++i) out[i] = Widen(Narrow<T>(out[i]));
 }
 
 // Eight inputs from `k` on of a row of x, zeros from `in` on.

@@ -297,7 +297,7 @@ class CudaBackend final : public Backend, public DeviceOps {
                    Consumers consumers) override {
     const CudaMatrix& matrix = Matrix(w);
     if (rows == 0) return;
-    if (matrix.dtype() == Dtype::kF32 || rows > kTensorProductRows) {
+    if (!MatrixProducts::HasGated(matrix, rows)) {
       return Backend::GatedMatMul(w, x, rows, bias, activation, gate_up, out, consumers);
     }
     UseDevice();

@@ -1,5 +1,6 @@
 // A weight matrix on the device: [out, stride] of f32, bf16 or f16, zero-padded beyond `in`; or
-// codes, which are widened to such a matrix for each product.
+// codes, which products of few rows read as they are (kernels/code_product.h) and others widen to
+// such a matrix first.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/backend/cuda/kernels/code_product.h"
 #include "common/backend/cuda/kernels/codes.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
@@ -16,6 +17,12 @@ namespace {
 // Rows that our own product takes at once, for weights of type T.
 template <class T>
 constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
+
+// Whether products of few rows read the matrix's codes as they are.
+bool ReadsCodes(const CudaMatrix& matrix) {
+  return matrix.dtype() != Dtype::kF32 && matrix.codes() != nullptr &&
+         HasCodeProduct(matrix.codes()->view());
+}
 
 }  // namespace
 
@@ -50,6 +57,11 @@ void MatrixProducts::MultiplyExactly(const CudaMatrix& w, const float* x, int ro
   MultiplyFew(w, w.values<float>(), Padded(x, rows, w), rows, bias, /*accumulate=*/false, out);
 }
 
+bool MatrixProducts::HasGated(const CudaMatrix& w, int rows) {
+  return w.dtype() != Dtype::kF32 && rows <= kTensorProductRows &&
+         (!ReadsCodes(w) || HasGatedCodeProduct(w.codes()->view(), w.out_features() / 2));
+}
+
 void MatrixProducts::MultiplyGated(const CudaMatrix& w, const float* x, int rows, const float* bias,
                                    Activation activation, float* out, Consumers consumers) {
   const uint16_t* const rounded = Rounded(x, rows, w);
@@ -58,8 +70,13 @@ void MatrixProducts::MultiplyGated(const CudaMatrix& w, const float* x, int rows
       rounded_.OutputFor(consumers, rows, n, out);  // in other memory than `rounded`
   const auto launch = [&](auto element) {
     using T = decltype(element);
-    return LaunchGatedProduct(Floats<T>(w), reinterpret_cast<const T*>(rounded), w.stride(), n,
-                              rows, bias, activation, to.floats, to.rounded, stream_.get());
+    const T* const inputs = reinterpret_cast<const T*>(rounded);
+    if (ReadsCodes(w)) {
+      return LaunchGatedCodeProduct(w.codes()->view(), Ordered(w, inputs, rows), w.stride(), n,
+                                    rows, bias, activation, to.floats, to.rounded, stream_.get());
+    }
+    return LaunchGatedProduct(Floats<T>(w), inputs, w.stride(), n, rows, bias, activation,
+                              to.floats, to.rounded, stream_.get());
   };
   MustSucceed(w.dtype() == Dtype::kF16 ? launch(F16{}) : launch(Bf16{}), "gated product");
 }
@@ -88,11 +105,23 @@ const float* MatrixProducts::Padded(const float* x, int rows, const CudaMatrix& 
 }
 
 template <class T>
+const T* MatrixProducts::Ordered(const CudaMatrix& matrix, const T* x, int rows) {
+  const DeviceCodes& codes = matrix.codes()->view();
+  if (codes.column_of_input == nullptr) return x;
+  T* const ordered = static_cast<T*>(
+      ordered_.AtLeast(static_cast<size_t>(kTensorProductRows * matrix.stride()) * sizeof(T)));
+  MustSucceed(LaunchOrderInputs(codes, x, matrix.stride(), rows, ordered, stream_.get()),
+              "ordering inputs");
+  return ordered;
+}
+
+template <class T>
 void MatrixProducts::MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias,
                                  bool accumulate, float* out) {
   const int width = w.out_features();
-  const T* const weights = Floats<T>(w);
-  if (large_ != nullptr && rows > kFewRowsOf<T>) {
+  const bool is_large = large_ != nullptr && rows > kFewRowsOf<T>;
+  const T* const weights = is_large || !ReadsCodes(w) ? Floats<T>(w) : nullptr;
+  if (is_large) {
     if (bias != nullptr) {
       MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream_.get()), "bias");
       bias = nullptr;
@@ -123,6 +152,12 @@ void MatrixProducts::MultiplyFew(const CudaMatrix& w, const T* weights, const T*
     const T* x_rows = x + static_cast<int64_t>(first) * w.stride();
     float* to = out + static_cast<int64_t>(first) * width;
     if constexpr (kSixteenBits) {
+      if (ReadsCodes(w)) {
+        MustSucceed(LaunchCodeProduct(w.codes()->view(), Ordered(w, x_rows, count), w.stride(),
+                                      width, count, bias, accumulate, to, stream_.get()),
+                    "product with codes");
+        continue;
+      }
       MustSucceed(LaunchTensorProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
                                       to, stream_.get()),
                   "matrix product");

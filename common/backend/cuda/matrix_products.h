@@ -22,7 +22,11 @@ class MatrixProducts {
   // `stream` is the one that products are enqueued on; `rounded` has the copies that the backend's
   // other ops write. Without `large`, our own kernels multiply any number of rows.
   MatrixProducts(const Stream* stream, RoundedCopies* rounded, std::unique_ptr<LargeProduct> large)
-      : stream_(*stream), rounded_(*rounded), large_(std::move(large)), padded_(stream) {}
+      : stream_(*stream),
+        rounded_(*rounded),
+        large_(std::move(large)),
+        padded_(stream),
+        ordered_(stream) {}
 
   // Allocates what products with `matrix` need, before the first of them. May wait.
   // kResourceExhausted when out of memory.
@@ -35,7 +39,9 @@ class MatrixProducts {
   // REQUIRES: w is f32.
   void MultiplyExactly(const CudaMatrix& w, const float* x, int rows, const float* bias,
                        float* out);
-  // Backend::GatedMatMul in one launch. REQUIRES: w is 16 bits wide; rows <= kTensorProductRows.
+  // Whether MultiplyGated takes that many rows of w.
+  static bool HasGated(const CudaMatrix& w, int rows);
+  // Backend::GatedMatMul in one product. REQUIRES: HasGated(w, rows).
   void MultiplyGated(const CudaMatrix& w, const float* x, int rows, const float* bias,
                      Activation activation, float* out, Consumers consumers);
 
@@ -48,10 +54,13 @@ class MatrixProducts {
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
     return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
   }
+  // Up to kTensorProductRows rows in the order of the columns of the matrix's codes.
+  template <class T>
+  const T* Ordered(const CudaMatrix& matrix, const T* x, int rows);
   template <class T>
   void MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
                    float* out);
-  // With our own kernels, a few rows at a time.
+  // With our own kernels, a few rows at a time. `weights` are not read where codes are.
   template <class T>
   void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
                    bool accumulate, float* out);
@@ -59,7 +68,7 @@ class MatrixProducts {
   const Stream& stream_;
   RoundedCopies& rounded_;
   const std::unique_ptr<LargeProduct> large_;
-  Scratch padded_;
+  Scratch padded_, ordered_;
   std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
 };
 

@@ -25,6 +25,7 @@ namespace outrider {
 
 // The operations that depend on the element type; one specialisation each.
 //   Pack: two values, rounded, the first in the low half.
+//   Fma: a * b + c of both halves, each rounded once; subnormal numbers are not flushed.
 //   MultiplyAdd: c += a b. The order of its sum depends on the index within k alone, and a product
 //     with a zero does not affect any bit.
 template <class T>
@@ -37,6 +38,11 @@ struct TensorCore<Bf16> {
   __device__ static unsigned Pack(float low, float high) {
     unsigned out;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
+  }
+  __device__ static unsigned Fma(unsigned a, unsigned b, unsigned c) {
+    unsigned out;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
     return out;
   }
   __device__ static void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1,
@@ -53,6 +59,11 @@ template <>
 struct TensorCore<F16> {
   __device__ static unsigned Pack(float low, float high) {
     return Narrow<F16>(low).bits | static_cast<unsigned>(Narrow<F16>(high).bits) << 16;
+  }
+  __device__ static unsigned Fma(unsigned a, unsigned b, unsigned c) {
+    unsigned out;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
+    return out;
   }
   __device__ static void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1,
                                      float (&c)[4]) {
@@ -114,10 +125,22 @@ __device__ inline float Exp2(float x) {
 
 #elif defined(OUTRIDER_CUDA_EMULATION)
 
+// Exact where the results are representable, as those of code_pairs.h are.
+template <class Of>
+unsigned FmaOfHalves(unsigned a, unsigned b, unsigned c, const Of& of) {
+  return of(a & 0xffff, b & 0xffff, c & 0xffff) | of(a >> 16, b >> 16, c >> 16) << 16;
+}
+
 template <>
 struct TensorCore<Bf16> {
   static unsigned Pack(float low, float high) {
     return Narrow<Bf16>(low) | static_cast<unsigned>(Narrow<Bf16>(high)) << 16;
+  }
+  static unsigned Fma(unsigned a, unsigned b, unsigned c) {
+    return FmaOfHalves(a, b, c, [](unsigned x, unsigned y, unsigned z) -> unsigned {
+      const auto widen = [](unsigned bits) { return Widen(static_cast<Bf16>(bits)); };
+      return Narrow<Bf16>(fmaf(widen(x), widen(y), widen(z)));
+    });
   }
   static void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1, float (&c)[4]) {
     cuda_emulation::MultiplyAdd(
@@ -129,6 +152,12 @@ template <>
 struct TensorCore<F16> {
   static unsigned Pack(float low, float high) {
     return Narrow<F16>(low).bits | static_cast<unsigned>(Narrow<F16>(high).bits) << 16;
+  }
+  static unsigned Fma(unsigned a, unsigned b, unsigned c) {
+    return FmaOfHalves(a, b, c, [](unsigned x, unsigned y, unsigned z) -> unsigned {
+      const auto widen = [](unsigned bits) { return Widen(F16{static_cast<uint16_t>(bits)}); };
+      return Narrow<F16>(fmaf(widen(x), widen(y), widen(z))).bits;
+    });
   }
   static void MultiplyAdd(const unsigned (&a)[4], unsigned b0, unsigned b1, float (&c)[4]) {
     cuda_emulation::MultiplyAdd(

@@ -202,30 +202,37 @@ TEST(Graphs, DecodingIsUnchangedAcrossPages) {
   EXPECT_LE(twins.counts().captures, 5);
 }
 
-// Of one row: norm, q k v, rotation, attention, its merge after 256 positions, its
-// product, norm, gate and up, down.
+// Launches that a layer adds to a pass of one row.
+int64_t LaunchesOfALayer(Family family, WeightType weights, int context) {
+  std::vector<int64_t> launches;
+  for (const int layers : {2, 4}) {
+    CheckpointOptions checkpoint = kCheckpoint;
+    checkpoint.family = family;
+    checkpoint.num_layers = layers;
+    checkpoint.intermediate_size = 48;  // whole tiles of codes
+    const TempDirectory directory;
+    EXPECT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+    const auto model =
+        LoadModel(directory.path(), CreateEmulatedCudaBackend({.graphs = false}).value(),
+                  {.weights = weights, .kv_pages = 50, .max_batch_tokens = 300})
+            .value();
+    const SequenceId sequence = model->NewSequence();
+    Extend(*model, sequence, RandomTokens(context, kVocab, 4));
+    const int64_t before = cuda_emulation::Launches();
+    Extend(*model, sequence, RandomTokens(1, kVocab, 5));
+    launches.push_back(cuda_emulation::Launches() - before);
+  }
+  EXPECT_EQ((launches[1] - launches[0]) % 2, 0);
+  return (launches[1] - launches[0]) / 2;
+}
+
+// Norm, q k v, rotation, attention, its merge after 256 positions, its product, norm, gate and up,
+// down.
 TEST(Launches, ALayerHasEightOrNine) {
   for (const Family family : {Family::kLlama, Family::kQwen3}) {
-    for (const int context : {5, 300}) {
-      std::vector<int64_t> launches;
-      for (const int layers : {2, 4}) {
-        CheckpointOptions checkpoint = kCheckpoint;
-        checkpoint.family = family;
-        checkpoint.num_layers = layers;
-        const TempDirectory directory;
-        ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
-        const auto model =
-            LoadModel(directory.path(), CreateEmulatedCudaBackend({.graphs = false}).value(),
-                      {.weights = WeightType::kBf16, .kv_pages = 50, .max_batch_tokens = 300})
-                .value();
-        const SequenceId sequence = model->NewSequence();
-        Extend(*model, sequence, RandomTokens(context, kVocab, 4));
-        const int64_t before = cuda_emulation::Launches();
-        Extend(*model, sequence, RandomTokens(1, kVocab, 5));
-        launches.push_back(cuda_emulation::Launches() - before);
-      }
-      EXPECT_EQ((launches[1] - launches[0]) / 2, context > 256 ? 9 : 8);
-      EXPECT_EQ((launches[1] - launches[0]) % 2, 0);
+    for (const WeightType weights : {WeightType::kBf16, WeightType::kW8A16, WeightType::kW4A16}) {
+      EXPECT_EQ(LaunchesOfALayer(family, weights, 5), 8) << WeightTypeName(weights);
+      EXPECT_EQ(LaunchesOfALayer(family, weights, 300), 9) << WeightTypeName(weights);
     }
   }
 }

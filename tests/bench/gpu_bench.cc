@@ -1,6 +1,7 @@
 // How fast a CUDA device runs a model with the shape of Llama 3.1 8B, compared with the limits of
 // its memory and its matrix units. Weights are random, which does not affect the speed.
 //   gpu_bench [--device cuda:0] [--json FILE] [--context TOKENS] [--graphs both|on|off]
+//             [--weights bf16|int8|int4]
 // Passes run as CUDA graphs, and the smaller ones also without (both), only as graphs (on) or only
 // without (off). Lines and FILE are written as results arrive, so that a later failure loses
 // nothing. Without a device it prints "skipped" and exits with code 0.
@@ -132,27 +133,41 @@ double LayerWeights(const ModelConfig& c) {
   return layer * c.num_layers();
 }
 
+Result<WeightType> WeightsNamed(const std::string& name) {
+  if (name == "bf16") return WeightType::kBf16;
+  if (name == "int8") return WeightType::kW8A16;
+  if (name == "int4") return WeightType::kW4A16;
+  return InvalidArgument("--weights " + name + ": bf16, int8 or int4");
+}
+
+// Bytes of a weight: 4 bits have a scale in f32 for 128.
+double WeightBytes(WeightType type) {
+  return type == WeightType::kW4A16 ? 17. / 32 : type == WeightType::kW8A16 ? 1. : 2.;
+}
+
 // Reading the weights once and each session's keys and values once, writing the logits; and the
 // products.
-Work WorkOf(const ModelConfig& c, const Step& step) {
+Work WorkOf(const ModelConfig& c, const Step& step, WeightType type) {
   const double weights = LayerWeights(c) + double(c.vocab_size) * c.hidden_size;
   const double kv =
       2. * c.num_layers() * c.num_kv_heads * c.head_dim * step.context * step.sessions;
   const double rows = double(step.sessions) * step.rows;
-  return {2. * (weights + kv) + 4. * rows * c.vocab_size,
+  return {WeightBytes(type) * weights + 2. * kv + 4. * rows * c.vocab_size,
           2. * weights * rows + step.sessions * AttentionOperations(c, step.rows, step.context)};
 }
 
 // A prompt, in passes of `batch` tokens, without logits.
-Work WorkOfPrompt(const ModelConfig& c, int tokens, int batch) {
+Work WorkOfPrompt(const ModelConfig& c, int tokens, int batch, WeightType type) {
   const int passes = (tokens + batch - 1) / batch;
-  return {2. * LayerWeights(c) * passes,
+  return {WeightBytes(type) * LayerWeights(c) * passes,
           2. * LayerWeights(c) * tokens + AttentionOperations(c, tokens, 0)};
 }
 
 class Bench {
  public:
-  explicit Bench(Model* model) : model_(*model) {}
+  Bench(Model* model, WeightType weights) : model_(*model), weights_(weights) {}
+
+  WeightType weights() const { return weights_; }
 
   bool Fits(const Step& step) const {
     const int tokens = step.context + step.rows + model_.page_tokens();
@@ -214,6 +229,7 @@ class Bench {
   }
 
   Model& model_;
+  const WeightType weights_;
 };
 
 void PrintHead(const char* title) {
@@ -230,10 +246,10 @@ void PrintRow(const char* what, int sessions, int rows, int context, double seco
 }
 
 std::unique_ptr<Model> Build(const ModelConfig& config, std::unique_ptr<Backend> backend,
-                             const RandomWeights& random) {
-  Weights weights = Must(random.Make(config, *backend));
+                             const RandomWeights& random, WeightType type) {
+  Weights weights = Must(random.Make(config, *backend, type));
   return Must(BuildModel(config, std::move(weights), std::move(backend),
-                         {.weights = WeightType::kBf16,
+                         {.weights = type,
                           .kv = KvType::kBf16,
                           .memory_fraction = 0.9,
                           .max_batch_tokens = kMaxBatchTokens}));
@@ -275,7 +291,7 @@ void RunSteps(Bench& bench, const ModelConfig& config, const Ceilings& ceilings,
       continue;
     }
     const Bench::Measured measured = bench.Run(step);
-    const double floor = WorkOf(config, step).Seconds(ceilings);
+    const double floor = WorkOf(config, step, bench.weights()).Seconds(ceilings);
     PrintRow(step.what, step.sessions, step.rows, step.context, measured.seconds, floor,
              measured.bytes_to_host);
     json& figures = report->values()["steps"][i];
@@ -288,12 +304,14 @@ void RunSteps(Bench& bench, const ModelConfig& config, const Ceilings& ceilings,
 
 int Main(int argc, char** argv) {
   std::string device = "cuda:0", json_file, graphs = "both";
+  WeightType weights = WeightType::kBf16;
   int context = 1024;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--device") == 0) device = argv[i + 1];
     if (std::strcmp(argv[i], "--json") == 0) json_file = argv[i + 1];
     if (std::strcmp(argv[i], "--context") == 0) context = std::atoi(argv[i + 1]);
     if (std::strcmp(argv[i], "--graphs") == 0) graphs = argv[i + 1];
+    if (std::strcmp(argv[i], "--weights") == 0) weights = Must(WeightsNamed(argv[i + 1]));
   }
   Result<std::unique_ptr<Backend>> made = CreateBackend(device, {}, {.graphs = graphs != "off"});
   if (!made.ok()) {
@@ -309,14 +327,15 @@ int Main(int argc, char** argv) {
               ceilings.bytes_per_second / 1e12, ceilings.operations_per_second / 1e12);
   std::fflush(stdout);
 
-  auto model = Build(config, std::move(backend), random);
-  Bench bench(model.get());
+  auto model = Build(config, std::move(backend), random, weights);
+  Bench bench(model.get(), weights);
   Report report(json_file);
   json& out = report.values();
   out = {{"device", name},
          {"copy_bytes_per_second", ceilings.bytes_per_second},
          {"product_operations_per_second", ceilings.operations_per_second},
          {"context", context},
+         {"weights", WeightTypeName(weights)},
          {"kv_tokens", int64_t{model->total_pages()} * model->page_tokens()}};
   const std::vector<Step> steps = Steps(context);
   for (const Step& step : steps) {
@@ -328,7 +347,8 @@ int Main(int argc, char** argv) {
   PrintHead("Llama 3.1 8B shapes");
   for (const int tokens : {context, kPromptTokens}) {
     const double seconds = bench.Prefill(tokens);
-    const double floor = WorkOfPrompt(config, tokens, model->max_batch_tokens()).Seconds(ceilings);
+    const double floor =
+        WorkOfPrompt(config, tokens, model->max_batch_tokens(), weights).Seconds(ceilings);
     PrintRow("prefill", 1, tokens, 0, seconds, floor, 0);
     out["prefill"].push_back({{"tokens", tokens}, {"seconds", seconds}, {"floor_seconds", floor}});
     report.Save();
@@ -344,8 +364,8 @@ int Main(int argc, char** argv) {
   if (graphs == "both") {
     constexpr int kMostRows = 64;  // larger launches are hidden by the work
     model.reset();                 // both would not fit
-    model = Build(config, Must(CreateBackend(device, {}, {.graphs = false})), random);
-    Bench bench_without(model.get());
+    model = Build(config, Must(CreateBackend(device, {}, {.graphs = false})), random, weights);
+    Bench bench_without(model.get(), weights);
     PrintHead("The same without graphs");
     RunSteps(bench_without, config, ceilings, steps, kMostRows, "seconds_without_graphs", &report);
   }

@@ -49,11 +49,14 @@ void FillSteps(const QuantizedMatrix& matrix, size_t first, size_t count, std::b
     for (int row = 0; row < rows; ++row) {
       const uint8_t* const codes =
           matrix.codes.data() + (first_row + row) * matrix.columns + first_column;
-      for (int i = 0; i < columns; i += 8) {
-        uint8_t eight[8] = {};
-        std::memcpy(eight, codes + i, static_cast<size_t>(std::min(8, columns - i)));
-        WriteEight(matrix.type, eight, out + EightCodesAt(matrix.type, row, i));
+      int i = 0;
+      for (; i + 8 <= columns; i += 8) {
+        WriteEight(matrix.type, codes + i, out + EightCodesAt(matrix.type, row, i));
       }
+      if (i == columns) continue;
+      uint8_t eight[8] = {};
+      std::memcpy(eight, codes + i, static_cast<size_t>(columns - i));
+      WriteEight(matrix.type, eight, out + EightCodesAt(matrix.type, row, i));
     }
   }
 }

@@ -35,11 +35,13 @@ struct CodeWeights {
   struct Tile {
     int index;
   };
-  // Lane l holds the scales of the group of inputs l / 8 * 32 on, x that of row l % 8 and y that of
-  // row l % 8 + 8.
+  // As loaded: what is computed from it would wait for it, and so would the loads that follow. Lane
+  // l holds the scales of the group of inputs l / 8 * 32 on, x that of row l % 8 and y that of row
+  // l % 8 + 8.
   struct Step {
     uint4 codes[kLoads];
     float2 scale, offset;
+    unsigned exponents;  // instead of scales, the first in the low byte
   };
 
   static __device__ int Lane() { return static_cast<int>(threadIdx.x) % kWarpSize; }
@@ -67,18 +69,12 @@ struct CodeWeights {
     const int64_t first =
         static_cast<int64_t>(tile.index * groups + group) * kCodeTileRows + Lane() % 8 * 2;
     if constexpr (kType == CodeType::kFp4E2M1) {
-      const auto both = *reinterpret_cast<const uint16_t*>(exponents + first);
-      step.scale = make_float2(ExponentToFloat(static_cast<uint8_t>(both & 0xff)),
-                               ExponentToFloat(static_cast<uint8_t>(both >> 8)));
+      step.exponents = *reinterpret_cast<const uint16_t*>(exponents + first);
     } else {
       step.scale = *reinterpret_cast<const float2*>(scales + first);
     }
     if (kHasOffsets && offsets != nullptr) {
       step.offset = *reinterpret_cast<const float2*>(offsets + first);
-      if constexpr (kType == CodeType::kInt4) {  // WidenPair has subtracted 8
-        step.offset.x = fmaf(8.f, step.scale.x, step.offset.x);
-        step.offset.y = fmaf(8.f, step.scale.y, step.offset.y);
-      }
     }
     return step;
   }
@@ -110,16 +106,26 @@ struct CodeWeights {
   __device__ void AddScaled(const Step& step, int part, const float (&partial)[kTilesN][4],
                             const float (&inputs)[kTilesN][4], float (&sum)[kTilesN][4]) const {
     const int from = part * 8 + Lane() / 4;
-    const float scale[2] = {__shfl_sync(kFullWarp, step.scale.x, from),
-                            __shfl_sync(kFullWarp, step.scale.y, from)};
+    float scale[2];
+    if constexpr (kType == CodeType::kFp4E2M1) {
+      const unsigned both = __shfl_sync(kFullWarp, step.exponents, from);
+      scale[0] = ExponentToFloat(static_cast<uint8_t>(both & 0xff));
+      scale[1] = ExponentToFloat(static_cast<uint8_t>(both >> 8));
+    } else {
+      scale[0] = __shfl_sync(kFullWarp, step.scale.x, from);
+      scale[1] = __shfl_sync(kFullWarp, step.scale.y, from);
+    }
 #pragma unroll
     for (int n = 0; n < kTilesN; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) sum[n][i] = fmaf(partial[n][i], scale[i / 2], sum[n][i]);
     }
     if (!kHasOffsets || offsets == nullptr) return;
-    const float offset[2] = {__shfl_sync(kFullWarp, step.offset.x, from),
-                             __shfl_sync(kFullWarp, step.offset.y, from)};
+    float offset[2] = {__shfl_sync(kFullWarp, step.offset.x, from),
+                       __shfl_sync(kFullWarp, step.offset.y, from)};
+    if constexpr (kType == CodeType::kInt4) {  // WidenPair has subtracted 8
+      for (int half = 0; half < 2; ++half) offset[half] = fmaf(8.f, scale[half], offset[half]);
+    }
 #pragma unroll
     for (int n = 0; n < kTilesN; ++n) {
 #pragma unroll

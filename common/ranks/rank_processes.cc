@@ -65,6 +65,7 @@ Status RankProcesses::StartOne(const std::vector<std::string>& command, int regi
                                     std::to_string(channel) + "," + std::to_string(region)};
   words.insert(words.end(), command.begin() + 1, command.end());
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;

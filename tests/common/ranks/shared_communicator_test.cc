@@ -54,10 +54,11 @@ TEST(SharedCommunicator, GathersColumnsInOrder) {
     std::vector<float> all(kRows * kColumns, -1.f);
     own.GatherColumns(mine.data(), kRows, kColumns, own.rank() == 0 ? all.data() : nullptr);
     if (own.rank() != 0) return;
-    for (int i = 0; i < kRows * kColumns; ++i) {
-      EXPECT_EQ(all[static_cast<size_t>(i)],
-                static_cast<float>(10 * (i / kColumns) + i % kColumns));
+    std::vector<float> expected;
+    for (int row = 0; row < kRows; ++row) {
+      for (int i = 0; i < kColumns; ++i) expected.push_back(static_cast<float>(10 * row + i));
     }
+    EXPECT_EQ(all, expected);
   });
 }
 

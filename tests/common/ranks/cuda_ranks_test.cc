@@ -53,6 +53,27 @@ TEST_P(CudaRanks, LogitsAreThoseOfOne) {
   }
 }
 
+// What a rank stages for a pass is free again after it.
+TEST(CudaRankMemory, PassesAllocateNothing) {
+  const CheckpointOptions checkpoint = {.vocab_size = 63, .hidden_size = 32, .num_layers = 1};
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), checkpoint).ok());
+  const auto model =
+      LoadOnRanks(directory.path(), 2, kExactOptions, EmulatedRanks(2, /*graphs=*/true));
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const SequenceId sequence = (*model)->NewSequence();
+  const auto decode = [&](int passes) {
+    for (int i = 0; i < passes; ++i) {
+      Extend(**model, sequence, {{TokenId{1}}});
+      (*model)->Truncate(sequence, 1);
+    }
+    return cuda_emulation::Allocations();
+  };
+  const int64_t allocations = decode(20);
+  EXPECT_EQ(decode(400), allocations);  // more than a block of staging memory holds
+  cuda_emulation::SetDevices(1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, CudaRanks,
                          ::testing::Values(Family::kLlama, Family::kQwen3, Family::kGptOss));
 

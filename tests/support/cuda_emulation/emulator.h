@@ -62,6 +62,9 @@ void SetDevices(int count);
 // Kernels that this thread has launched or captured so far.
 int64_t Launches();
 
+// Allocations so far, of device memory and of pinned memory, over all threads.
+int64_t Allocations();
+
 // Graphs that exist, over all threads.
 int LiveGraphs();
 

@@ -33,6 +33,7 @@ struct Memory {
   std::map<const char*, Allocation> taken;
   std::deque<std::pair<char*, size_t>> freed;
   size_t freed_bytes = 0;
+  int64_t allocations = 0;
 };
 Memory& TheMemory() {
   static Memory memory;
@@ -48,6 +49,7 @@ cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   memory.taken[static_cast<char*>(*pointer)] = {bytes, pinned};
+  ++memory.allocations;
   return cudaSuccess;
 }
 
@@ -86,6 +88,12 @@ namespace outrider::cuda_emulation {
 void SetDevices(int count) {
   devices = count;
   current_device = 0;
+}
+
+int64_t Allocations() {
+  Memory& memory = TheMemory();
+  const std::lock_guard<std::mutex> lock(memory.mutex);
+  return memory.allocations;
 }
 
 bool IsTaken(const void* pointer) {

@@ -5,6 +5,7 @@ one number.
   pool    clients of each verifier: when drafters as services beat those in verifiers' processes
   zones   the round trip between verifiers and drafters
   update  tokens per second during rolling updates
+  autoscaler  drafters that are bought by the plans that each should have at hand
   rates   runs by rates beside runs of every round, for fleets small enough for both
   large   1,000 verifiers and 5,000 drafters by rates: ten minutes of 10,000 requests a second
 
@@ -112,6 +113,20 @@ def run_update(args, out) -> None:
                           part["rejected"], part["failed"], part["verifiers"], part["drafters"]])
 
 
+def run_autoscaler(args, out) -> None:
+    out.writerow(["plans", "drafters", "tokens_per_s", "between_tokens_ms", "price_per_million"])
+    for plans in (3, 6, 12):
+        scenario = base("2 ms", 2, 1) | {
+            "seconds": 420, "warm_up_s": 120, "interval_s": 30, "arrivals": {"rate_per_s": 14},
+            "autoscaler": {"every_s": 15, "lag_s": 30,
+                           "drafters": {"least": 1, "most": 16, "plans": plans}}}
+        figures = simulate(args, scenario, "split")[0]
+        out.writerow([plans, f"{2 * figures['drafter_hours'] / figures['verifier_hours']:.2f}",
+                      f"{figures['tokens_per_second']:.1f}",
+                      f"{figures['between_tokens_ms']['mean']:.2f}",
+                      f"{figures['price_per_million_tokens']:.3f}"])
+
+
 def run_rates(args, out) -> None:
     """Fleets of several sizes and loads in both resolutions."""
     out.writerow(["verifiers", "drafters", "load", "resolution", "layout", "tokens_per_s",
@@ -185,13 +200,13 @@ def run_large(args, out) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", choices=("pool", "zones", "update", "rates", "large"))
+    parser.add_argument("run", choices=("pool", "zones", "update", "autoscaler", "rates", "large"))
     parser.add_argument("--layout", default="all", help="of the rates run")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "cpu")
     args = parser.parse_args()
     print(f"# command: {command_line()}")
-    runs = {"pool": run_pool, "zones": run_zones, "update": run_update, "rates": run_rates,
-            "large": run_large}
+    runs = {"pool": run_pool, "zones": run_zones, "update": run_update,
+            "autoscaler": run_autoscaler, "rates": run_rates, "large": run_large}
     runs[args.run](args, csv.writer(sys.stdout, lineterminator="\n"))
 
 

@@ -165,6 +165,23 @@ class Update(FleetPage):
         self.expect(f"only the successor's price, here {extra} % of the seven minutes")
 
 
+class Autoscaler(FleetPage):
+    def test_default_buys_no_idle_drafters(self):
+        rows = {int(row["plans"]): row for row in plots.read_table(DATA / "fleet_autoscaler.csv")}
+        few, many = rows[12], rows[3]
+
+        def ratio(column):
+            return float(many[column]) / float(few[column])
+
+        self.assertLess(abs(ratio("tokens_per_s") - 1), 0.001)
+        self.expect(f"it buys {float(few['drafters']):.1f} drafters. A target of 3 buys "
+                    f"{float(many['drafters']):.1f}, and gains no tokens, but "
+                    f"{percent(ratio('between_tokens_ms'))} % less time between them, at "
+                    f"{percent(ratio('price_per_million'))} % more money", "docs/scaling.md")
+        values = (SOURCE / "deploy/helm/outrider/values.yaml").read_text(encoding="utf-8")
+        self.assertIn("    plans: 12\n", values)
+
+
 class Rates(FleetPage):
     def test_rates_agree_with_rounds(self):
         off = {"tokens_per_s": 0, "first_token_ms": 0, "between_tokens_ms": 0, "drafter_busy": 0}

@@ -182,6 +182,15 @@ class Autoscaler(FleetPage):
         self.assertIn("    plans: 12\n", values)
 
 
+class Validation(FleetPage):
+    def test_simulation_agrees_with_processes(self):
+        ratios = [float(row["simulated_over_measured"])
+                  for row in plots.read_table(DATA / "fleet_validation.csv")]
+        self.assertLess(max(abs(ratio - 1) for ratio in ratios), 0.15)
+        self.expect(f"The simulation gives {min(ratios):.2f} to {max(ratios):.2f} of the tokens/s "
+                    "measured")
+
+
 class Rates(FleetPage):
     def test_rates_agree_with_rounds(self):
         off = {"tokens_per_s": 0, "first_token_ms": 0, "between_tokens_ms": 0, "drafter_busy": 0}

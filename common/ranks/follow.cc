@@ -65,71 +65,47 @@ void FollowingRank::Execute(std::span<const int32_t> message) {
   backend_->Wait();
 }
 
-// What happens between the assignment and the last report. The leading rank is told about each
-// step, and about the error that ends them; `told` is set if it was.
-class Startup {
- public:
-  Startup(RankChannel* channel, const std::filesystem::path& directory, const ModelOptions& options,
-          const RankBackend& make_backend)
-      : channel_(*channel), directory_(directory), options_(options), make_backend_(make_backend) {}
-
-  Result<std::unique_ptr<FollowingRank>> Run(int region) {
-    Result<std::unique_ptr<FollowingRank>> rank = Steps(region);
-    if (!rank.ok()) told_ = channel_.Send(RankReport{rank.status()}.Encode()).ok();
-    return rank;
-  }
-  bool told() const { return told_; }
-
- private:
-  Result<std::unique_ptr<FollowingRank>> Steps(int region);
-
-  RankChannel& channel_;
-  const std::filesystem::path& directory_;
-  const ModelOptions& options_;
-  const RankBackend& make_backend_;
-  bool told_ = false;
-};
-
-Result<std::unique_ptr<FollowingRank>> Startup::Steps(int region) {
+// From the assignment to the last report; an error is not reported yet.
+Result<std::unique_ptr<FollowingRank>> Start(RankChannel& channel, int region,
+                                             const std::filesystem::path& directory,
+                                             const ModelOptions& options,
+                                             const RankBackend& make_backend) {
   std::vector<int32_t> message;
-  OUTRIDER_TRY(channel_.Receive(&message));
+  OUTRIDER_TRY(channel.Receive(&message));
   const RankAssignment assignment = RankAssignment::Decode(message);
   const Shard& shard = assignment.shard;
-  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory_, options_));
+  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options));
   if (agreed != assignment.agreed) {
     return FailedPrecondition("the leading rank has " + assignment.agreed + ", this one has " +
                               agreed);
   }
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, make_backend_(shard.rank));
-  OUTRIDER_TRY(channel_.Send(RankReport().Encode()));
+  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, make_backend(shard.rank));
+  OUTRIDER_TRY(channel.Send(RankReport().Encode()));
 
-  OUTRIDER_ASSIGN(LoadedPart loaded, LoadPart(directory_, backend.get(), options_, shard));
-  OUTRIDER_ASSIGN(const int pages, PlanPages(loaded.config, *backend, options_, shard));
+  OUTRIDER_ASSIGN(LoadedPart loaded, LoadPart(directory, backend.get(), options, shard));
+  OUTRIDER_ASSIGN(const int pages, PlanPages(loaded.config, *backend, options, shard));
   auto rank =
-      std::make_unique<FollowingRank>(shard, options_, std::move(backend), std::move(loaded));
-  OUTRIDER_TRY(channel_.Send(RankReport{Status(), pages}.Encode()));
+      std::make_unique<FollowingRank>(shard, options, std::move(backend), std::move(loaded));
+  OUTRIDER_TRY(channel.Send(RankReport{Status(), pages}.Encode()));
 
-  OUTRIDER_TRY(channel_.Receive(&message));
+  OUTRIDER_TRY(channel.Receive(&message));
   OUTRIDER_TRY(rank->Start(RankStart::Decode(message), region));
-  OUTRIDER_TRY(channel_.Send(RankReport().Encode()));
+  OUTRIDER_TRY(channel.Send(RankReport().Encode()));
   return rank;
 }
 
 }  // namespace
 
-Status Follow(RankChannel channel, int region, const std::filesystem::path& directory,
-              const ModelOptions& options, const RankBackend& make_backend) {
+void Follow(RankChannel channel, int region, const std::filesystem::path& directory,
+            const ModelOptions& options, const RankBackend& make_backend) {
   std::vector<int32_t> message;
-  Startup startup(&channel, directory, options, make_backend);
-  const Result<std::unique_ptr<FollowingRank>> rank = startup.Run(region);
-  if (!rank.ok()) {
-    // A process that ends before its channel counts as lost.
-    while (startup.told() && channel.Receive(&message).ok()) {
-    }
-    return startup.told() ? Status() : rank.status();
+  const Result<std::unique_ptr<FollowingRank>> rank =
+      Start(channel, region, directory, options, make_backend);
+  if (!rank.ok()) (void)channel.Send(RankReport{rank.status()}.Encode());
+  // Until the channel is closed, also after an error: a process that ends before counts as lost.
+  while (channel.Receive(&message).ok()) {
+    if (rank.ok()) (*rank)->Execute(message);
   }
-  while (channel.Receive(&message).ok()) (*rank)->Execute(message);
-  return Status();
 }
 
 }  // namespace outrider

@@ -187,8 +187,9 @@ Status FollowServedModel(const ServiceOptions& options, int max_batch_tokens,
     if (made.ok()) return made;
     return made.status().Annotate(options.devices[static_cast<size_t>(rank)]);
   };
-  return Follow(std::move(channel), region.get(), options.model,
-                ModelOptionsOf(options, config, max_batch_tokens, /*promised_bytes=*/0), backend);
+  Follow(std::move(channel), region.get(), options.model,
+         ModelOptionsOf(options, config, max_batch_tokens, /*promised_bytes=*/0), backend);
+  return Status();
 }
 
 }  // namespace outrider

@@ -31,7 +31,7 @@ using ModelLoader = std::function<Result<std::unique_ptr<Model>>(
 int64_t KvBytes(const ServiceOptions& options, const Model& model);
 
 // What such a process does in place of serving: it holds its device's part of the model until the
-// process that started it ends.
+// process that started it ends. Errors that it cannot tell that process are returned.
 Status FollowServedModel(const ServiceOptions& options, int max_batch_tokens,
                          const FollowArguments& arguments);
 

@@ -44,8 +44,7 @@ Result<std::unique_ptr<Model>> LoadOnRanks(
     others.channels.push_back(std::move(ends.first));
     followers->threads.emplace_back(
         [=, region = followers->region.get(), channel = std::move(ends.second)]() mutable {
-          // What goes wrong, the leading rank is told.
-          (void)Follow(std::move(channel), region, directory, theirs, make_backend);
+          Follow(std::move(channel), region, directory, theirs, make_backend);
         });
   }
   OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, make_backend(0));

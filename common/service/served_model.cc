@@ -93,7 +93,7 @@ void EndBecauseOfRank(const ServiceOptions& options, int rank, const std::string
 
 // CheckRanks, whose error says how many devices would do.
 Status CheckDevices(const ModelConfig& config, int ranks) {
-  const Status status = CheckRanks(config, ranks);
+  Status status = CheckRanks(config, ranks);
   if (status.ok()) return status;
   std::string possible = "1";
   for (int other = 2; other <= kMaxRanks; ++other) {

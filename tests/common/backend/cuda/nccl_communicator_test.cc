@@ -401,6 +401,7 @@ TEST(NcclErrors, FailedCaptureEndsTheProcess) {
 
 // The fake refuses what makes NCCL hang.
 TEST(NcclErrors, RanksMustCaptureTheSame) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // ranks are threads
   EXPECT_DEATH(RunRanks(2,
                         [](const Rank& self) {
                           Pass pass(self);
@@ -411,6 +412,7 @@ TEST(NcclErrors, RanksMustCaptureTheSame) {
 }
 
 TEST(NcclErrors, RanksMustAgreeOnSizes) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // ranks are threads
   EXPECT_DEATH(RunRanks(2,
                         [](const Rank& self) {
                           const auto values = self.Send(std::vector<float>(kWidth));

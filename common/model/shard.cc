@@ -1,7 +1,8 @@
 #include "common/model/shard.h"
 
-#include <algorithm>
 #include <string>
+
+#include "common/backend/communicator.h"
 
 namespace outrider {
 namespace {
@@ -12,11 +13,6 @@ Status CheckDivides(int ranks, int size, const char* what) {
                          std::to_string(size) + " " + what);
 }
 
-// Logits of each rank but the last.
-int64_t LogitsWidth(const ModelConfig& config, int ranks) {
-  return (config.vocab_size + ranks - 1) / ranks;
-}
-
 }  // namespace
 
 Range Shard::KvHeadsOf(const ModelConfig& config) const {
@@ -25,8 +21,7 @@ Range Shard::KvHeadsOf(const ModelConfig& config) const {
 }
 
 Range Shard::LogitsOf(const ModelConfig& config) const {
-  const int64_t width = LogitsWidth(config, ranks);
-  return {rank * width, std::min(width, config.vocab_size - rank * width)};
+  return ColumnsOf(rank, ranks, config.vocab_size);
 }
 
 Status CheckRanks(const ModelConfig& config, int ranks) {
@@ -51,7 +46,7 @@ Status CheckRanks(const ModelConfig& config, int ranks) {
                                    : CheckDivides(ranks, config.intermediate_size,
                                                   "values of the intermediate size"));
   }
-  if (LogitsWidth(config, ranks) * (ranks - 1) >= config.vocab_size) {
+  if (Shard{ranks - 1, ranks}.LogitsOf(config).count == 0) {
     return InvalidArgument("a vocabulary of " + std::to_string(config.vocab_size) +
                            " is too small for " + std::to_string(ranks) + " devices");
   }

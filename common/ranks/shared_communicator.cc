@@ -81,16 +81,15 @@ void SharedCommunicator::AllReduce(float* values, size_t count) {
 }
 
 void SharedCommunicator::GatherColumns(const float* mine, int rows, int columns, float* all) {
-  const int width = (columns + ranks_ - 1) / ranks_;
-  const auto width_of = [&](int rank) { return std::min(width, columns - rank * width); };
-  Exchange(mine, static_cast<size_t>(rows) * static_cast<size_t>(width_of(rank_)));
+  const auto height = static_cast<size_t>(rows);
+  Exchange(mine, height * static_cast<size_t>(ColumnsOf(rank_, ranks_, columns).count));
   if (rank_ != 0) return;
   for (int rank = 0; rank < ranks_; ++rank) {
-    const auto taken = static_cast<size_t>(width_of(rank));
-    for (int row = 0; row < rows; ++row) {
-      std::copy_n(PartOf(rank) + static_cast<size_t>(row) * taken, taken,
-                  all + static_cast<size_t>(row) * static_cast<size_t>(columns) +
-                      static_cast<size_t>(rank * width));
+    const Range own = ColumnsOf(rank, ranks_, columns);
+    const auto width = static_cast<size_t>(own.count);
+    for (size_t row = 0; row < height; ++row) {
+      std::copy_n(PartOf(rank) + row * width, width,
+                  all + row * static_cast<size_t>(columns) + own.first);
     }
   }
 }

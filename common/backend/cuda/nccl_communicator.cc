@@ -148,13 +148,11 @@ class NcclCommunicator final : public Communicator {
     Must(state, "waiting for the other ranks");
   }
 
-  // The first column of a rank, and how many it has.
   size_t Begin(int rank, int columns) const {
-    const int width = (columns + ranks_ - 1) / ranks_;
-    return static_cast<size_t>(std::min<int64_t>(int64_t{rank} * width, columns));
+    return static_cast<size_t>(ColumnsOf(rank, ranks_, columns).first);
   }
   size_t Width(int rank, int columns) const {
-    return Begin(rank + 1, columns) - Begin(rank, columns);
+    return static_cast<size_t>(ColumnsOf(rank, ranks_, columns).count);
   }
 
   // For as many rows as fit into gathered_, in which each rank's columns are [count, its columns].

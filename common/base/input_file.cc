@@ -13,16 +13,15 @@ namespace outrider {
 Result<InputFile> InputFile::Open(const std::filesystem::path& path, InputKind kind) {
   // O_NONBLOCK: opening a FIFO must not wait for a writer. Regular files ignore the flag.
   const int wait = kind == InputKind::kAny ? 0 : O_NONBLOCK;
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait);
-  if (descriptor < 0) {
+  FileDescriptor descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | wait));
+  if (descriptor.get() < 0) {
     const Code code = errno == ENOENT || errno == ENOTDIR ? Code::kNotFound
                       : errno == EACCES || errno == EPERM ? Code::kPermissionDenied
                                                           : Code::kUnavailable;
     return Status(code, path.string() + ": cannot be read: " + std::strerror(errno));
   }
-  InputFile file(descriptor, 0, path.string());
   struct stat info = {};
-  if (fstat(descriptor, &info) != 0) {
+  if (fstat(descriptor.get(), &info) != 0) {
     return Internal(path.string() + ": " + std::strerror(errno));
   }
   if (S_ISDIR(info.st_mode) || (kind == InputKind::kRegular && !S_ISREG(info.st_mode))) {
@@ -32,33 +31,13 @@ Result<InputFile> InputFile::Open(const std::filesystem::path& path, InputKind k
                                                  : "is a device";
     return InvalidArgument(path.string() + ": " + found + ", not a regular file");
   }
-  file.size_ = static_cast<size_t>(info.st_size);
-  return file;
-}
-
-InputFile::InputFile(int descriptor, size_t size, std::string path)
-    : descriptor_(descriptor), size_(size), path_(std::move(path)) {}
-
-InputFile::~InputFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      size_(other.size_),
-      path_(std::move(other.path_)) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(size_, other.size_);
-  std::swap(path_, other.path_);
-  return *this;
+  return InputFile(std::move(descriptor), static_cast<size_t>(info.st_size), path.string());
 }
 
 Result<size_t> InputFile::Read(char* out, size_t count) {
   size_t done = 0;
   while (done < count) {
-    const ssize_t got = read(descriptor_, out + done, count - done);
+    const ssize_t got = read(descriptor_.get(), out + done, count - done);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return DataLoss(path_ + ": reading failed: " + std::strerror(errno));
     if (got == 0) break;

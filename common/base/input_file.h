@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <string>
+#include <utility>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -25,11 +27,7 @@ class InputFile {
   static Result<InputFile> Open(const std::filesystem::path& path,
                                 InputKind kind = InputKind::kRegular);
 
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
-
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return descriptor_.get(); }
   // In bytes, when it was opened.
   size_t size() const { return size_; }
   // Reads the next `count` bytes, fewer only at the end of the file, and returns their number.
@@ -37,9 +35,10 @@ class InputFile {
   Result<size_t> Read(char* out, size_t count);
 
  private:
-  InputFile(int descriptor, size_t size, std::string path);
+  InputFile(FileDescriptor descriptor, size_t size, std::string path)
+      : descriptor_(std::move(descriptor)), size_(size), path_(std::move(path)) {}
 
-  int descriptor_;
+  FileDescriptor descriptor_;
   size_t size_;
   std::string path_;
 };

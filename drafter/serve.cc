@@ -39,10 +39,6 @@ namespace {
 constexpr int kExitRefused = 3;
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
-Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 std::string DefaultName() {
   std::array<char, 256> host{};
   if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';

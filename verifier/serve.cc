@@ -367,9 +367,7 @@ bool Services::Stop(int signal) {
        {"waiting", waiting},
        {"timeout_seconds", options_.drain_timeout_seconds},
        {"second_signal", "ends the process at once"}});
-  const Time until =
-      clock_.Now() + std::chrono::duration_cast<Duration>(
-                         std::chrono::duration<double>(options_.drain_timeout_seconds));
+  const Time until = clock_.Now() + FromSeconds(options_.drain_timeout_seconds);
   const bool all_ended = WaitIdle(thread_, engine_, until);
   thread_.Post([this] { engine_.CancelAll(Unavailable("the verifier is shutting down")); });
   const bool texts_ended = text_workers_.Stop(kShutdownGrace);

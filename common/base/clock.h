@@ -19,7 +19,10 @@ class SteadyClock final : public Clock {
   Time Now() const override { return std::chrono::steady_clock::now(); }
 };
 
-// Seconds as a double, for rates and metrics.
+// Seconds as a double, for rates and metrics, and back.
 inline double Seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline Duration FromSeconds(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace outrider

@@ -56,8 +56,4 @@ class EventQueue {
   std::vector<Entry> heap_;
 };
 
-inline Duration SimulatedSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 }  // namespace outrider

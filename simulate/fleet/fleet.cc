@@ -43,9 +43,9 @@ class Watcher {
       : layout_(layout), machines_(machines), figures_(figures) {
     for (size_t i = 0; i < figures->timeline.size(); ++i) {
       const double end = std::min(scenario.seconds, scenario.interval * static_cast<double>(i + 1));
-      queue->After(SimulatedSeconds(end), [this, i] { EndInterval(i); });
+      queue->After(FromSeconds(end), [this, i] { EndInterval(i); });
     }
-    queue->After(SimulatedSeconds(scenario.warm_up), [this] { warm_ = machines_->usage(); });
+    queue->After(FromSeconds(scenario.warm_up), [this] { warm_ = machines_->usage(); });
   }
 
   FleetMachines::Usage SinceWarmUp() const { return Difference(machines_->usage(), warm_); }
@@ -117,7 +117,7 @@ FleetFigures SimulateFleet(const FleetScenario& scenario, FleetLayout layout, ui
   Watcher watcher(scenario, layout, &queue, machines.get(), &figures);
   load.Start();
   operations.Start();
-  queue.RunUntil(Time{} + SimulatedSeconds(scenario.seconds));
+  queue.RunUntil(Time{} + FromSeconds(scenario.seconds));
 
   const FleetMachines::Usage usage = watcher.SinceWarmUp();
   figures.seconds = scenario.seconds - scenario.warm_up;

@@ -33,7 +33,7 @@ FleetLoad::FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* q
       figures_(figures),
       random_(SplitMix(seed + 2)),
       start_(queue->now()),
-      counts_from_(start_ + SimulatedSeconds(scenario.warm_up)) {
+      counts_from_(start_ + FromSeconds(scenario.warm_up)) {
   for (const FleetClass& c : scenario.classes) shares_ += c.share;
   figures_->timeline.resize(
       static_cast<size_t>(std::ceil(scenario.seconds / scenario.interval - 1e-9)));
@@ -43,14 +43,14 @@ void FleetLoad::Start() {
   if (!scenario_.arrivals.trace.empty()) return ScheduleNextTraced();
   if (scenario_.arrivals.clients == 0) return ScheduleNextArrival();
   for (int client = 0; client < scenario_.arrivals.clients; ++client) {
-    queue_->After(SimulatedSeconds(random_.Uniform() * 0.1), [this, client] { Arrive(client); });
+    queue_->After(FromSeconds(random_.Uniform() * 0.1), [this, client] { Arrive(client); });
   }
 }
 
 void FleetLoad::ScheduleNextArrival() {
   const FleetArrivals& arrivals = scenario_.arrivals;
   const double most = arrivals.rate * (1 + arrivals.swing);
-  queue_->After(SimulatedSeconds(random_.Exponential() / most), [this, most] {
+  queue_->After(FromSeconds(random_.Exponential() / most), [this, most] {
     const FleetArrivals& a = scenario_.arrivals;
     const double angle = 2 * std::numbers::pi * Seconds(queue_->now() - start_) / a.day;
     // Thinning (Lewis and Shedler 1979).
@@ -62,7 +62,7 @@ void FleetLoad::ScheduleNextArrival() {
 void FleetLoad::ScheduleNextTraced() {
   const std::vector<TracedRequest>& trace = scenario_.arrivals.trace;
   if (next_traced_ == trace.size()) return;
-  queue_->At(start_ + SimulatedSeconds(trace[next_traced_].at), [this] {
+  queue_->At(start_ + FromSeconds(trace[next_traced_].at), [this] {
     const TracedRequest& request = scenario_.arrivals.trace[next_traced_++];
     Send(-1, request.request_class, request.prompt_tokens, request.output_tokens);
     ScheduleNextTraced();
@@ -232,13 +232,12 @@ void FleetLoad::OnRejected(uint64_t id) {
   ++IntervalOf(queue_->now()).rejected;
   if (Counts(request.arrived)) ++figures_->rejected;
   if (request.client < 0) return;
-  queue_->After(SimulatedSeconds(kRetrySeconds),
-                [this, client = request.client] { Arrive(client); });
+  queue_->After(FromSeconds(kRetrySeconds), [this, client = request.client] { Arrive(client); });
 }
 
 void FleetLoad::Continue(int client, Time at) {
   if (client < 0) return;
-  const Duration pause = SimulatedSeconds(scenario_.arrivals.pause.Draw(random_));
+  const Duration pause = FromSeconds(scenario_.arrivals.pause.Draw(random_));
   queue_->At(at + pause, [this, client] { Arrive(client); });
 }
 

@@ -66,7 +66,7 @@ class FleetLoad final : private FleetListener {
   // The client sends its next request.
   void Continue(int client, Time at);
   bool Counts(Time at) const { return at >= counts_from_; }
-  bool IsOver(Time at) const { return at > start_ + SimulatedSeconds(scenario_.seconds); }
+  bool IsOver(Time at) const { return at > start_ + FromSeconds(scenario_.seconds); }
   FleetInterval& IntervalOf(Time at);
 
   const FleetScenario& scenario_;

@@ -132,7 +132,7 @@ FleetVerifier* FleetMachines::StartVerifier(size_t slot) {
     const double down =
         place.down_since.has_value() ? Seconds(queue_->now() - *place.down_since) : 0;
     const double pause = random_.Uniform() * std::min(down, kLongestBackoff);
-    queue_->After(SimulatedSeconds(pause),
+    queue_->After(FromSeconds(pause),
                   [this, i, slot, node = drafter.node] { DialAgain(i, node, slot); });
   }
   place.down_since.reset();
@@ -365,8 +365,8 @@ void FleetMachines::BreakStreams(int zone_a, int zone_b, Time until) {
       for (size_t place = 0; place < verifiers_.size(); ++place) {
         if (verifiers_[place].node != connection->verifier()) continue;
         const double pause = random_.Uniform() * kLongestBackoff;
-        queue_->At(until + SimulatedSeconds(pause), [this, slot, drafter = connection->drafter(),
-                                                     place] { DialAgain(slot, drafter, place); });
+        queue_->At(until + FromSeconds(pause), [this, slot, drafter = connection->drafter(),
+                                                place] { DialAgain(slot, drafter, place); });
       }
     }
   }

@@ -21,7 +21,7 @@ Time FleetNetwork::Arrival(int from, int to, Time sent, Time* last) {
                          std::max(from, to) >= std::max(cut.a, cut.b);
     if (crosses && sent >= cut.from && sent < cut.until) leaves = std::max(leaves, cut.until);
   }
-  *last = std::max(*last, leaves + SimulatedSeconds(ms / 1e3));
+  *last = std::max(*last, leaves + FromSeconds(ms / 1e3));
   return *last;
 }
 

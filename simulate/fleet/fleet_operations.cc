@@ -17,10 +17,10 @@ constexpr Duration kKeepalive = std::chrono::milliseconds(kKeepaliveTimeMs + kKe
 
 void FleetOperations::Start() {
   for (const FleetEvent& event : scenario_.events) {
-    queue_->After(SimulatedSeconds(event.at), [this, &event] { Run(event); });
+    queue_->After(FromSeconds(event.at), [this, &event] { Run(event); });
   }
   if (scenario_.autoscaler.has_value()) {
-    queue_->After(SimulatedSeconds(scenario_.autoscaler->every), [this] { Scale(); });
+    queue_->After(FromSeconds(scenario_.autoscaler->every), [this] { Scale(); });
   }
 }
 
@@ -44,8 +44,7 @@ void FleetOperations::KillVerifiers(const FleetEvent& event) {
     --left;
     machines_->EndVerifier(node);
     if (!event.restart.has_value()) continue;
-    queue_->After(SimulatedSeconds(*event.restart),
-                  [this, slot] { machines_->StartVerifier(slot); });
+    queue_->After(FromSeconds(*event.restart), [this, slot] { machines_->StartVerifier(slot); });
   }
 }
 
@@ -57,8 +56,7 @@ void FleetOperations::KillDrafters(const FleetEvent& event) {
     --left;
     machines_->EndDrafter(node);
     if (!event.restart.has_value()) continue;
-    queue_->After(SimulatedSeconds(*event.restart),
-                  [this, slot] { machines_->StartDrafter(slot); });
+    queue_->After(FromSeconds(*event.restart), [this, slot] { machines_->StartDrafter(slot); });
   }
 }
 
@@ -73,13 +71,13 @@ void FleetOperations::Slow(const FleetEvent& event, bool is_verifiers) {
   nodes.resize(std::min(nodes.size(), static_cast<size_t>(event.count)));
   for (SimulatedNode* const node : nodes) {
     node->set_slowness(event.factor);
-    queue_->After(SimulatedSeconds(event.lasts), [node] { node->set_slowness(1); });
+    queue_->After(FromSeconds(event.lasts), [node] { node->set_slowness(1); });
   }
 }
 
 void FleetOperations::Partition(const FleetEvent& event) {
   const Time now = queue_->now();
-  const Time until = now + SimulatedSeconds(event.lasts);
+  const Time until = now + FromSeconds(event.lasts);
   machines_->network().Partition(event.zones[0], event.zones[1], now, until);
   if (until - now <= kKeepalive) return;
   queue_->After(kKeepalive, [this, zones = event.zones, until] {
@@ -95,7 +93,7 @@ void FleetOperations::UpdateDrafters(const FleetEvent& event, size_t first) {
     FleetDrafter* const node = machines_->drafters()[slot].node;
     if (node != nullptr) machines_->EndDrafter(node);
   }
-  queue_->After(SimulatedSeconds(event.restart.value_or(0)), [this, &event, first, end] {
+  queue_->After(FromSeconds(event.restart.value_or(0)), [this, &event, first, end] {
     for (size_t slot = first; slot < end; ++slot) {
       FleetDrafter* const before = machines_->StartDrafter(slot);
       if (before != nullptr) machines_->EndDrafter(before);
@@ -108,8 +106,8 @@ void FleetOperations::UpdateVerifiers(const FleetEvent& event, size_t first) {
   const size_t slots = machines_->verifiers().size();
   if (first >= slots) return;
   const size_t end = std::min(slots, first + static_cast<size_t>(event.count));
-  const Duration restart = SimulatedSeconds(event.restart.value_or(0));
-  const Duration drain = SimulatedSeconds(event.drain);
+  const Duration restart = FromSeconds(event.restart.value_or(0));
+  const Duration drain = FromSeconds(event.drain);
   // Without surge the successor starts once the process has had its time to drain.
   for (size_t slot = first; slot < end && !event.surge; ++slot) {
     FleetVerifier* const node = machines_->DetachVerifier(slot);
@@ -147,7 +145,7 @@ void FleetOperations::Scale() {
   if (scaler.drafters.has_value() && !machines_->drafters().empty()) {
     ScaleDrafters(*scaler.drafters, usage);
   }
-  queue_->After(SimulatedSeconds(scaler.every), [this] { Scale(); });
+  queue_->After(FromSeconds(scaler.every), [this] { Scale(); });
 }
 
 // As Kubernetes' HorizontalPodAutoscaler, with its tolerance of a tenth.
@@ -164,7 +162,7 @@ int FleetOperations::Change(const FleetScaling& scaling, double target, int runn
   std::deque<std::pair<Time, int>>& lately = scaled->wanted;
   if (lately.empty()) lately.push_back({now, current});
   lately.push_back({now, wanted});
-  const Time oldest = now - SimulatedSeconds(scenario_.autoscaler->stabilization);
+  const Time oldest = now - FromSeconds(scenario_.autoscaler->stabilization);
   while (lately.front().first < oldest) lately.pop_front();
   if (wanted >= current) return wanted - current;
   int most = 0;
@@ -179,7 +177,7 @@ void FleetOperations::Add(int count, Scaled* scaled, const std::function<void()>
       continue;
     }
     ++scaled->coming;
-    queue_->After(SimulatedSeconds(scenario_.autoscaler->lag), [scaled, start] {
+    queue_->After(FromSeconds(scenario_.autoscaler->lag), [scaled, start] {
       --scaled->coming;
       if (scaled->cancelled == 0) return start();
       --scaled->cancelled;

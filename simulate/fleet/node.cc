@@ -34,7 +34,7 @@ double SimulatedNode::alive_seconds() const {
 }
 
 void SimulatedNode::Spend(double seconds) {
-  clock_.Advance(SimulatedSeconds(seconds * slowness_));
+  clock_.Advance(FromSeconds(seconds * slowness_));
   busy_seconds_ += seconds * slowness_;
 }
 

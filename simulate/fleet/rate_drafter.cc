@@ -73,7 +73,7 @@ void RateDrafter::Begin(uint64_t connection, uint64_t session, const DraftPlan& 
   // A pass for each depth, with a row for each session.
   const double seconds =
       plan.shape.length * scenario_.drafter.cost.Seconds(std::max(sessions_, 1)) * slowness();
-  drafts_.push({.at = clock().Now() + SimulatedSeconds(seconds),
+  drafts_.push({.at = clock().Now() + FromSeconds(seconds),
                 .connection = connection,
                 .session = session,
                 .round = plan.round,

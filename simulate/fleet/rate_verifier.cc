@@ -113,7 +113,7 @@ void RateVerifier::RunPass() {
   Spend(scenario_.verifier.cost.Seconds(std::max(rows + prompt_rows, 1.0)));
   Decode();
   for (const uint64_t id : read) TakeFirstChunk(id);
-  ready_ = clock_.Now() + SimulatedSeconds(ends_.empty() ? 0 : rate_.idle_seconds);
+  ready_ = clock_.Now() + FromSeconds(ends_.empty() ? 0 : rate_.idle_seconds);
 }
 
 int RateVerifier::ReadPrompts(double rows, std::vector<uint64_t>* read) {
@@ -180,7 +180,7 @@ void RateVerifier::ReopenAtDrafters() {
 void RateVerifier::SetDraftTimeout(uint64_t session) {
   // What the draft may save.
   const double worth = scenario_.draft_length * scenario_.verifier.cost.Seconds(1);
-  pool_.SetTimeout(session, SimulatedSeconds(worth));
+  pool_.SetTimeout(session, FromSeconds(worth));
 }
 
 void RateVerifier::OnDraft(uint64_t session, uint32_t round, const DraftTree& /*draft*/,

@@ -22,8 +22,7 @@ struct Row {
 double LongestWait(const FaultEvent& event, const std::vector<Wait>& waits) {
   double longest = 0;
   for (const Wait& wait : waits) {
-    const auto begin = wait.end - std::chrono::duration_cast<Duration>(
-                                      std::chrono::duration<double>(wait.seconds));
+    const auto begin = wait.end - FromSeconds(wait.seconds);
     if (wait.end >= event.begin && begin <= event.end) longest = std::max(longest, wait.seconds);
   }
   return longest;

@@ -123,8 +123,7 @@ class Chaos : public ::testing::Test {
 
 TEST_F(Chaos, FailsNoRequestKeepsTexts) {
   load_->Start();
-  const Time until = std::chrono::steady_clock::now() +
-                     std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds_));
+  const Time until = std::chrono::steady_clock::now() + FromSeconds(seconds_);
   std::vector<Fault> faults(std::begin(kFaults), std::end(kFaults));
   bool once_each = false;
   while (!once_each || std::chrono::steady_clock::now() < until) {

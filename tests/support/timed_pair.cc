@@ -123,7 +123,7 @@ class TimedPair::Drafter final : public SimulatedNode {
 
 class TimedPair::ToDrafter final : public LinkEvents {
  public:
-  ToDrafter(TimedPair* pair, double one_way) : pair_(pair), delay_(SimulatedSeconds(one_way)) {}
+  ToDrafter(TimedPair* pair, double one_way) : pair_(pair), delay_(FromSeconds(one_way)) {}
 
   bool Push(LinkEvent event) override {
     // The engine sends at its own clock's time.
@@ -143,7 +143,7 @@ class TimedPair::ToDrafter final : public LinkEvents {
 
 class TimedPair::ToVerifier final : public VerifierLink {
  public:
-  ToVerifier(TimedPair* pair, double one_way) : pair_(pair), delay_(SimulatedSeconds(one_way)) {}
+  ToVerifier(TimedPair* pair, double one_way) : pair_(pair), delay_(FromSeconds(one_way)) {}
 
   void SendDrafts(std::vector<DraftPart> drafts) override {
     const Time due = pair_->drafter_->clock().Now() + delay_;
@@ -208,9 +208,9 @@ std::vector<TimedPair::Answer> TimedPair::Run(std::vector<GenerationRequest> req
     });
   };
   for (int i = 0; i < concurrency; ++i) submit();
-  while (ended < requests.size()) queue_.RunUntil(queue_.now() + SimulatedSeconds(1e-3));
+  while (ended < requests.size()) queue_.RunUntil(queue_.now() + FromSeconds(1e-3));
   // Messages under way arrive before the next call.
-  queue_.RunUntil(queue_.now() + SimulatedSeconds(0.1));
+  queue_.RunUntil(queue_.now() + FromSeconds(0.1));
   return results;
 }
 

@@ -139,8 +139,7 @@ Duration Admission::RetryAfter() const {
   const double seconds = request_seconds_ > 0 && running_ > 0
                              ? request_seconds_ * (waiting() + 1) / running_
                              : kDefaultSeconds;
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(std::clamp(seconds, kMinSeconds, kMaxSeconds)));
+  return FromSeconds(std::clamp(seconds, kMinSeconds, kMaxSeconds));
 }
 
 }  // namespace outrider

@@ -19,10 +19,6 @@ constexpr double kTrialShare = 1. / 40;
 // verifier. So slow drafters that displace each other do it once a minute.
 constexpr Duration kKeepsPlace = std::chrono::minutes(1);
 
-Duration FromSeconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
 // The plan within this drafter's limits.
 DraftPlan Bounded(DraftPlan plan, const DrafterHello& hello) {
   plan.shape.length = std::min(plan.shape.length, hello.max_draft_length);

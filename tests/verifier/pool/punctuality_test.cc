@@ -129,7 +129,7 @@ TEST_F(PunctualityTest, SuspendsRelapsingDrafterLongerEachTime) {
   InTime(1, 0.9);
   double waited = 0, seconds = 0;
   const auto pass = [&](double by) {
-    clock_.Advance(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(by)));
+    clock_.Advance(FromSeconds(by));
     seconds += by;
   };
   while (seconds < 600) {

@@ -178,9 +178,8 @@ void RateVerifier::ReopenAtDrafters() {
 }
 
 void RateVerifier::SetDraftTimeout(uint64_t session) {
-  // What the draft may save.
-  const double worth = scenario_.draft_length * scenario_.verifier.cost.Seconds(1);
-  pool_.SetTimeout(session, FromSeconds(worth));
+  const double step = scenario_.verifier.cost.Seconds(1);
+  pool_.SetTimeout(session, FromSeconds(scenario_.draft_length * step), FromSeconds(step));
 }
 
 void RateVerifier::OnDraft(uint64_t session, uint32_t round, const DraftTree& /*draft*/,

@@ -73,7 +73,7 @@ class Drafts final : public DraftSource {
     Require(tokens >= 0 && tokens <= held.at(session).draft.size());
   }
   void Flush() override {}
-  DraftTimeout SetTimeout(uint64_t session, Duration) override {
+  DraftTimeout SetTimeout(uint64_t session, Duration, Duration) override {
     Require(held.contains(session));
     return {.usual = std::chrono::milliseconds(session % 4 == 0 ? 0 : 100),
             .trial = session % 8 < 4};

@@ -39,7 +39,7 @@ class PuppetDraftSource final : public DraftSource {
   void Close(uint64_t session) override { closed.push_back(session); }
   void RecordAccepted(uint64_t session, int tokens) override { accepted[session] += tokens; }
   void Flush() override { ++flushes; }
-  DraftTimeout SetTimeout(uint64_t, Duration) override { return {.usual = timeout}; }
+  DraftTimeout SetTimeout(uint64_t, Duration, Duration) override { return {.usual = timeout}; }
   void MarkLate(uint64_t session) override { late.push_back(session); }
   bool ReassignSession(uint64_t session) override {
     return moves && std::find(late.begin(), late.end(), session) != late.end();

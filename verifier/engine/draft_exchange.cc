@@ -167,18 +167,17 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   // fixed plans waits there, too, so that its rounds repeat.
   const bool waits =
       session.round > 1 || (session.planner == nullptr && session.request.seed.has_value());
-  drafting.Await(plan, parts_.drafts->SetTimeout(session.id, MaxTimeSaved(session, shape)), waits,
-                 now);
+  drafting.Await(plan, SetTimeout(session, shape), waits, now);
   const DraftTree* const early = parts_.drafts->EarlyDraft(session.id);
   if (early != nullptr && drafting.Expects(plan.round)) drafting.TakeDraft(*early, now);
 }
 
-Duration DraftExchange::MaxTimeSaved(const Session& session, const DraftShape& shape) const {
-  if (parts_.pace->step_seconds() <= 0) return std::chrono::hours(1);  // unknown
+DraftTimeout DraftExchange::SetTimeout(const Session& session, const DraftShape& shape) {
+  const double step = parts_.pace->step_seconds();
+  if (step <= 0) return parts_.drafts->SetTimeout(session.id, std::chrono::hours(1), {});
   // A draft that is short because the request ends is worth no less.
   const int tokens = std::max(shape.length, session.speculation.shape.length);
-  return std::chrono::duration_cast<Duration>(
-      std::chrono::duration<double>(tokens * parts_.pace->step_seconds()));
+  return parts_.drafts->SetTimeout(session.id, FromSeconds(tokens * step), FromSeconds(step));
 }
 
 void DraftExchange::MarkLate(Session& session) {

@@ -91,8 +91,8 @@ class DraftExchange final : public DraftConsumer {
   float HeadThreshold(const Session& session) const;
   // Sends the plan of `shape` to a drafter.
   void SendPlan(Session& session, const DraftShape& shape, const StopRule& stop);
-  // How long plain decoding takes for the tokens that a draft of this shape may save.
-  Duration MaxTimeSaved(const Session& session, const DraftShape& shape) const;
+  // Asks how long to wait for the draft of this shape that the last plan named.
+  DraftTimeout SetTimeout(const Session& session, const DraftShape& shape);
 
   const Parts parts_;
   std::optional<Planner> planner_;

@@ -56,9 +56,10 @@ class DraftSource {
   virtual void Flush() = 0;
 
   // Sets how long to wait for the draft of the last plan, from the drafter's measured speed.
-  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay. With
-  // a timeout of zero, the drafter gets the plan only to be timed.
-  virtual DraftTimeout SetTimeout(uint64_t session, Duration worth) = 0;
+  // `worth`: the time that plain decoding takes for as many tokens; a longer wait cannot pay.
+  // `step`: the time of a forward pass; zero: unknown. With a timeout of zero, the drafter gets the
+  // plan only to be timed.
+  virtual DraftTimeout SetTimeout(uint64_t session, Duration worth, Duration step) = 0;
   // The deadline of the last plan passed before its whole draft arrived.
   virtual void MarkLate(uint64_t session) = 0;
   // Closes the session at its drafter if that is late or suspended and another is likely to do

@@ -531,13 +531,13 @@ void DrafterPool::Flush() {
   }
 }
 
-DraftTimeout DrafterPool::SetTimeout(uint64_t session, Duration worth) {
+DraftTimeout DrafterPool::SetTimeout(uint64_t session, Duration worth, Duration step) {
   Assignment* const assignment = assignments_.Find(session);
   if (assignment == nullptr) return {};
   assignment->worth = Seconds(worth);
   const Punctuality& punctuality = drafters_.at(assignment->drafter).punctuality;
   if (!punctuality.suspended()) {
-    return {.usual = FromSeconds(punctuality.Timeout(assignment->worth))};
+    return {.usual = FromSeconds(punctuality.Timeout(assignment->worth, Seconds(step)))};
   }
   if (!assignment->awaited_trial) return {};
   const double timeout = Punctuality::TrialTimeout(assignment->worth);

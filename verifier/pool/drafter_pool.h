@@ -103,7 +103,7 @@ class DrafterPool final : public DraftSource {
   void Close(uint64_t session) override;
   void RecordAccepted(uint64_t session, int tokens) override;
   void Flush() override;
-  DraftTimeout SetTimeout(uint64_t session, Duration worth) override;
+  DraftTimeout SetTimeout(uint64_t session, Duration worth, Duration step) override;
   void MarkLate(uint64_t session) override;
   bool ReassignSession(uint64_t session) override;
   std::optional<DraftTiming> Timing(uint64_t session, int tokens) override;

@@ -11,6 +11,10 @@ namespace {
 constexpr double kMaxTrial = 0.25;
 // Five scheduler slices of 4 ms: below that, a busy machine looks like a slow drafter.
 constexpr double kMinTimeout = 0.02;
+// While other sessions' steps go on, a draft is read when one of them ends. One that misses the end
+// of the first arrives before that of the second as a rule, with more tokens than a plain round in
+// between would give.
+constexpr double kMinSteps = 2;
 // How many deviations above the mean to wait (RFC 6298).
 constexpr double kDeviations = 4;
 
@@ -36,9 +40,10 @@ double Longest(double worth) { return std::clamp(worth, kMinTimeout, Punctuality
 
 }  // namespace
 
-double Punctuality::Timeout(double worth) const {
+double Punctuality::Timeout(double worth, double step) const {
   if (suspended_) return 0;
-  const double usual = round_trip_.mean + kDeviations * round_trip_.deviation;
+  const double usual =
+      std::max(round_trip_.mean + kDeviations * round_trip_.deviation, kMinSteps * step);
   return std::max(min_wait_, std::clamp(usual, kMinTimeout, Longest(worth)));
 }
 

@@ -35,9 +35,9 @@ class Punctuality {
   // Of a silent one: when it was suspended, or had its first trial.
   Time silent_since() const { return silent_since_; }
 
-  // How long to wait for a draft that saves at most `worth`: four deviations more than usual, but
-  // no longer than it is worth. 0 while suspended.
-  double Timeout(double worth) const;
+  // How long to wait for a draft that saves at most `worth`: four deviations more than usual and at
+  // least two forward passes of `step`, but no longer than it is worth. 0 while suspended.
+  double Timeout(double worth, double step) const;
 
   // The timeout in a trial that is waited for.
   static double TrialTimeout(double worth);

@@ -199,7 +199,7 @@ TEST_F(Pool, CutsPlansToDrafterDraws) {
 TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const Duration first = pool_.SetTimeout(1, kLongTime).usual;
+  const Duration first = pool_.SetTimeout(1, kLongTime, {}).usual;
   const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   const std::vector<TokenId> next = {5};
@@ -212,8 +212,8 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
   EXPECT_EQ(first, std::chrono::milliseconds(30)) << "10, and four deviations of half as much";
-  EXPECT_GE(pool_.SetTimeout(1, kLongTime).usual, std::chrono::milliseconds(30));
-  EXPECT_LT(pool_.SetTimeout(1, kLongTime).usual, std::chrono::milliseconds(31))
+  EXPECT_GE(pool_.SetTimeout(1, kLongTime, {}).usual, std::chrono::milliseconds(30));
+  EXPECT_LT(pool_.SetTimeout(1, kLongTime, {}).usual, std::chrono::milliseconds(31))
       << "they are all alike";
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
 }

@@ -163,11 +163,11 @@ TEST_F(LateDrafts, OnlyDrafterKeepsItsSessions) {
   EXPECT_FALSE(MovesLate(1));
   EXPECT_EQ(pool_.DrafterName(1), "a");
   EXPECT_FALSE(Open(2)) << "a suspended drafter gets no new sessions";
-  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime, {}).usual, Duration::zero());
   EXPECT_TRUE(consumer_.back.empty());
   SendDraft(1, 1);
   EXPECT_EQ(consumer_.back, std::vector<uint64_t>{1});
-  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime, {}).usual, Duration::zero());
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "a");
 }
@@ -193,7 +193,7 @@ TEST_F(LateDrafts, UnfinishedDraftsSuspendTheirDrafter) {
 TEST_F(LateDrafts, NewDrafterIsAwaitedOnce) {
   Join(1, Hello("a"));
   Open(1);
-  const DraftTimeout timeout = pool_.SetTimeout(1, kLongTime);
+  const DraftTimeout timeout = pool_.SetTimeout(1, kLongTime, {});
   EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
   EXPECT_TRUE(timeout.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
@@ -201,9 +201,9 @@ TEST_F(LateDrafts, NewDrafterIsAwaitedOnce) {
   clock_.Advance(kTick);
   SendDraft(1, 1, /*more=*/true);
   pool_.MarkLate(1);
-  EXPECT_EQ(pool_.SetTimeout(1, kLongTime).usual, Duration::zero()) << "a part is not a draft";
+  EXPECT_EQ(pool_.SetTimeout(1, kLongTime, {}).usual, Duration::zero()) << "a part is not a draft";
   SendDraft(1, 1);
-  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual, Duration::zero());
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime, {}).usual, Duration::zero());
   EXPECT_TRUE(Open(2));
 }
 
@@ -213,7 +213,7 @@ TEST_F(LateDrafts, ManyNewDraftersAreSeldomAwaited) {
   for (uint64_t id = 1; id <= 100; ++id) {
     Join(id, Hello("new"));
     ASSERT_TRUE(Open(id));
-    if (pool_.SetTimeout(id, kLongTime).usual > Duration::zero()) ++waits;
+    if (pool_.SetTimeout(id, kLongTime, {}).usual > Duration::zero()) ++waits;
     clock_.Advance(std::chrono::milliseconds(200));
     pool_.Leave(id);
   }
@@ -224,7 +224,7 @@ TEST_F(LateDrafts, TeachTheirTimeAfterNextPlan) {
   JoinShown(1, Hello("a"));
   StartDrafting(1, 1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
-  const Duration before = pool_.SetTimeout(1, kLongTime).usual;
+  const Duration before = pool_.SetTimeout(1, kLongTime, {}).usual;
   Plan(1);
   SendDraft(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
@@ -235,7 +235,7 @@ TEST_F(LateDrafts, TeachTheirTimeAfterNextPlan) {
   clock_.Advance(std::chrono::milliseconds(390));
   SendDraft(1, 1, /*more=*/false, /*rounds_ago=*/1);
   EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
-  EXPECT_GT(pool_.SetTimeout(1, kLongTime).usual,
+  EXPECT_GT(pool_.SetTimeout(1, kLongTime, {}).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }
 
@@ -261,7 +261,7 @@ TEST_F(LateDrafts, TriesSuspendedDrafterBesideAnother) {
   clock_.Advance(std::chrono::seconds(1));
   Open(3);
   EXPECT_EQ(pool_.DrafterName(3), "a");
-  EXPECT_TRUE(pool_.SetTimeout(3, kLongTime).trial);
+  EXPECT_TRUE(pool_.SetTimeout(3, kLongTime, {}).trial);
   EXPECT_FALSE(pool_.ReassignSession(3)) << "it has some time";
   Open(4);
   EXPECT_EQ(pool_.DrafterName(4), "b") << "one at a time";

@@ -32,35 +32,35 @@ TEST_F(PunctualityTest, SuspendsAfterThreeLateDrafts) {
     InTime(1);
   }
   EXPECT_FALSE(p_.suspended());
-  EXPECT_GT(p_.Timeout(kPlenty), 0);
+  EXPECT_GT(p_.Timeout(kPlenty, 0), 0);
   MarkLateDrafts(3);
   EXPECT_TRUE(p_.suspended());
-  EXPECT_EQ(p_.Timeout(kPlenty), 0);
+  EXPECT_EQ(p_.Timeout(kPlenty, 0), 0);
 }
 
 TEST_F(PunctualityTest, WaitsForGivenTime) {
   p_ = Punctuality(5);
   EXPECT_FALSE(p_.suspended());
-  EXPECT_EQ(p_.Timeout(0.01), 5) << "a draft that is worth less, of a drafter that is new";
+  EXPECT_EQ(p_.Timeout(0.01, 0), 5) << "a draft that is worth less, of a drafter that is new";
   for (int i = 0; i < 100; ++i) p_.MarkLate(Time(), 5, /*silent=*/true);
   EXPECT_FALSE(p_.suspended());
-  EXPECT_GE(p_.Timeout(0.01), 5);
+  EXPECT_GE(p_.Timeout(0.01, 0), 5);
 }
 
 TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
-  EXPECT_EQ(p_.Timeout(kPlenty), 0);
+  EXPECT_EQ(p_.Timeout(kPlenty, 0), 0);
   EXPECT_TRUE(p_.IsTrialDue(clock_.Now())) << "but it is asked";
   const Time first_trial = clock_.Now();
   p_.BeginTrial(clock_.Now());
   EXPECT_FALSE(p_.silent());
   InTime(1, 0.3, 0.2);
-  EXPECT_EQ(p_.Timeout(kPlenty), 0) << "its draft was not worth a wait";
+  EXPECT_EQ(p_.Timeout(kPlenty, 0), 0) << "its draft was not worth a wait";
   clock_.Advance(std::chrono::seconds(1));
   p_.BeginTrial(clock_.Now());
   EXPECT_TRUE(p_.silent()) << "once more, and it has shown nothing";
   EXPECT_EQ(p_.silent_since(), first_trial);
   InTime(1);
-  EXPECT_GT(p_.Timeout(kPlenty), 0);
+  EXPECT_GT(p_.Timeout(kPlenty, 0), 0);
   EXPECT_FALSE(p_.silent());
 }
 
@@ -100,13 +100,23 @@ TEST_F(PunctualityTest, ResumesWithDraftWorthItsWait) {
   EXPECT_TRUE(p_.suspended()) << "nobody ever waits that long";
 }
 
+// A draft that misses the end of one step is read at that of the next.
+TEST_F(PunctualityTest, WaitsForTwoSteps) {
+  InTime(20);
+  EXPECT_LT(p_.Timeout(kPlenty, 0), 0.03);
+  EXPECT_DOUBLE_EQ(p_.Timeout(kPlenty, 0.03), 0.06);
+  EXPECT_DOUBLE_EQ(p_.Timeout(0.05, 0.03), 0.05) << "no longer than it is worth";
+  MarkLateDrafts(3);
+  EXPECT_EQ(p_.Timeout(kPlenty, 0.03), 0);
+}
+
 // Each draft arrives just before its deadline, and makes the next deadline later.
 TEST_F(PunctualityTest, WaitIsBoundedByDraftsWorth) {
   for (const double worth : {0.05, 0.2, kPlenty}) {
     p_ = {};
     InTime(1);
-    for (int i = 0; i < 100; ++i) InTime(1, 0.99 * p_.Timeout(worth), worth);
-    EXPECT_LE(p_.Timeout(worth), std::min(worth, Punctuality::kMaxTimeout));
+    for (int i = 0; i < 100; ++i) InTime(1, 0.99 * p_.Timeout(worth, 0), worth);
+    EXPECT_LE(p_.Timeout(worth, 0), std::min(worth, Punctuality::kMaxTimeout));
   }
 }
 
@@ -138,7 +148,7 @@ TEST_F(PunctualityTest, SuspendsRelapsingDrafterLongerEachTime) {
       InTime(1, 0.9);
       continue;
     }
-    const double timeout = p_.Timeout(kPlenty);
+    const double timeout = p_.Timeout(kPlenty, 0);
     pass(timeout);
     waited += timeout;
     p_.MarkLate(clock_.Now(), timeout, /*silent=*/false);

@@ -1,7 +1,6 @@
 #include "verifier/engine/admission.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <string_view>
 #include <utility>

@@ -1,7 +1,6 @@
 #include "tests/support/timed_pair.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "common/base/check.h"

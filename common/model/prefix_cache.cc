@@ -13,7 +13,7 @@ PrefixCache::~PrefixCache() {
   }
 }
 
-std::vector<TokenId> PrefixCache::Page(std::span<const TokenId> tokens, size_t index) const {
+PrefixCache::Page PrefixCache::PageAt(std::span<const TokenId> tokens, size_t index) const {
   const auto page = tokens.subspan(index * page_tokens_, page_tokens_);
   return {page.begin(), page.end()};
 }
@@ -22,7 +22,7 @@ std::pair<PrefixCache::Node*, size_t> PrefixCache::Descend(std::span<const Token
   Node* node = &root_;
   size_t depth = 0;
   for (; (depth + 1) * page_tokens_ <= tokens.size(); ++depth) {
-    const auto child = node->children.find(Page(tokens, depth));
+    const auto child = node->children.find(PageAt(tokens, depth));
     if (child == node->children.end()) break;
     node = child->second.get();
   }
@@ -61,7 +61,7 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
     }
   }
   for (size_t page = depth; page < pages; ++page) {
-    node = AddChild(node, Page(tokens, page));
+    node = AddChild(node, PageAt(tokens, page));
   }
   entries_.push_front({*whole, node});
   pages_.reset();
@@ -86,20 +86,22 @@ bool PrefixCache::EvictOne() {
   return true;
 }
 
-PrefixCache::Node* PrefixCache::AddChild(Node* parent, std::vector<TokenId> page) {
+PrefixCache::Node* PrefixCache::AddChild(Node* parent, Page page) {
   auto child = std::make_unique<Node>();
   child->parent = parent;
   if (digest_ != nullptr) {
     child->hash = ExtendPageHash(parent->hash, page);
     child->slot = digest_->Add(child->hash);
   }
-  return parent->children.emplace(std::move(page), std::move(child)).first->second.get();
+  const auto added = parent->children.emplace(std::move(page), std::move(child)).first;
+  added->second->page = &added->first;
+  return added->second.get();
 }
 
 void PrefixCache::RemoveChild(Node* child) {
   if (digest_ != nullptr) digest_->Remove(child->slot);
-  std::erase_if(child->parent->children,
-                [child](const auto& entry) { return entry.second.get() == child; });
+  auto& siblings = child->parent->children;
+  siblings.erase(siblings.find(*child->page));
 }
 
 void PrefixCache::Remove(Entries::iterator entry) {

@@ -55,20 +55,22 @@ class PrefixCache {
     Node* end;  // the node of its last page
   };
   using Entries = std::list<Entry>;  // most recently used first
+  using Page = std::vector<TokenId>;
   struct Node {
     Node* parent = nullptr;
-    std::map<std::vector<TokenId>, std::unique_ptr<Node>> children;  // by the page's tokens
-    std::vector<Entries::iterator> through;                          // entries that hold this page
+    const Page* page = nullptr;  // its key among the parent's children
+    std::map<Page, std::unique_ptr<Node>> children;
+    std::vector<Entries::iterator> through;  // entries that hold this page
     uint64_t hash = kNoPages;
     int slot = PrefixDigest::kNoSlot;  // in the digest
   };
 
-  std::vector<TokenId> Page(std::span<const TokenId> tokens, size_t index) const;
+  Page PageAt(std::span<const TokenId> tokens, size_t index) const;
   // The deepest node on the tokens' path, and its depth in pages.
   std::pair<Node*, size_t> Descend(std::span<const TokenId> tokens);
   void Touch(Entries::iterator entry) { entries_.splice(entries_.begin(), entries_, entry); }
   // The parent's new child for this page.
-  Node* AddChild(Node* parent, std::vector<TokenId> page);
+  Node* AddChild(Node* parent, Page page);
   void RemoveChild(Node* child);
   void Remove(Entries::iterator entry);
 

@@ -37,6 +37,11 @@ Status Admission::CheckQueue(const std::string& client) {
 }
 
 Session* Admission::NextWaiting() {
+  if (waiting() == 1) {  // most often, and then most often the youngest
+    return std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
+             return !entry.second->is_running();
+           })->second.get();
+  }
   std::map<std::string_view, int> running;
   for (const auto& [id, session] : sessions_) {
     if (session->is_running()) ++running[session->request.client];

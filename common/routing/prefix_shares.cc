@@ -5,7 +5,10 @@
 namespace outrider {
 
 void PrefixShares::Count(std::span<const uint64_t> pages, int64_t window) {
-  if (now_.requests >= window) before_ = std::exchange(now_, Window{});
+  if (now_.requests >= window) {
+    before_ = std::exchange(now_, Window{});
+    now_.pages.reserve(before_.pages.size());
+  }
   ++now_.requests;
   int new_pages = 0;
   for (const uint64_t page : pages) {

@@ -225,14 +225,13 @@ void RateVerifier::TakeFirstChunk(uint64_t id) {
 // Only what others may begin with: the rest would fill the cache and never be used.
 void RateVerifier::SharePrompt(Session& session, int shared_tokens) {
   const int computed = session.computed;
-  if (computed < shared_tokens) {
-    const auto tokens =
-        std::span(session.tokens)
-            .subspan(static_cast<size_t>(computed), static_cast<size_t>(shared_tokens - computed));
-    const ForwardSequence share{.sequence = session.sequence, .tokens = tokens};
-    ForwardOutput output;
-    if (!model_.Forward({&share, 1}, /*want_hidden=*/false, &output).ok()) return;
-  }
+  if (computed + model_.page_tokens() > shared_tokens) return;  // it is from the cache
+  const auto tokens =
+      std::span(session.tokens)
+          .subspan(static_cast<size_t>(computed), static_cast<size_t>(shared_tokens - computed));
+  const ForwardSequence share{.sequence = session.sequence, .tokens = tokens};
+  ForwardOutput output;
+  if (!model_.Forward({&share, 1}, /*want_hidden=*/false, &output).ok()) return;
   session.prompt_tokens = shared_tokens;
   admission_.SharePrompt(session);
 }

@@ -41,8 +41,12 @@ void SimulatedNode::Spend(double seconds) {
 void SimulatedNode::Schedule(Time at) {
   if (next_run_.has_value() && *next_run_ <= at) return;
   next_run_ = at;
-  queue_->At(at, [this, ticket = ++run_ticket_] {
-    if (ticket == run_ticket_) Run();
+  // The event of a run that an earlier one came before may still be there.
+  if (std::ranges::find(run_events_, at) != run_events_.end()) return;
+  run_events_.push_back(at);
+  queue_->At(at, [this, at] {
+    std::erase(run_events_, at);
+    if (next_run_ == at) Run();
   });
 }
 

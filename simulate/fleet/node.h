@@ -80,7 +80,7 @@ class SimulatedNode {
   double busy_seconds_ = 0;
   Time free_at_{};                // when the step under way ends
   std::optional<Time> next_run_;  // the scheduled run
-  uint64_t run_ticket_ = 0;       // only the last scheduled run counts
+  std::vector<Time> run_events_;  // at `next_run_`, and at others that do nothing
 };
 
 }  // namespace outrider

@@ -38,9 +38,8 @@ Status Admission::CheckQueue(const std::string& client) {
 
 Session* Admission::NextWaiting() {
   if (waiting() == 1) {  // most often, and then most often the youngest
-    return std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
-             return !entry.second->is_running();
-           })->second.get();
+    const auto waits = [](const auto& entry) { return !entry.second->is_running(); };
+    return std::find_if(sessions_.rbegin(), sessions_.rend(), waits)->second.get();
   }
   std::map<std::string_view, int> running;
   for (const auto& [id, session] : sessions_) {

@@ -220,5 +220,20 @@ class Rates(FleetPage):
                     f"within {busy} %")
 
 
+class Large(FleetPage):
+    def test_text_is_that_of_the_run(self):
+        (row,) = plots.read_table(DATA / "fleet_large.csv")
+        self.assertLess(float(row["run_cpu_s"]), 600)
+        self.assertLess(float(row["peak_mb"]), 8000)
+        self.expect(f"{row['run_cpu_s']} s of one core of a Zen 4 machine whose other core was "
+                    f"busy and {row['peak_mb']} MB, after a fit of {row['fit_cpu_s']} s")
+        self.assertGreater(float(row["verifier_busy"]), 0.999)
+        self.assertEqual((row["rejected"], row["failed"]), ("0", "0"))
+        self.expect(f"The fleet makes {float(row['tokens_per_s']) / 1e6:.2f} million tokens per "
+                    "second, verifiers are busy all the time and drafters "
+                    f"{100 * float(row['drafter_busy']):.0f} % of it, the mean first token comes "
+                    f"after {float(row['first_token_ms']):.0f} ms, and nothing is refused")
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

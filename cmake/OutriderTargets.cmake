@@ -58,17 +58,20 @@ function(outrider_program name)
   target_link_libraries(${name} PRIVATE outrider_flags outrider_warnings ${ARG_DEPS})
 endfunction()
 
-# All test programs need the same options to share precompiled headers. With -O1 g++ 12 mistakes moves
-# of short strings for copies beyond their end.
-set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O1>
+# g++ 12 mistakes moves of short strings for copies beyond their end.
+set(OUTRIDER_TEST_WARNINGS
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
+# This halves the tests' compile time; the code under test keeps its flags. All test programs need the
+# same options to share precompiled headers.
+set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O0;-g0> ${OUTRIDER_TEST_WARNINGS})
 
 # outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers
-# TOGETHER entry): a test program; each of its cases is a ctest entry, with PREFIX before its name. PCH:
-# headers that its sources share and that are slow to parse, precompiled with GoogleTest's. TOGETHER: the
-# cases are one entry of that name, as they share a set-up that takes seconds.
+# TOGETHER entry OPTIMIZED): a test program; each of its cases is a ctest entry, with PREFIX before its
+# name. PCH: headers that its sources share and that are slow to parse, precompiled with GoogleTest's.
+# TOGETHER: the cases are one entry of that name, as they share a set-up that takes seconds. OPTIMIZED:
+# its own code takes many seconds.
 function(outrider_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;PREFIX;TOGETHER" "SRCS;DEPS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED" "LABEL;TIMEOUT;PREFIX;TOGETHER" "SRCS;DEPS;PCH" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -80,12 +83,15 @@ function(outrider_test name)
                                         GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE OUTRIDER_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                                              OUTRIDER_BINARY_DIR="${PROJECT_BINARY_DIR}")
-  # This halves the tests' compile time; they run little slower, as the code under test keeps its flags.
-  target_compile_options(${name} PRIVATE ${OUTRIDER_TEST_FLAGS})
-  if(ARG_PCH)
-    target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${ARG_PCH})
+  if(ARG_OPTIMIZED)
+    target_compile_options(${name} PRIVATE ${OUTRIDER_TEST_WARNINGS})
   else()
-    target_precompile_headers(${name} REUSE_FROM outrider_test_headers)
+    target_compile_options(${name} PRIVATE ${OUTRIDER_TEST_FLAGS})
+    if(ARG_PCH)
+      target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> ${ARG_PCH})
+    else()
+      target_precompile_headers(${name} REUSE_FROM outrider_test_headers)
+    endif()
   endif()
   # Slow tests begin first, so that the cores are busy to the end.
   if(ARG_LABEL STREQUAL "slow")

@@ -61,8 +61,9 @@ endfunction()
 # g++ 12 mistakes moves of short strings for copies beyond their end.
 set(OUTRIDER_TEST_WARNINGS
   $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds;-Wno-restrict;-Wno-stringop-overflow>)
-# This halves the tests' compile time; the code under test keeps its flags. All test programs need the
-# same options to share precompiled headers.
+# This halves the tests' compile time. Libraries under test keep their flags; templates and inline
+# functions of theirs that a test uses too may be the test's. All test programs need the same options to
+# share precompiled headers.
 set(OUTRIDER_TEST_FLAGS -pthread $<$<CONFIG:RelWithDebInfo>:-O0;-g0> ${OUTRIDER_TEST_WARNINGS})
 
 # outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers

@@ -225,7 +225,7 @@ void RateVerifier::TakeFirstChunk(uint64_t id) {
 // Only what others may begin with: the rest would fill the cache and never be used.
 void RateVerifier::SharePrompt(Session& session, int shared_tokens) {
   const int computed = session.computed;
-  if (computed + model_.page_tokens() > shared_tokens) return;  // it is from the cache
+  if (computed + model_.page_tokens() > shared_tokens) return;  // the cache has its pages
   const auto tokens =
       std::span(session.tokens)
           .subspan(static_cast<size_t>(computed), static_cast<size_t>(shared_tokens - computed));

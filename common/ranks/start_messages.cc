@@ -1,6 +1,7 @@
 #include "common/ranks/start_messages.h"
 
-#include <cstring>
+#include <algorithm>
+#include <cstddef>
 
 #include "common/base/check.h"
 #include "common/model/model_fingerprint.h"
@@ -12,7 +13,8 @@ void AppendBytes(const void* data, size_t bytes, std::vector<int32_t>* message) 
   const size_t first = message->size();
   message->push_back(static_cast<int32_t>(bytes));
   message->resize(first + 1 + (bytes + sizeof(int32_t) - 1) / sizeof(int32_t));
-  std::memcpy(message->data() + first + 1, data, bytes);
+  std::copy_n(static_cast<const std::byte*>(data), bytes,
+              reinterpret_cast<std::byte*>(message->data() + first + 1));
 }
 
 // The bytes that AppendBytes has put at word `first`.

@@ -124,7 +124,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_
                               size_t width, size_t height, cudaMemcpyKind kind,
                               cudaStream_t stream) {
   const auto copy = [=](const void* source) {
-    for (size_t row = 0; row < height; ++row) {
+    for (size_t row = 0; width > 0 && row < height; ++row) {  // null pointers of nothing are fine
       std::memcpy(static_cast<char*>(to) + row * to_pitch,
                   static_cast<const char*>(source) + row * from_pitch, width);
     }

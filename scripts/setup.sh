@@ -2,7 +2,7 @@
 # Installs what the build needs on a bare Debian 12. Returns at once if everything is installed.
 #   scripts/setup.sh           compiler, libraries, and help2man for the manual pages
 #   scripts/setup.sh --tests   also what tests call: Prometheus, a browser, Go for the chart, dpkg's tools ..
-#   scripts/setup.sh --lint    also clang-format and clang-tidy (for scripts/test.sh --lint)
+#   scripts/setup.sh --lint    also clang, its sanitizers, clang-format and clang-tidy
 set -euo pipefail
 
 packages=(
@@ -22,7 +22,7 @@ case "${1:-}" in
       python3-grpcio python3-jinja2 python3-jsonschema python3-protobuf python3-setuptools python3-venv
       python3-wheel python3-yaml
     ) ;;
-  --lint) packages+=(clang clang-format clang-tidy) ;;
+  --lint) packages+=(clang clang-format clang-tidy libclang-rt-dev) ;;
   *) echo "usage: scripts/setup.sh [--tests|--lint]" >&2; exit 2 ;;
 esac
 

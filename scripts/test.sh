@@ -61,7 +61,8 @@ lint() {
 }
 
 step "install"
-if [[ $mode == lint ]]; then scripts/setup.sh --lint; else scripts/setup.sh --tests; fi
+if [[ $mode == asan || $mode == lint ]]; then scripts/setup.sh --lint; fi
+if [[ $mode != lint ]]; then scripts/setup.sh --tests; fi
 step "configure"
 # With nvcc the CUDA backend is compiled for one architecture; its kernels run in tests on the host.
 # The benchmarks, a minute of the build, are left out unless OUTRIDER_BENCH=ON asks for them.

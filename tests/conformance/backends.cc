@@ -36,7 +36,7 @@ std::unique_ptr<Backend> CpuWithTarget(int64_t target) {
 // Under the thread sanitizer, which makes fibers many times slower, only cuda_backend_test looks
 // for races in the kernels.
 std::unique_ptr<Backend> CudaEmulated() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(OUTRIDER_THREAD_SANITIZER)
   return nullptr;
 #else
   return Take(CreateEmulatedCudaBackend());

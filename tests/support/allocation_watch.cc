@@ -18,7 +18,7 @@ std::atomic<int64_t> live = 0, most = 0;
 
 }  // namespace
 
-#ifndef __SANITIZE_ADDRESS__
+#ifndef OUTRIDER_ADDRESS_SANITIZER
 void* operator new(size_t size) {
   void* const memory = std::malloc(size);
   if (memory == nullptr) throw std::bad_alloc();

@@ -10,7 +10,7 @@ namespace outrider::testing {
 // At most one at a time. Thread: counts the memory of all threads.
 class AllocationWatch {
  public:
-#ifdef __SANITIZE_ADDRESS__
+#ifdef OUTRIDER_ADDRESS_SANITIZER
   static constexpr bool kCounts = false;
 #else
   static constexpr bool kCounts = true;

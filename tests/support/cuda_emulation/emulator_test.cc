@@ -84,7 +84,7 @@ TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
 }
 
 // Under the thread sanitizer this kernel has a data race, which the test below checks.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(OUTRIDER_THREAD_SANITIZER)
 TEST(CudaEmulator, MissingBarrierShowsInSomeOrder) {
   int out[64], reversed[64];
   ASSERT_EQ(LaunchMissingBarrier(out, 64), cudaSuccess);
@@ -105,7 +105,7 @@ TEST(CudaEmulatorDeathTest, MissingBarrierIsRace) {
 }
 #endif
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
 TEST(CudaEmulatorDeathTest, SharedMemoryEndsWhereItEnds) {
   EXPECT_EQ(LaunchSharedWrite(20, 20), cudaSuccess);
   EXPECT_DEATH((void)LaunchSharedWrite(20, 21), "heap-buffer-overflow");

@@ -7,7 +7,7 @@
 
 #include "common/base/check.h"
 
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
 #include <sanitizer/asan_interface.h>
 #endif
 
@@ -25,14 +25,14 @@ constexpr size_t kStaggers = 64;
 
 Stack OutsideStack() {
   Stack outside;
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
   pthread_attr_t attributes;
   void* bottom = nullptr;
   OUTRIDER_CHECK(pthread_getattr_np(pthread_self(), &attributes) == 0);
   OUTRIDER_CHECK(pthread_attr_getstack(&attributes, &bottom, &outside.bytes) == 0);
   pthread_attr_destroy(&attributes);
   outside.bottom = bottom;
-#elif defined(OUTRIDER_THREAD_FIBERS)
+#elif defined(OUTRIDER_THREAD_SANITIZER)
   outside.thread_fiber = __tsan_get_current_fiber();
 #endif
   return outside;
@@ -57,15 +57,15 @@ Fiber::Fiber(void (*function)()) {
   stack.context.uc_stack.ss_size = stack.bytes;
   makecontext(&stack.context, function, 0);
 #endif
-#if defined(OUTRIDER_THREAD_FIBERS)
+#if defined(OUTRIDER_THREAD_SANITIZER)
   stack.thread_fiber = __tsan_create_fiber(0);
 #endif
 }
 
 Fiber::~Fiber() {
-#if defined(OUTRIDER_THREAD_FIBERS)
+#if defined(OUTRIDER_THREAD_SANITIZER)
   __tsan_destroy_fiber(stack.thread_fiber);
-#elif defined(OUTRIDER_ADDRESS_FIBERS)
+#elif defined(OUTRIDER_ADDRESS_SANITIZER)
   __asan_unpoison_memory_region(memory_, kStackBytes);
 #endif
   munmap(memory_, kStackBytes);

@@ -7,9 +7,9 @@
 #include <ucontext.h>
 #endif
 
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
 #include <sanitizer/common_interface_defs.h>
-#elif defined(OUTRIDER_THREAD_FIBERS)
+#elif defined(OUTRIDER_THREAD_SANITIZER)
 #include <sanitizer/tsan_interface.h>
 #endif
 
@@ -48,7 +48,7 @@ class Fiber {
 };
 
 inline void BeginFiber() {
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
 }
@@ -58,10 +58,10 @@ inline void BeginFiber() {
 // the others that are in use. It is inlined because a processor that predicts where calls return
 // to is wrong about every return to a caller on another stack than the call's.
 [[gnu::always_inline]] inline void SwitchStack(Stack& from, Stack& to) {
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
   void* fake_stack = nullptr;
   __sanitizer_start_switch_fiber(&fake_stack, to.bottom, to.bytes);
-#elif defined(OUTRIDER_THREAD_FIBERS)
+#elif defined(OUTRIDER_THREAD_SANITIZER)
   __tsan_switch_to_fiber(to.thread_fiber, __tsan_switch_to_fiber_no_sync);
 #endif
 #if defined(__x86_64__)
@@ -84,14 +84,14 @@ inline void BeginFiber() {
 #else
   swapcontext(&from.context, &to.context);
 #endif
-#if defined(OUTRIDER_ADDRESS_FIBERS)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
   __sanitizer_finish_switch_fiber(fake_stack, nullptr, nullptr);
 #endif
 }
 
 // For the thread sanitizer, which takes fibers for unordered threads: what comes before a Release
 // of an address happens before what follows a later Acquire of it.
-#if defined(OUTRIDER_THREAD_FIBERS)
+#if defined(OUTRIDER_THREAD_SANITIZER)
 inline void ReleaseOrder(void* place) { __tsan_release(place); }
 inline void AcquireOrder(void* place) { __tsan_acquire(place); }
 #else

@@ -64,7 +64,7 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
   if (it == memory.taken.end() || it->second.pinned != pinned) {
     return Failed(cudaErrorInvalidValue);
   }
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
   std::free(pointer);  // has a quarantine of its own
 #else
   const size_t bytes = it->second.bytes;

@@ -215,7 +215,7 @@ TEST_F(CudaStreams, LateWorkProgressesWithQueries) {
   EXPECT_NE(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)
+#if !defined(OUTRIDER_ADDRESS_SANITIZER)
 TEST_F(CudaStreams, FreedMemoryIsPoisonedAndQuarantined) {
   int *first = nullptr, *second = nullptr;
   ASSERT_EQ(cudaMalloc(reinterpret_cast<void**>(&first), 4096), cudaSuccess);

@@ -196,7 +196,7 @@ class Attention {
   // the thread sanitizer, which looks for races and is many times slower, one split is enough.
   void ExpectBitsOfTheRowAlone(const std::vector<Sequence>& batch, const std::vector<Cut>& cuts,
                                const std::string& what) const {
-#if defined(__SANITIZE_THREAD__)
+#if defined(OUTRIDER_THREAD_SANITIZER)
     Run(batch, cuts.back());
     return;
 #endif

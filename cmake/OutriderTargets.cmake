@@ -110,6 +110,11 @@ function(outrider_test name)
       target_precompile_headers(${name} REUSE_FROM outrider_test_headers)
     endif()
   endif()
+  # The sanitizers leave slow tests out.
+  if(OUTRIDER_SANITIZE AND ARG_LABEL STREQUAL "slow")
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
   # Slow tests begin first, so that the cores are busy to the end.
   if(ARG_LABEL STREQUAL "slow")
     set(cost 100)

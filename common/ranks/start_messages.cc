@@ -1,7 +1,6 @@
 #include "common/ranks/start_messages.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "common/base/check.h"
 #include "common/model/model_fingerprint.h"
@@ -9,12 +8,11 @@
 namespace outrider {
 namespace {
 
-void AppendBytes(const void* data, size_t bytes, std::vector<int32_t>* message) {
+void AppendBytes(std::span<const std::byte> bytes, std::vector<int32_t>* message) {
   const size_t first = message->size();
-  message->push_back(static_cast<int32_t>(bytes));
-  message->resize(first + 1 + (bytes + sizeof(int32_t) - 1) / sizeof(int32_t));
-  std::copy_n(static_cast<const std::byte*>(data), bytes,
-              reinterpret_cast<std::byte*>(message->data() + first + 1));
+  message->push_back(static_cast<int32_t>(bytes.size()));
+  message->resize(first + 1 + (bytes.size() + sizeof(int32_t) - 1) / sizeof(int32_t));
+  std::ranges::copy(bytes, std::as_writable_bytes(std::span(*message).subspan(first + 1)).begin());
 }
 
 // The bytes that AppendBytes has put at word `first`.
@@ -44,7 +42,7 @@ Result<std::string> DescribeRanks(const std::filesystem::path& directory,
 
 std::vector<int32_t> RankAssignment::Encode() const {
   std::vector<int32_t> message = {shard.rank, shard.ranks};
-  AppendBytes(agreed.data(), agreed.size(), &message);
+  AppendBytes(std::as_bytes(std::span(agreed)), &message);
   return message;
 }
 
@@ -55,7 +53,7 @@ RankAssignment RankAssignment::Decode(std::span<const int32_t> message) {
 
 std::vector<int32_t> RankReport::Encode() const {
   std::vector<int32_t> message = {static_cast<int32_t>(status.code()), pages};
-  AppendBytes(status.message().data(), status.message().size(), &message);
+  AppendBytes(std::as_bytes(std::span(status.message())), &message);
   return message;
 }
 
@@ -70,7 +68,7 @@ RankReport RankReport::Decode(std::span<const int32_t> message) {
 
 std::vector<int32_t> RankStart::Encode() const {
   std::vector<int32_t> message = {pages};
-  AppendBytes(group.data(), group.size(), &message);
+  AppendBytes(std::as_bytes(std::span(group)), &message);
   return message;
 }
 

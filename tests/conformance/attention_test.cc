@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/math/fp8.h"
-#include "tests/conformance/attention_cases.h"
+#include "tests/conformance/paged_cache.h"
 #include "tests/conformance/backends.h"
 
 namespace outrider {

@@ -1,4 +1,4 @@
-#include "tests/conformance/attention_cases.h"
+#include "tests/conformance/paged_cache.h"
 
 #include <algorithm>
 #include <cmath>

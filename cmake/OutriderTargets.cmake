@@ -83,14 +83,19 @@ if(NOT OUTRIDER_SANITIZE STREQUAL "thread")
 endif()
 
 # outrider_test(name SRCS a_test.cc DEPS x LABEL unit|rpc|slow TIMEOUT seconds PREFIX text PCH headers
-# TOGETHER entry OPTIMIZED): a test program; each of its cases is a ctest entry, with PREFIX before its
-# name. PCH: headers that its sources share and that are slow to parse, precompiled with GoogleTest's.
-# TOGETHER: the cases are one entry of that name, as they share a set-up that takes seconds. OPTIMIZED:
-# its own code takes many seconds.
+# TOGETHER entry OPTIMIZED SLOW_UNDER_SANITIZERS): a test program; each of its cases is a ctest entry,
+# with PREFIX before its name. PCH: headers that its sources share and that are slow to parse,
+# precompiled with GoogleTest's. TOGETHER: the cases are one entry of that name, as they share a set-up
+# that takes seconds. OPTIMIZED: its own code takes many seconds. SLOW_UNDER_SANITIZERS: takes minutes
+# there to run what other tests run too, and is labelled slow.
 function(outrider_test name)
-  cmake_parse_arguments(ARG "OPTIMIZED" "LABEL;TIMEOUT;PREFIX;TOGETHER" "SRCS;DEPS;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMIZED;SLOW_UNDER_SANITIZERS" "LABEL;TIMEOUT;PREFIX;TOGETHER"
+    "SRCS;DEPS;PCH" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
+  endif()
+  if(OUTRIDER_SANITIZE AND ARG_SLOW_UNDER_SANITIZERS)
+    set(ARG_LABEL slow)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 600)

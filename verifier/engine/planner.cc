@@ -172,8 +172,8 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   // While nobody asks a drafter, nothing shows that it or its network has become faster. The first
   // of these rounds reads the text, the others measure.
   constexpr int kProbes = 3;
-  // Share of the time that probes may cost. They come at least this often, in seconds of steps;
-  // three slow rounds are a small part of them.
+  // Share of all sessions' time that probes may cost, each of which delays one of them. They come
+  // at least this often, in seconds of steps; three slow rounds are a small part of them.
   constexpr double kShare = 0.01;
   constexpr double kAgain = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
@@ -188,7 +188,8 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
   const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
   // A drafter that seems fast needs no second probe: the policy will ask it for drafts.
-  const double after = lost > plain ? std::min(kProbes * lost / kShare, kAgain) : kAgain;
+  const double share = kShare * planner_->StepSessions();
+  const double after = lost > plain ? std::min(kProbes * lost / share, kAgain) : kAgain;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;

@@ -72,6 +72,17 @@ TEST_F(NeverSlowerTest, DraftersFarAwayThatPay) {
   EXPECT_GT(SpeedupOf(fleet, FleetLayout::kSplit), 1.2);
 }
 
+// The drafter is measured while all sessions decode plainly, and none is held back from it: 1.01
+// with the drafter seldom measured.
+TEST_F(NeverSlowerTest, OneDrafterFarAwayThatPays) {
+  json fleet = FleetOf(2, 0.02, 64);
+  fleet["zones"] = {{{"verifiers", 1}}, {{"drafters", 1}}};
+  for (const double round_trip : {0.5, 20.}) {
+    fleet["network"] = {{"between_ms", round_trip / 2}};
+    EXPECT_GT(SpeedupOf(fleet, FleetLayout::kSplit), 1.1) << round_trip;
+  }
+}
+
 // Up to some forty sessions, and a few.
 TEST_F(NeverSlowerTest, LoadThatComesAndGoes) {
   json fleet = FleetOf(6, 0.2, 1);

@@ -69,6 +69,16 @@ TEST_F(DraftingGuardTest, KeepsWhatDraftsGain) {
   }
 }
 
+// As where every session's policy decodes plainly, until one finds drafts that pay.
+TEST_F(DraftingGuardTest, AllowsDraftersThatChangeNothing) {
+  int allowed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Run(/*sessions=*/16, /*speedup=*/1, /*rounds=*/16);
+    allowed += guard_->Allows(16, true) ? 1 : 0;
+  }
+  EXPECT_GT(allowed, 800) << "of 1000; the rest are trials";
+}
+
 // Times vary by a half and more, so that single periods mislead. The seed is fixed.
 TEST_F(DraftingGuardTest, FindsTheFasterWayInNoise) {
   for (const double speedup : {0.8, 0.95, 1.05, 2.}) {

@@ -26,6 +26,8 @@ constexpr double kShare = 0.005;
 // early, half a second or so.
 constexpr double kLeastPrice = 8;
 constexpr double kMostLoss = 20;
+// The same of the first time with drafters at a load, in which they read all texts.
+constexpr double kMostFirstLoss = 60;
 // A round counts at most as so many usual ones, so that no stall decides.
 constexpr double kStall = 4;
 
@@ -69,13 +71,28 @@ void DraftingGuard::OnRound(const Round& round) {
   entry_tokens_ += static_cast<double>(round.tokens) / round.sessions;
   credit_ += kShare * time;
   const bool is_settled = progress_ > settled_at_;
-  if (is_loss_due_ && (is_trial_ || !is_settled)) {
+  const bool is_first = on_ && !Knows(load.off, round.sessions);
+  if (is_first) {
+    // A plain round gains a token, as far as the cost model knows.
+    loss_ += time - round.tokens;
+  } else if (is_loss_due_ && (is_trial_ || !is_settled)) {
     const double best = std::max(load.on.speed(), load.off.speed());
     if (best > 0) loss_ += time - round.tokens / best;
   }
   if (is_settled) Measure(round, time, on_ ? &load.on : &load.off);
-  const bool is_dear = is_trial_ && loss_ > kMostLoss * round.sessions;
-  if (is_dear || progress_ >= settled_at_ + kPeriod) EndPeriod(load, round.sessions);
+  if (is_first && loss_ > kMostFirstLoss * round.sessions) {
+    if (!Knows(load.on, round.sessions)) load.on = WholePeriod(round.sessions);
+    EndPeriod(load, round.sessions);
+  } else if ((is_trial_ && loss_ > kMostLoss * round.sessions) ||
+             progress_ >= settled_at_ + kPeriod) {
+    EndPeriod(load, round.sessions);
+  }
+}
+
+DraftingGuard::Way DraftingGuard::WholePeriod(int sessions) const {
+  return {.tokens = entry_tokens_ * sessions,
+          .time = entry_time_ * sessions,
+          .rounds = kPeriod / 2 * sessions};
 }
 
 void DraftingGuard::Measure(const Round& round, double time, Way* way) {
@@ -106,10 +123,10 @@ void DraftingGuard::EndPeriod(Load& load, int sessions) {
     tries = !is_loss_due_ && credit_ >= price * sessions;
     if (tries) {
       next = !next;
-      loss_ = 0;
       is_loss_due_ = true;
     }
   }
+  if (tries || !is_loss_due_) loss_ = 0;
   is_trial_ = tries;
   is_entry_ = next != on_;
   on_ = next;

@@ -68,6 +68,8 @@ class DraftingGuard {
   // Plain rounds that each session loses by a trial of `way`.
   static double PriceOf(const Way& way, const Way& other);
   static void Measure(const Round& round, double time, Way* way);
+  // All of the period under way, as if half a usual one had been measured.
+  Way WholePeriod(int sessions) const;
   // Chooses the way of the next period.
   void EndPeriod(Load& load, int sessions);
 

@@ -61,6 +61,20 @@ TEST_F(DraftingGuardTest, HoldsBackDraftsThatCostTime) {
   }
 }
 
+// 60 plain rounds of each session, where each of these loses 3.6.
+TEST_F(DraftingGuardTest, EndsFirstComparisonThatCostsMuch) {
+  double rounds = 0;
+  while (guard_->Allows(16, true)) {
+    Run(16, /*speedup=*/0.1, /*rounds=*/1);
+    ++rounds;
+    ASSERT_LT(rounds, 28);
+  }
+  EXPECT_NEAR(rounds, 60 / 3.6, 3);
+  EXPECT_EQ(guard_->Speedup(16), 0) << "plain decoding was not measured yet";
+  Run(16, 0.1, 400);
+  EXPECT_NEAR(guard_->Speedup(16), 0.1, 0.02);
+}
+
 TEST_F(DraftingGuardTest, KeepsWhatDraftsGain) {
   for (const double speedup : {1.05, 1.5, 3.}) {
     Restart();

@@ -338,8 +338,10 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
                               double seconds_drafting, Time arrived) {
   const double round_trip = std::max(0.0, Seconds(arrived - assignment.asked.sent));
   assignment.last_round_trip = round_trip;
+  const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
   const bool suspended = drafter.punctuality.suspended();
-  if (suspended || !assignment.reads) {
+  const bool counts = suspended || !assignment.reads;
+  if (counts) {
     drafter.punctuality.RecordDraft(clock_->Now(), round_trip, assignment.worth,
                                     assignment.asked.late);
   }
@@ -350,9 +352,8 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
     // It had a prompt to read; its next draft will show its usual time.
     drafter.punctuality.RepeatTrial(clock_->Now());
   }
+  if (counts) drafter.drafting.Add(drafting);
   if (!assignment.reads) {
-    const double drafting = std::clamp(seconds_drafting, 0.0, round_trip);
-    drafter.drafting.Add(drafting);
     drafter.depth.Add(drafting / assignment.asked.draft.max_depth());
     if (assignment.asked.after.has_value()) drafter.early.Add(0);
     // MarkLate has counted a late one.

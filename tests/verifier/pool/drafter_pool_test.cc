@@ -244,6 +244,26 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
   EXPECT_NEAR(pool_.Timing(1, 3)->last, 0.012, 1e-9);
 }
 
+// A drafter's first draft, for which it reads a prompt, also shows that it is in time.
+TEST_F(Pool, ReadingAPromptIsNotNetworkTime) {
+  Join(1, Hello("a"));
+  Open(1);
+  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+  const std::vector<TokenId> next = {5};
+  pool_.SetTimeout(1, kLongTime, {});
+  clock_.Advance(std::chrono::milliseconds(168));
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk, .seconds = 0.150}}, 0);
+  for (uint32_t round = 2; round < 22; ++round) {
+    pool_.Decide({.session = 1,
+                  .round = round - 1,
+                  .next = next,
+                  .plan = {.round = round, .shape = Sequences(1, 4)}});
+    clock_.Advance(std::chrono::milliseconds(30));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
+  }
+  EXPECT_NEAR(pool_.Timing(1, 3)->network, 0.018, 1e-3);
+}
+
 // A draft that arrives in the middle of a step is read after it.
 TEST_F(Pool, StepsAreNotNetworkTime) {
   JoinShown(1, Hello("a"));

@@ -45,16 +45,15 @@ class Pool(FleetPage):
         self.assertTrue(all(self.over(n, "colocated", "split") > 1 for n in (2, 4, 8, 16)))
         pool = {n: percent(self.over(n, "split", "colocated")) for n in (32, 64, 128)}
         self.assertTrue(all(self.over(n, "split", "colocated") > 1 for n in pool))
-        self.assertEqual(pool[64], pool[128])
         self.expect(f"co-location is ahead by {min(ahead)} to {max(ahead)} % from 2 to 16 clients "
-                    f"of a verifier, the pool by {pool[32]} % at 32 and by {pool[64]} % at 64 and "
-                    "128.")
+                    f"of a verifier, the pool by {pool[32]} % at 32, {pool[64]} % at 64 and "
+                    f"{pool[128]} % at 128.")
         self.assertGreater(self.over(1, "split", "colocated"), 1)
         self.expect(f"A lone client gains {percent(self.over(1, 'split', 'colocated'))} % with the "
                     "pool")
         self.assertLess(pool[32], 3)
-        self.expect(f"more tokens from 64 clients of a verifier on ({pool[64]} %), and at 32 as "
-                    "many", "docs/scaling.md")
+        self.expect(f"more tokens from 64 clients of a verifier on ({pool[64]} to {pool[128]} "
+                    "%), and at 32 as many", "docs/scaling.md")
 
     def test_first_tokens_come_sooner(self):
         def first(clients, layout):
@@ -102,7 +101,8 @@ class Zones(FleetPage):
         self.expect(f"up to 2 ms apart, cost a lone client {lost[1]} %")
         self.expect(f"up to 2 ms apart, cost at most {max(lost.values())} %", "docs/scaling.md")
         for n in (16, 64):
-            self.assertGreater(self.speedup[n, 5] / self.speedup[n, 0.5], 0.995)
+            self.assertGreater(self.speedup[n, 5] / self.speedup[n, 0.5], 0.99)
+        self.expect("With 16 and 64 clients of a verifier 5 ms cost less than 1 %")
 
     def test_next_region_has_these_speedups(self):
         farther, far, near = ([f"{self.speedup[n, trip]:.2f}" for n in (1, 16, 64)]

@@ -245,7 +245,7 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
 }
 
 // A drafter's first draft, for which it reads a prompt, also shows that it is in time.
-TEST_F(Pool, ReadingAPromptIsNotNetworkTime) {
+TEST_F(Pool, ReadingIsNotNetworkTime) {
   Join(1, Hello("a"));
   Open(1);
   const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};

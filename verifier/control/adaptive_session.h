@@ -12,6 +12,7 @@ class AdaptiveSession final : public PolicySession {
   explicit AdaptiveSession(Adaptive& shared);
   Choice Choose(const Context& context) override;
   void Observe(const Choice& choice, const Outcome& outcome) override;
+  void ObserveRepeated() override { shared_.Account(1, 1); }
 
  private:
   struct Family {

@@ -62,6 +62,8 @@ class ControlSession {
   // Outcomes may come in any order. A choice that was observed before or counts as aborted is
   // ignored.
   void Observe(const Choice& choice, const Outcome& outcome);
+  // A plain round repeated the last choice, without Choose.
+  void ObserveRepeated() { session_->ObserveRepeated(); }
 
   int pending() const { return static_cast<int>(pending_.size()); }
   // How often the arm has changed from one round to the next.

@@ -74,6 +74,8 @@ class PolicySession {
   virtual Choice Choose(const Context& context) = 0;
   // REQUIRES: once for each choice, in any order.
   virtual void Observe(const Choice& choice, const Outcome& outcome) = 0;
+  // A plain round repeated the last choice, without Choose, and gained a token.
+  virtual void ObserveRepeated() {}
 };
 
 class Policy {

@@ -325,6 +325,8 @@ void SessionPlanner::Conclude(RoundOutcome result) {
                                       .emitted = result.emitted,
                                       .seconds = result.seconds,
                                       .truncated = !result.teaches});
+  } else if (round.arm == planner_->arms().plain()) {
+    control_->ObserveRepeated();
   }
   if (VerifierMetrics* const metrics = planner_->metrics_; metrics != nullptr) {
     VerifierMetrics::Arm& arm = metrics->arms[static_cast<size_t>(round.arm)];

@@ -284,6 +284,21 @@ TEST(Adaptive, TriesUnknownDrafterWithinBudget) {
   EXPECT_EQ(policy.Open()->Choose({.remaining = 512, .streams = streams}).arm, 0);
 }
 
+// They are served tokens like any others, so the budget grows with each of them.
+TEST(Adaptive, RepeatedPlainRoundsRaiseBudget) {
+  const ArmSet arms = MakeArms({Chain("a", 16), Plain()});
+  CostModel costs(arms.proposers());
+  for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+  const StreamEstimate streams[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
+  Adaptive policy(arms, costs, true);
+  const auto session = policy.Open();
+  const Choice plain = session->Choose({.remaining = 128, .streams = streams});
+  ASSERT_EQ(plain.arm, 1);
+  session->Observe(plain, {.accepted = 0, .emitted = 1, .seconds = plain.seconds});
+  for (int i = 0; i < 384; ++i) session->ObserveRepeated();
+  EXPECT_EQ(session->Choose({.remaining = 128, .streams = streams}).arm, 0);
+}
+
 TEST(Adaptive, WorksBeforeAnythingWasMeasured) {
   const ArmSet arms = MakeArms({Chain("a", 4), Plain()});
   CostModel costs(arms.proposers());

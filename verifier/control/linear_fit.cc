@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace outrider {
 namespace {
@@ -9,6 +10,31 @@ namespace {
 // Weight of the last fit relative to the data's. Noise moves directions without data by about this
 // share per observation.
 constexpr double kStay = 1e-3;
+
+// The solution of matrix w = right among weights that are zero outside of `subset` (bits), by
+// elimination: the matrix is positive definite.
+LinearFit::Features SolveAmong(unsigned subset,
+                               std::array<LinearFit::Features, LinearFit::kFeatures> matrix,
+                               LinearFit::Features right) {
+  const auto in = [subset](size_t i) { return ((subset >> i) & 1U) != 0; };
+  for (size_t i = 0; i < LinearFit::kFeatures; ++i) {
+    if (!in(i)) continue;
+    for (size_t row = i + 1; row < LinearFit::kFeatures; ++row) {
+      if (!in(row)) continue;
+      const double factor = matrix[row][i] / matrix[i][i];
+      for (size_t j = i; j < LinearFit::kFeatures; ++j) matrix[row][j] -= factor * matrix[i][j];
+      right[row] -= factor * right[i];
+    }
+  }
+  LinearFit::Features weights{};
+  for (size_t i = LinearFit::kFeatures; i-- > 0;) {
+    if (!in(i)) continue;
+    double value = right[i];
+    for (size_t j = i + 1; j < LinearFit::kFeatures; ++j) value -= matrix[i][j] * weights[j];
+    weights[i] = value / matrix[i][i];
+  }
+  return weights;
+}
 
 }  // namespace
 
@@ -30,33 +56,30 @@ void LinearFit::Observe(const Features& features, double seconds) {
   Solve();
 }
 
-// (squares + stay) w = sums + stay w_before, by elimination: the matrix is positive definite.
 void LinearFit::Solve() {
-  std::array<std::array<double, kFeatures + 1>, kFeatures> m{};
+  // (squares + stay) w = sums + stay w_before
+  std::array<Features, kFeatures> matrix = squares_;
+  Features right = sums_;
   for (size_t i = 0; i < kFeatures; ++i) {
     const double stay = kStay * squares_[i][i] + 1e-12;
-    for (size_t j = 0; j < kFeatures; ++j) m[i][j] = squares_[i][j];
-    m[i][i] += stay;
-    m[i][kFeatures] = sums_[i] + stay * weights_[i];
+    matrix[i][i] += stay;
+    right[i] += stay * weights_[i];
   }
-  for (size_t i = 0; i < kFeatures; ++i) {
-    for (size_t row = i + 1; row < kFeatures; ++row) {
-      const double factor = m[row][i] / m[i][i];
-      for (size_t j = i; j <= kFeatures; ++j) m[row][j] -= factor * m[i][j];
-    }
-  }
-  for (size_t i = kFeatures; i-- > 0;) {
-    double value = m[i][kFeatures];
-    for (size_t j = i + 1; j < kFeatures; ++j) value -= m[i][j] * weights_[j];
-    weights_[i] = value / m[i][i];
+  // Of the subsets whose best weights are not negative, the one that explains most has the best
+  // weights that are not negative.
+  double most = -1;
+  for (unsigned subset = 1; subset < 1U << kFeatures; ++subset) {
+    const Features weights = SolveAmong(subset, matrix, right);
+    if (*std::min_element(weights.begin(), weights.end()) < 0) continue;
+    const double explained = std::inner_product(weights.begin(), weights.end(), right.begin(), 0.0);
+    if (explained <= most) continue;
+    most = explained;
+    weights_ = weights;
   }
 }
 
 double LinearFit::Predict(const Features& features) const {
-  double seconds = 0;
-  // A negative cost is noise.
-  for (size_t i = 0; i < kFeatures; ++i) seconds += std::max(0.0, weights_[i]) * features[i];
-  return seconds;
+  return std::inner_product(weights_.begin(), weights_.end(), features.begin(), 0.0);
 }
 
 }  // namespace outrider

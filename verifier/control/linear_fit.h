@@ -7,7 +7,8 @@
 namespace outrider {
 
 // Least squares of relative errors: a stall that takes a hundred times the usual has little weight,
-// and short steps have as much as long ones. Each fit stays near the one before in directions that
+// and short steps have as much as long ones. No weight is negative: a cost below nothing in one
+// feature would be made up for in another. Each fit stays near the one before in directions that
 // recent observations do not cover, so a long stretch of equal steps does not make it forget the
 // rest.
 //

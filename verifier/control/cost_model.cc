@@ -27,8 +27,10 @@ LinearFit::Features DraftFeatures(int sequences, int depths) {
 }  // namespace
 
 CostModel::CostModel(int proposers)
-    : step_(kStepForgetting, /*first=*/0),
-      drafts_(static_cast<size_t>(proposers), {.seconds = {kDraftForgetting, /*first=*/1}}) {}
+    : step_(kStepForgetting, /*first=*/0, LinearFit::Estimates::kUsual),
+      // A drafter that works ahead has some drafts nearly ready.
+      drafts_(static_cast<size_t>(proposers),
+              {.seconds = {kDraftForgetting, /*first=*/1, LinearFit::Estimates::kMean}}) {}
 
 size_t CostModel::BucketOf(double rows) {
   const double counted = std::clamp(rows, 1.0, static_cast<double>(1 << (kBuckets - 1)));

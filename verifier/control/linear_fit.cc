@@ -10,6 +10,10 @@ namespace {
 // Weight of the last fit relative to the data's. Noise moves directions without data by about this
 // share per observation.
 constexpr double kStay = 1e-3;
+// For Estimates::kMean: so many first observations are weighted as for kUsual, and later ones count
+// at most as so many times the prediction.
+constexpr int64_t kFirst = 4;
+constexpr double kStall = 4;
 
 // The solution of matrix w = right among weights that are zero outside of `subset` (bits), by
 // elimination: the matrix is positive definite.
@@ -45,12 +49,16 @@ void LinearFit::Observe(const Features& features, double seconds) {
   const auto first = static_cast<size_t>(first_);
   if (!sound || features[first] <= 0) return;
   if (observations_ == 0) weights_[first] = seconds / features[first];
+  double scale = seconds;
+  if (estimates_ == Estimates::kMean && observations_ >= kFirst && Predict(features) > 0) {
+    scale = Predict(features);
+    seconds = std::min(seconds, kStall * scale);
+  }
   ++observations_;
   for (size_t i = 0; i < kFeatures; ++i) {
-    sums_[i] = forgetting_ * sums_[i] + features[i] / seconds;
+    sums_[i] = forgetting_ * sums_[i] + features[i] * seconds / (scale * scale);
     for (size_t j = 0; j < kFeatures; ++j) {
-      squares_[i][j] =
-          forgetting_ * squares_[i][j] + features[i] * features[j] / (seconds * seconds);
+      squares_[i][j] = forgetting_ * squares_[i][j] + features[i] * features[j] / (scale * scale);
     }
   }
   Solve();

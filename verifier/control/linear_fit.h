@@ -6,11 +6,10 @@
 
 namespace outrider {
 
-// Least squares of relative errors: a stall that takes a hundred times the usual has little weight,
-// and short steps have as much as long ones. No weight is negative: a cost below nothing in one
-// feature would be made up for in another. Each fit stays near the one before in directions that
-// recent observations do not cover, so a long stretch of equal steps does not make it forget the
-// rest.
+// Least squares of relative errors, so that short steps have as much weight as long ones. No weight
+// is negative: a cost below nothing in one feature would be made up for in another. Each fit stays
+// near the one before in directions that recent observations do not cover, so a long stretch of
+// equal steps does not make it forget the rest.
 //
 // Thread: none of its own. Never fails: invalid times are ignored.
 class LinearFit {
@@ -18,9 +17,16 @@ class LinearFit {
   static constexpr int kFeatures = 3;
   using Features = std::array<double, kFeatures>;
 
+  // What is estimated where equal features take different times.
+  enum class Estimates {
+    kUsual,  // errors are relative to the time: a stall of a hundred times the usual counts little
+    kMean,   // errors are relative to the prediction; a stall counts as a few times that
+  };
+
   // `forgetting` in (0, 1]: the discount per observation. The first observation is explained by the
   // feature `first` alone, as if the others cost nothing.
-  LinearFit(double forgetting, int first) : forgetting_(forgetting), first_(first) {}
+  LinearFit(double forgetting, int first, Estimates estimates)
+      : forgetting_(forgetting), first_(first), estimates_(estimates) {}
 
   // Features are finite and at least 0. Ignored unless features[first] and seconds are positive.
   void Observe(const Features& features, double seconds);
@@ -33,6 +39,7 @@ class LinearFit {
 
   double forgetting_;
   int first_;
+  Estimates estimates_;
   int64_t observations_ = 0;
   Features weights_{};
   std::array<Features, kFeatures> squares_{};  // sum of discounted x x^T / seconds^2

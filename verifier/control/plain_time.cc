@@ -13,7 +13,7 @@ LinearFit::Features Rows(int scored, int prompt) {
 
 }  // namespace
 
-PlainTime::PlainTime() : fit_(kForgetting, /*first=*/0) {}
+PlainTime::PlainTime() : fit_(kForgetting, /*first=*/0, LinearFit::Estimates::kUsual) {}
 
 void PlainTime::OnStep(const Step& step, double seconds) {
   fit_.Observe(Rows(step.scored, step.prompt), seconds);

@@ -26,7 +26,9 @@ constexpr double kShare = 0.005;
 // early, half a second or so.
 constexpr double kLeastPrice = 8;
 constexpr double kMostLoss = 20;
-// The same of the first time with drafters at a load, in which they read all texts.
+// What drafters may lose at a load before they are held back: policies learn in that time. The
+// first time, in which they read all texts, they may lose more before plain decoding is measured.
+constexpr double kPatience = 10;
 constexpr double kMostFirstLoss = 60;
 // A round counts at most as so many usual ones, so that no stall decides.
 constexpr double kStall = 4;
@@ -72,15 +74,17 @@ void DraftingGuard::OnRound(const Round& round) {
   credit_ += kShare * time;
   const bool is_settled = progress_ > settled_at_;
   const bool is_first = on_ && !Knows(load.off, round.sessions);
-  if (is_first) {
+  if (on_ && !is_trial_) {
     // A plain round gains a token, as far as the cost model knows.
-    loss_ += time - round.tokens;
-  } else if (is_loss_due_ && (is_trial_ || !is_settled)) {
+    const double plain = is_first ? 1 : load.off.speed();
+    load.lost = std::max(0.0, load.lost + time - round.tokens / plain);
+  }
+  if (is_loss_due_ && (is_trial_ || !is_settled)) {
     const double best = std::max(load.on.speed(), load.off.speed());
     if (best > 0) loss_ += time - round.tokens / best;
   }
   if (is_settled) Measure(round, time, on_ ? &load.on : &load.off);
-  if (is_first && loss_ > kMostFirstLoss * round.sessions) {
+  if (is_first && load.lost > kMostFirstLoss * round.sessions) {
     if (!Knows(load.on, round.sessions)) load.on = WholePeriod(round.sessions);
     EndPeriod(load, round.sessions);
   } else if ((is_trial_ && loss_ > kMostLoss * round.sessions) ||
@@ -118,7 +122,7 @@ void DraftingGuard::EndPeriod(Load& load, int sessions) {
   if (Knows(load.on, sessions) && Knows(load.off, sessions)) {
     // Nothing is lost while policies decode plainly, and they can only find drafts that pay if
     // drafters are allowed.
-    next = load.on.speed() > (1 - kShare) * load.off.speed();
+    next = load.on.speed() > (1 - kShare) * load.off.speed() || load.lost <= kPatience * sessions;
     const double price = next ? PriceOf(load.off, load.on) : PriceOf(load.on, load.off);
     tries = !is_loss_due_ && credit_ >= price * sessions;
     if (tries) {

@@ -5,7 +5,8 @@
 // others: they take the time of a device that drafter and verifier share, and they leave steps half
 // full. So the guard compares the two ways, with drafters and without, by the tokens that all
 // sessions gain in a time at the same load. It goes the faster way, and tries the other one for a
-// period now and then, because either may change (a switchback experiment).
+// period now and then, because either may change (a switchback experiment). Drafters are held back
+// only once they have lost some ten plain rounds of each session: policies have to learn.
 //
 // Time is counted in plain rounds as the cost model predicts them for the load of the moment, so
 // that periods of somewhat different loads are comparable. Each power of two of sessions has its
@@ -60,6 +61,9 @@ class DraftingGuard {
   };
   struct Load {
     Way off, on;
+    // In plain rounds of all sessions, by drafters outside of trials, less what they gained since;
+    // at least 0.
+    double lost = 0;
   };
   static constexpr size_t kLoads = 12;
 

@@ -52,7 +52,7 @@ TEST_F(DraftingGuardTest, LoneSessionMayAlwaysAsk) {
   EXPECT_NEAR(Run(/*sessions=*/1, /*speedup=*/0.5, /*rounds=*/2000), 0.5, 0.02);
 }
 
-// The first comparison takes two periods; afterwards trials cost a hundredth of the time.
+// Drafters may lose ten rounds first; afterwards trials cost a hundredth of the time.
 TEST_F(DraftingGuardTest, HoldsBackDraftsThatCostTime) {
   for (const double speedup : {0.5, 0.8, 0.9, 0.97}) {
     Restart();
@@ -73,6 +73,14 @@ TEST_F(DraftingGuardTest, EndsFirstComparisonThatCostsMuch) {
   EXPECT_EQ(guard_->Speedup(16), 0) << "plain decoding was not measured yet";
   Run(16, 0.1, 400);
   EXPECT_NEAR(guard_->Speedup(16), 0.1, 0.02);
+}
+
+// Policies that learn lose something first.
+TEST_F(DraftingGuardTest, WaitsUntilPoliciesHaveLearned) {
+  Run(16, /*speedup=*/0.95, /*rounds=*/150);
+  EXPECT_NEAR(guard_->Speedup(16), 0.95, 0.02);
+  EXPECT_TRUE(guard_->Allows(16, true)) << "it has cost seven rounds";
+  EXPECT_GT(Run(16, /*speedup=*/1.5, /*rounds=*/400), 0.97 * 1.5);
 }
 
 TEST_F(DraftingGuardTest, KeepsWhatDraftsGain) {

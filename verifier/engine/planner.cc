@@ -178,11 +178,14 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   constexpr double kAgain = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
   const ArmSet& arms = planner_->arms();
-  int shortest = 0;
-  while (shortest < arms.size() && (arms.arm(shortest).proposer.kind != Proposer::Kind::kModel ||
-                                    (context.allowed & ArmSet::Bit(shortest)) == 0)) {
-    ++shortest;
-  }
+  const auto next_arm = [&](int arm) {
+    while (arm < arms.size() && (arms.arm(arm).proposer.kind != Proposer::Kind::kModel ||
+                                 (context.allowed & ArmSet::Bit(arm)) == 0)) {
+      ++arm;
+    }
+    return arm;
+  };
+  const int shortest = next_arm(0);
   if (shortest == arms.size()) return std::nullopt;
   const CostModel& costs = planner_->controller_->costs();
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
@@ -196,8 +199,9 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
     probes_ = kProbes;
   }
   if (probes_ == 0) return std::nullopt;
-  --probes_;
-  return shortest;
+  // No plan repeats the one before: its draft could come early, and would measure nothing.
+  const int second = next_arm(shortest + 1);
+  return --probes_ % 2 == 0 || second == arms.size() ? shortest : second;
 }
 
 SessionPlanner::~SessionPlanner() {

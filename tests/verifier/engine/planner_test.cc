@@ -201,6 +201,20 @@ TEST_F(PlannerTest, MeasuresNewAndLongSilentDrafters) {
   EXPECT_EQ(drafts_in(200, 0.005), 3) << "however many they are";
 }
 
+// A draft of a plan that repeats the last one may come early, and shows nothing of its time.
+TEST_F(PlannerTest, ProbesDoNotRepeatEachOther) {
+  const auto session = Open("adaptive");
+  std::vector<int> lengths;
+  for (int round = 0; round < 20; ++round) {
+    const int length =
+        session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0).shape.length;
+    if (length > 0) lengths.push_back(length);
+    OnStep(1 + length, 0.01);
+    session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = 0.01});
+  }
+  EXPECT_THAT(lengths, ElementsAre(1, 2, 1));
+}
+
 // A drafter that only seemed slow, as one that has just started may, is measured again once that
 // costs no more than a hundredth of the time. A probe delays one of the sessions.
 TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {

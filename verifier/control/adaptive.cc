@@ -91,6 +91,7 @@ double Adaptive::Forgive(double plain_rounds) {
 }
 
 void Adaptive::Account(double plain_rounds, int emitted) {
+  ++rounds_;
   deficit_ = kTuning.ledger_discount * deficit_ + plain_rounds - emitted;
   served_ = kTuning.ledger_discount * served_ + emitted;
   forgiven_ *= kTuning.ledger_discount;

@@ -299,7 +299,6 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
       seconds -= choice.plain_seconds * shared_.Forgive(stalled / choice.plain_seconds);
     }
   }
-  ++shared_.rounds_;
   shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.accepted + 1);
 }
 

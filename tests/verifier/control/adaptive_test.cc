@@ -175,6 +175,22 @@ TEST_F(AdaptiveTest, RetriesProposerAfterSlowPhase) {
 }
 
 // As if a stop rule ended most drafts before their planned length.
+TEST_F(AdaptiveTest, SlowPhaseFadesInRepeatedRounds) {
+  const auto session = policy_.Open();
+  const auto all = [](int) { return 8; };
+  slowness_ = 10;
+  ASSERT_EQ(Play(*session, 40, all), 4);
+  slowness_ = 1;
+  const auto seems_faster = [&] {
+    const Choice choice = session->Choose({.streams = streams_});
+    session->Observe(choice, {.aborted = true});
+    return choice.best_speed * choice.plain_seconds > 1.5;
+  };
+  EXPECT_FALSE(seems_faster());
+  for (int i = 0; i < 400; ++i) session->ObserveRepeated();
+  EXPECT_TRUE(seems_faster());
+}
+
 TEST_F(AdaptiveTest, FastRoundsAreChargedAsMeasured) {
   const auto session = policy_.Open();
   slowness_ = 0.6;

@@ -29,7 +29,7 @@ constexpr double kMostLoss = 20;
 // What drafters may lose at a load before they are held back: policies learn in that time. The
 // first time, in which they read all texts, they may lose more before plain decoding is measured.
 constexpr double kPatience = 10;
-constexpr double kMostFirstLoss = 60;
+constexpr double kMostFirstLoss = 40;
 // A round counts at most as so many usual ones, so that no stall decides.
 constexpr double kStall = 4;
 

@@ -61,7 +61,7 @@ TEST_F(DraftingGuardTest, HoldsBackDraftsThatCostTime) {
   }
 }
 
-// 60 plain rounds of each session, where each of these loses 3.6.
+// 40 plain rounds of each session, where each of these loses 3.6.
 TEST_F(DraftingGuardTest, EndsFirstComparisonThatCostsMuch) {
   double rounds = 0;
   while (guard_->Allows(16, true)) {
@@ -69,7 +69,7 @@ TEST_F(DraftingGuardTest, EndsFirstComparisonThatCostsMuch) {
     ++rounds;
     ASSERT_LT(rounds, 28);
   }
-  EXPECT_NEAR(rounds, 60 / 3.6, 3);
+  EXPECT_NEAR(rounds, 40 / 3.6, 3);
   EXPECT_EQ(guard_->Speedup(16), 0) << "plain decoding was not measured yet";
   Run(16, 0.1, 400);
   EXPECT_NEAR(guard_->Speedup(16), 0.1, 0.02);

@@ -32,7 +32,7 @@ TEST_F(LinearFitTest, UsualTimeIgnoresStalls) {
 }
 
 // A second draft waited for another session's prompt. A fixed part of -60 ms would explain both.
-TEST_F(LinearFitTest, NoPartOfATimeIsNegative) {
+TEST_F(LinearFitTest, NoCostIsNegative) {
   fit_.Observe(Depths(1), 0.0066);
   fit_.Observe(Depths(3), 0.139);
   EXPECT_NEAR(fit_.Predict(Depths(1)), 0.0074, 1e-3) << "as it was measured";

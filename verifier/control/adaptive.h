@@ -43,7 +43,7 @@ class Adaptive final : public Policy {
 
  private:
   friend class AdaptiveSession;
-  // Seconds of rounds, discounted with every chosen round of any arm.
+  // Seconds of rounds, discounted with every round of any session.
   struct Times {
     double measured = 0;
     double modelled = 0;  // of the same rounds
@@ -92,7 +92,7 @@ class Adaptive final : public Policy {
   double deficit_ = 0;
   double served_ = 0;    // tokens, discounted like the deficit
   double forgiven_ = 0;  // plain rounds, discounted likewise
-  int64_t rounds_ = 0;   // chosen
+  int64_t rounds_ = 0;   // accounted for
   int64_t pending_ = 0;
   double pledged_ = 0;  // plain rounds that pending rounds may lose
 };

@@ -45,8 +45,8 @@ struct AdaptiveTuning {
 
   // Measured over modelled seconds of a family, smoothed against noise.
   //
-  // Discount per chosen round of any family: a hundred are remembered, so that a family that was
-  // slow while the machine was busy gets another chance.
+  // Discount per round of any session: a hundred are remembered, so that a family that was slow
+  // while the machine was busy gets another chance.
   double time_discount = 0.99;
   // Prior plain rounds that took what the cost model predicts.
   double time_prior = 4;

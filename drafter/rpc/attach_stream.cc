@@ -175,10 +175,12 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
   }
   if (!welcomed_) {
     welcomed_ = true;
+    {
+      MutexLock lock(mu_);
+      told_welcome_ = true;
+      if (!wanted_) events_->PushUrgent({connection_, WantedEvent{false}});
+    }
     observer_->OnAttached(address_, welcomed_with);
-    MutexLock lock(mu_);
-    told_welcome_ = true;
-    if (!wanted_) events_->PushUrgent({connection_, WantedEvent{false}});
   }
   return Status();
 }

@@ -117,6 +117,7 @@ class RecordedObserver final : public LinksObserver {
   bool AwaitLeaving(int count) { return AwaitCount(&leaving_, count, /*exactly=*/true); }
   bool AwaitMostLeaving(int count) { return AwaitCount(&most_leaving_, count); }
   bool AwaitOtherZone(int count) { return AwaitCount(&other_zone_, count, /*exactly=*/true); }
+  // From then on a stream that is no longer wanted is drained, not cancelled.
   bool AwaitAttached(int count) { return AwaitCount(&attached_, count); }
   bool AwaitDetached(int count) { return AwaitCount(&detached_, count); }
   bool AwaitLookupsFailed(int count) { return AwaitCount(&lookups_failed_, count); }

@@ -124,7 +124,7 @@ TEST_F(VerifierLinksTest, RemovedAddressFinishesItsSessions) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
-  (void)events_.Await<WelcomeEvent>(2);
+  ASSERT_TRUE(observer_.AwaitAttached(2));
   dns_->Set(std::vector{two.address()});
   ASSERT_TRUE(observer_.AwaitVerifiers(1));
   EXPECT_EQ(observer_.detached(), 0) << "its sessions go on";
@@ -142,7 +142,7 @@ TEST_F(VerifierLinksTest, ClosesStreamThatDrainsTooLong) {
   longest_drain_ = kSoon;
   dns_->Set(std::vector{one.address(), two.address(), mute.address()});
   const auto links = Links({name_});
-  (void)events_.Await<WelcomeEvent>(3);
+  ASSERT_TRUE(observer_.AwaitAttached(3));
   dns_->Set(std::vector{two.address()});
   EXPECT_TRUE(observer_.AwaitMostLeaving(1));
   EXPECT_TRUE(observer_.AwaitDetached(2)) << "though one does not read that its stream is closed";
@@ -155,7 +155,7 @@ TEST_F(VerifierLinksTest, ReturningAddressIsKeptWhileDraining) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
-  (void)events_.Await<WelcomeEvent>(2);
+  ASSERT_TRUE(observer_.AwaitAttached(2));
   dns_->Set(std::vector{two.address()});
   EXPECT_FALSE(std::get<WantedEvent>(events_.Await<WantedEvent>().message).wanted);
   dns_->Set(std::vector{one.address(), two.address()});
@@ -168,7 +168,7 @@ TEST_F(VerifierLinksTest, ReturningAddressIsDialledAgain) {
   FakeDraftingServer one(&FakeDraftingServer::Welcomer), two(&FakeDraftingServer::Welcomer);
   dns_->Set(std::vector{one.address(), two.address()});
   const auto links = Links({name_});
-  (void)events_.Await<WelcomeEvent>(2);
+  ASSERT_TRUE(observer_.AwaitAttached(2));
   dns_->Set(std::vector{two.address()});
   CloseUnwanted();
   ASSERT_TRUE(observer_.AwaitDetached(1));
@@ -238,7 +238,7 @@ TEST_F(VerifierLinksTest, FollowsLinesOfFile) {
   const auto links = Links({"file:" + path}, kNever, kSoon);
   ASSERT_TRUE(AwaitHellos(one));
   write(one.address() + "\n" + two.address() + "\n10.0.0.1:7300\n");
-  ASSERT_TRUE(AwaitHellos(two));
+  ASSERT_TRUE(observer_.AwaitAttached(2));
   ASSERT_TRUE(observer_.AwaitVerifiers(2)) << "one may not be dialled";
   write("nonsense\n");
   ASSERT_TRUE(observer_.AwaitLookupsFailed(1));
@@ -276,7 +276,7 @@ TEST_F(VerifierLinksTest, ReplacesVerifierThatLeavesName) {
   dns_->Set(std::vector{one.address(), two.address()});
   subset_.size = 1;
   const auto links = Links({name_});
-  (void)events_.Await<WelcomeEvent>();
+  ASSERT_TRUE(observer_.AwaitAttached(1));
   const bool first = !one.received().empty();
   dns_->Set(std::vector{first ? two.address() : one.address()});
   EXPECT_TRUE(AwaitHellos(first ? two : one));

@@ -1,5 +1,5 @@
 // The matrix product for many rows: cublasLt in the module. Without one (in host tests) the backend
-// multiplies eight rows at a time with its own kernel.
+// multiplies any number of rows with its own kernels.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -14,14 +14,16 @@
 namespace outrider {
 namespace {
 
-// Rows that our own product takes at once, for weights of type T.
-template <class T>
-constexpr int kFewRowsOf = sizeof(T) == 2 ? kTensorProductRows : kSmallProductRows;
-
 // Whether products of few rows read the matrix's codes as they are.
 bool ReadsCodes(const CudaMatrix& matrix) {
   return matrix.dtype() != Dtype::kF32 && matrix.codes() != nullptr &&
          HasCodeProduct(matrix.codes()->view());
+}
+
+// The number of rows up to which our own product is faster than a library's.
+int FewRows(const CudaMatrix& matrix) {
+  if (matrix.dtype() == Dtype::kF32) return kSmallProductRows;
+  return ReadsCodes(matrix) ? kCodeProductRows : kTensorProductRows;
 }
 
 }  // namespace
@@ -58,7 +60,7 @@ void MatrixProducts::MultiplyExactly(const CudaMatrix& w, const float* x, int ro
 }
 
 bool MatrixProducts::HasGated(const CudaMatrix& w, int rows) {
-  return w.dtype() != Dtype::kF32 && rows <= kTensorProductRows &&
+  return w.dtype() != Dtype::kF32 && rows <= FewRows(w) &&
          (!ReadsCodes(w) || HasGatedCodeProduct(w.codes()->view(), w.out_features() / 2));
 }
 
@@ -108,8 +110,8 @@ template <class T>
 const T* MatrixProducts::Ordered(const CudaMatrix& matrix, const T* x, int rows) {
   const DeviceCodes& codes = matrix.codes()->view();
   if (codes.column_of_input == nullptr) return x;
-  T* const ordered = static_cast<T*>(
-      ordered_.AtLeast(static_cast<size_t>(kTensorProductRows * matrix.stride()) * sizeof(T)));
+  T* const ordered = static_cast<T*>(ordered_.AtLeast(
+      static_cast<size_t>(rows) * static_cast<size_t>(matrix.stride()) * sizeof(T)));
   MustSucceed(LaunchOrderInputs(codes, x, matrix.stride(), rows, ordered, stream_.get()),
               "ordering inputs");
   return ordered;
@@ -119,7 +121,7 @@ template <class T>
 void MatrixProducts::MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias,
                                  bool accumulate, float* out) {
   const int width = w.out_features();
-  const bool is_large = large_ != nullptr && rows > kFewRowsOf<T>;
+  const bool is_large = large_ != nullptr && rows > FewRows(w);
   const T* const weights = is_large || !ReadsCodes(w) ? Floats<T>(w) : nullptr;
   if (is_large) {
     if (bias != nullptr) {
@@ -145,25 +147,19 @@ template <class T>
 void MatrixProducts::MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows,
                                  const float* bias, bool accumulate, float* out) {
   const int width = w.out_features();
-  constexpr bool kSixteenBits = sizeof(T) == 2;
-  constexpr int kFewRows = kFewRowsOf<T>;
-  for (int first = 0; first < rows; first += kFewRows) {
-    const int count = std::min(kFewRows, rows - first);
-    const T* x_rows = x + static_cast<int64_t>(first) * w.stride();
-    float* to = out + static_cast<int64_t>(first) * width;
-    if constexpr (kSixteenBits) {
-      if (ReadsCodes(w)) {
-        MustSucceed(LaunchCodeProduct(w.codes()->view(), Ordered(w, x_rows, count), w.stride(),
-                                      width, count, bias, accumulate, to, stream_.get()),
-                    "product with codes");
-        continue;
-      }
-      MustSucceed(LaunchTensorProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
-                                      to, stream_.get()),
-                  "matrix product");
-    } else {
-      MustSucceed(LaunchSmallProduct(weights, x_rows, w.stride(), width, count, bias, accumulate,
-                                     to, stream_.get()),
+  if constexpr (sizeof(T) == 2) {
+    const cudaError_t launched =
+        ReadsCodes(w) ? LaunchCodeProduct(w.codes()->view(), Ordered(w, x, rows), w.stride(), width,
+                                          rows, bias, accumulate, out, stream_.get())
+                      : LaunchTensorProduct(weights, x, w.stride(), width, rows, bias, accumulate,
+                                            out, stream_.get());
+    MustSucceed(launched, "matrix product");
+  } else {
+    for (int first = 0; first < rows; first += kSmallProductRows) {
+      const int count = std::min(kSmallProductRows, rows - first);
+      MustSucceed(LaunchSmallProduct(weights, x + static_cast<int64_t>(first) * w.stride(),
+                                     w.stride(), width, count, bias, accumulate,
+                                     out + static_cast<int64_t>(first) * width, stream_.get()),
                   "matrix product");
     }
   }

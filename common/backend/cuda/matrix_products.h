@@ -54,13 +54,13 @@ class MatrixProducts {
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
     return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
   }
-  // Up to kTensorProductRows rows in the order of the columns of the matrix's codes.
+  // The rows in the order of the columns of the matrix's codes.
   template <class T>
   const T* Ordered(const CudaMatrix& matrix, const T* x, int rows);
   template <class T>
   void MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
                    float* out);
-  // With our own kernels, a few rows at a time. `weights` are not read where codes are.
+  // With our own kernels. `weights` are not read where codes are.
   template <class T>
   void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
                    bool accumulate, float* out);

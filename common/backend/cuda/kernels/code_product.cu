@@ -207,7 +207,7 @@ cudaError_t ByType(const DeviceCodes& codes, const Of& of) {
 template <class T, class Output>
 cudaError_t LaunchByType(const DeviceCodes& codes, const T* x, int stride, int n, int rows,
                          const Output& out, cudaStream_t stream) {
-  if (rows < 1 || rows > kTensorProductRows) return cudaErrorInvalidValue;
+  if (rows < 1) return cudaErrorInvalidValue;
   return ByType<T>(codes, [&](const auto& weights) {
     return rows <= 8 ? LaunchProduct<2, 1>(weights, x, stride, n, rows, out, stream)
                      : LaunchProduct<2, 2>(weights, x, stride, n, rows, out, stream);

@@ -1,6 +1,5 @@
-// The products of tensor_product.h with weights that stay codes: each code is read once, 16 bytes
-// per lane, and widened in registers. The cost is that of reading the codes, for one row as for
-// sixteen.
+// The products of tensor_product.h with weights that stay codes: they are read 16 bytes per lane and
+// widened in registers. The cost is that of reading the codes, for one row as for sixteen.
 //
 // Codes are multiplied as the numbers that they are, exact in bf16 and f16, and the sums over 32 to
 // 128 inputs of a group are scaled in f32: a weight is never rounded, unlike with
@@ -15,6 +14,11 @@
 #include "common/backend/cuda/kernels/rows.h"
 
 namespace outrider {
+
+// With more, widening the matrix to floats for a library is estimated to be faster: a tile of
+// sixteen rows reads codes and x from the L2 cache, which takes half as long as reading codes from
+// memory, writing two bytes a weight and reading them.
+constexpr int kCodeProductRows = 48;
 
 // Whether there is such a product: groups are a power of two from 32 on, or whole rows, and only
 // integers have offsets.

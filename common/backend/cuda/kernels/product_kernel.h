@@ -77,9 +77,11 @@ struct GatedOutput {
 // x [rows, stride]; `weights` are a matrix of out_features rows. If the output is gated, they have
 // 2 * out_features rows, and the second of a block's tiles of outputs are the ups of the first.
 //
-// A block computes kTilesM * 16 outputs of kTilesN * 8 rows. In the products, 32 inputs are
-// permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which it can load at once, where the
-// instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of two products.
+// A block computes kTilesM * 16 outputs of kTilesN * 8 rows. Blocks that need the same weights
+// follow each other, so that the first reads them from memory and the others from the L2 cache. In
+// the products, 32 inputs are permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which it
+// can load at once, where the instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of
+// two products.
 //
 // A row's sum runs over the inputs of each warp, then over the warps: the order is the same for any
 // tiles.
@@ -107,7 +109,9 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = lane / 4, column = lane % 4 * 8;
-  const int first = static_cast<int>(blockIdx.x) * kOwn;
+  const int row_tiles = (rows + kRows - 1) / kRows;
+  const int first = static_cast<int>(blockIdx.x) / row_tiles * kOwn;
+  const int first_row = static_cast<int>(blockIdx.x) % row_tiles * kRows;
 
   typename Weights::Tile tile[kTilesM];
 #pragma unroll
@@ -135,7 +139,7 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
         const int input = k + part * 32 + column;
 #pragma unroll
         for (int n = 0; n < kTilesN; ++n) {
-          const int row = n * 8 + group;
+          const int row = first_row + n * 8 + group;
           value[a][part][n] =
               input < stride && row < rows
                   ? *reinterpret_cast<const uint4*>(x + static_cast<int64_t>(row) * stride + input)
@@ -170,21 +174,23 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
   for (int index = static_cast<int>(threadIdx.x); index < kRows * kOwn;
        index += kProductWarps * kWarpSize) {
     const int row = index / kOwn, output = index % kOwn;
-    if (row >= rows) continue;
+    if (first_row + row >= rows) continue;
     if constexpr (Output::kIsGated) {
-      out.Write(row, first + output, out_features, total(row, output), total(row, 16 + output));
+      out.Write(first_row + row, first + output, out_features, total(row, output),
+                total(row, 16 + output));
     } else {
-      out.Write(row, first + output, out_features, total(row, output));
+      out.Write(first_row + row, first + output, out_features, total(row, output));
     }
   }
 }
 
-// Launches the kernel for outputs in tiles of kTilesM * 16 and up to kTilesN * 8 rows.
+// Launches the kernel for outputs in tiles of kTilesM * 16 and rows in tiles of kTilesN * 8.
 template <int kTilesM, int kTilesN, class Weights, class Output>
 cudaError_t LaunchProduct(const Weights& weights, const typename Weights::Element* x, int stride,
                           int out_features, int rows, const Output& out, cudaStream_t stream) {
   constexpr int kOwn = Output::kIsGated ? 16 : kTilesM * 16;
-  return LaunchNext(ProductKernel<Weights, kTilesM, kTilesN, Output>, Blocks(out_features, kOwn),
+  const unsigned blocks = Blocks(out_features, kOwn) * Blocks(rows, kTilesN * 8);
+  return LaunchNext(ProductKernel<Weights, kTilesM, kTilesN, Output>, blocks,
                     kProductWarps * kWarpSize, 0, stream, weights, x, stride, out_features, rows,
                     out);
 }

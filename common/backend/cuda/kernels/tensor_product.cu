@@ -79,7 +79,7 @@ struct FloatWeights {
 template <class T>
 cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_features, int rows,
                                 const float* bias, bool accumulate, float* y, cudaStream_t stream) {
-  if (rows < 1 || rows > kTensorProductRows) return cudaErrorInvalidValue;
+  if (rows < 1) return cudaErrorInvalidValue;
   const FloatWeights<T> weights = {w, stride};
   const PlainOutput out = {bias, accumulate, y};
   // With more rows a block computes more outputs, so that x is not read more often than W.
@@ -95,7 +95,7 @@ template <class T>
 cudaError_t LaunchGatedProduct(const T* w, const T* x, int stride, int n, int rows,
                                const float* bias, Activation activation, float* out,
                                RoundedRows rounded, cudaStream_t stream) {
-  if (rows < 1 || rows > kTensorProductRows) return cudaErrorInvalidValue;
+  if (rows < 1) return cudaErrorInvalidValue;
   const FloatWeights<T> weights = {w, stride};
   const GatedOutput output = {bias, activation, out, rounded};
   return rows <= 8 ? LaunchProduct<2, 1>(weights, x, stride, n, rows, output, stream)

@@ -1,6 +1,7 @@
-// y[rows, out] (+)= x[rows, in] W^T (+ bias) on tensor cores for up to 16 rows of 16-bit values:
-// the weights are streamed once, 16 bytes per lane, as the left operand of m16n8k16 products whose
-// right operand is eight rows of x. The cost is that of reading W, for one row as for sixteen.
+// y[rows, out] (+)= x[rows, in] W^T (+ bias) on tensor cores for few rows of 16-bit values: the
+// weights are streamed, 16 bytes per lane, as the left operand of m16n8k16 products whose right
+// operand is eight rows of x. The cost is that of reading W, for one row as for sixteen; each
+// further tile of sixteen reads W again, from the L2 cache.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,12 +12,12 @@
 
 namespace outrider {
 
-constexpr int kTensorProductRows = 16;
+constexpr int kTensorProductRows = 16;  // with more, a library is faster
 
 // A row's bits depend neither on the other rows nor on their number. T: Bf16 or F16. Strides are
 // those of rows, in elements, and multiples of 8; W and x are zero-padded from `in` to the stride.
 // Sums are in f32.
-// REQUIRES: 1 <= rows <= kTensorProductRows; w and x aligned to 16 bytes.
+// REQUIRES: rows >= 1; w and x aligned to 16 bytes.
 template <class T>
 cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_features, int rows,
                                 const float* bias, bool accumulate, float* y, cudaStream_t stream);

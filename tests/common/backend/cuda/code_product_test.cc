@@ -251,14 +251,15 @@ TEST_F(CodeProduct, RowBitsIgnoreOtherRows) {
     if (c.out != 33) continue;
     SCOPED_TRACE(Describe(c));
     const DeviceCodes& codes = Upload(RandomCodes(c, random));
-    const std::vector<Bf16> x = RandomInputs<Bf16>(kTensorProductRows, c.in, random);
-    const size_t stride = x.size() / kTensorProductRows;
+    const std::vector<Bf16> x = RandomInputs<Bf16>(kCodeProductRows, c.in, random);
+    const size_t stride = x.size() / kCodeProductRows;
     std::vector<float> each;
-    for (int r = 0; r < kTensorProductRows; ++r) {
+    for (int r = 0; r < kCodeProductRows; ++r) {
       const std::vector<float> y = Product(codes, &x[r * stride], c.out, 1);
       each.insert(each.end(), y.begin(), y.end());
     }
-    for (int rows = 2; rows <= kTensorProductRows; ++rows) {
+    // Tiles of 8 and of 16 rows, whole and begun.
+    for (const int rows : {2, 7, 8, 9, 15, 16, 17, 24, 32, 33, kCodeProductRows}) {
       const std::vector<float> y = Product(codes, x.data(), c.out, rows);
       ASSERT_EQ(0, std::memcmp(y.data(), each.data(), y.size() * sizeof(float))) << rows;
     }
@@ -272,7 +273,7 @@ TEST_F(CodeProduct, GatedOneEqualsItsParts) {
   for (const Case& c : AllCases()) {
     if (c.out != 64) continue;
     const int n = kind % 2 == 0 ? 16 : 32;  // the second has two blocks
-    const int rows = 1 + 7 * kind++ % 16;
+    const int rows = 1 + 7 * kind++ % kCodeProductRows;
     const DeviceCodes& codes =
         Upload(RandomCodes({c.type, 2 * n, c.in, c.group_size, c.offsets}, random));
     SCOPED_TRACE(Describe(c) + " rows " + std::to_string(rows));

@@ -13,6 +13,7 @@
 #include "common/backend/create_backend.h"
 #include "common/backend/cuda/cuda_batch.h"
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/kernels/code_product.h"
 #include "tests/support/cuda_emulation/emulated_backend.h"
 
 namespace outrider {
@@ -139,6 +140,29 @@ TEST(CudaBackend, MultipliesWhereLibraryHasNoKernel) {
     EXPECT_EQ(got, std::vector<float>(rows * out, 8.f + 3.f + (accumulate ? 100.f : 0.f)));
   }
   EXPECT_EQ(calls, 2);
+}
+
+TEST(CudaBackend, ReadsCodesOfFewRows) {
+  int calls = 0;
+  const auto backend = CreateEmulatedCudaBackend({}, std::make_unique<NoProduct>(&calls)).value();
+  const int in = 64, out = 32, most = kCodeProductRows + 1;
+  std::vector<float> w(out * in);
+  for (int i = 0; i < out * in; ++i) w[i] = static_cast<float>(i % 15 - 7);  // exact in 4 bits
+  const auto packed = backend->Pack({w.data(), Dtype::kF32, {out, in}}, WeightType::kW4A16).value();
+  const std::vector<float> ones(most * in, 1.f);
+  const auto x = backend->Allocate(ones.size() * sizeof(float)).value();
+  backend->CopyIn(x->data(), ones.data(), ones.size() * sizeof(float));
+  const auto y = backend->Allocate(most * out * sizeof(float)).value();
+  std::vector<float> sums(out, 0.f);
+  for (int i = 0; i < out * in; ++i) sums[i / in] += w[i];
+  for (const int rows : {kCodeProductRows, most}) {
+    backend->MatMul(*packed, x->floats(), rows, nullptr, /*accumulate=*/false, y->floats());
+    std::vector<float> got(rows * out);
+    backend->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
+    backend->Wait();
+    for (int i = 0; i < rows * out; ++i) ASSERT_EQ(got[i], sums[i % out]) << rows << " rows";
+    EXPECT_EQ(calls, rows == most ? 1 : 0) << rows << " rows";
+  }
 }
 
 TEST(CudaBackend, F16StaysFinite) {

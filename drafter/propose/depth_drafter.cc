@@ -66,7 +66,10 @@ bool DepthDrafter::Draw(HeldSession& held, std::span<const PickedRow> rows,
             : FailedPrecondition("none of the tokens that may follow is in both vocabularies"));
     return false;
   }
-  if (session.drafting() && session.depths_drawn() % chunk_depths_ != 0) return true;
+  // The parts of a draft may not depend on its tokens: a verifier that goes on without the rest
+  // would look at a token and then drop it.
+  const int depths = session.has_fixed_length() ? chunk_depths_ : 1;
+  if (session.drafting() && session.depths_drawn() % depths != 0) return true;
   parts_.sender->QueueDraft(held);
   return true;
 }

@@ -29,7 +29,8 @@ class DepthDrafter {
     const Clock* clock = nullptr;
   };
 
-  // A draft is sent in parts of `chunk_depths` depths, at least 1.
+  // A draft of fixed length is sent in parts of `chunk_depths` depths, at least 1; others a depth
+  // at a time.
   DepthDrafter(const Parts& parts, int chunk_depths) : parts_(parts), chunk_depths_(chunk_depths) {}
 
   const Parts& parts() const { return parts_; }

@@ -135,7 +135,7 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
   planned_stop_ = plan.stop;
   shape_ = shape;
   const StopRule stop = InForce(plan.stop, bounds_->head);
-  by_head_ = stop.kind == StopRule::Kind::kHead;
+  stop_ = stop.kind;
   builder_ = DraftTreeBuilder({.kind = kind_,
                                .shape = shape,
                                .stop = stop,
@@ -143,7 +143,6 @@ void DraftSession::Begin(const DraftPlan& plan, const DraftShape& shape) {
                                .round = round_,
                                .position = position_,
                                .distribution_limits = bounds_->distribution_limits,
-                               .eos_token_ids = bounds_->eos_token_ids,
                                .vocabulary = bounds_->vocabulary.get()});
   sent_nodes_ = 0;
 }

@@ -60,7 +60,9 @@ class DraftSession {
   const DraftTree& draft() const { return builder_.tree(); }
   int depths_drawn() const { return builder_.depths(); }
   // Whether DrawDepth needs the head's acceptance probabilities.
-  bool by_head() const { return by_head_; }
+  bool by_head() const { return stop_ == StopRule::Kind::kHead; }
+  // Whether the draft is as long as planned, whatever its tokens are.
+  bool has_fixed_length() const { return stop_ == StopRule::Kind::kLength; }
   // Whether verdicts will have acceptance probabilities for draft tokens that no stop rule has
   // selected: under the head's rule, with a threshold that is never reached.
   bool for_training() const {
@@ -89,8 +91,7 @@ class DraftSession {
   // to a step's batch.
   bool draws_chain() const { return drafting() && !grammar_.has_value() && builder_.draws_chain(); }
   void AddChain(int depths, PickBatch* batch) const;
-  // Whether TakeChunk has something to return. False at the end of a draft whose next rows were all
-  // broken.
+  // Whether TakeChunk has something to return. False if the row before the draft was broken.
   bool has_chunk() const { return draft().size() > sent_nodes_; }
   // See DraftTreeBuilder.
   int broken_rows() const { return builder_.broken_rows(); }
@@ -156,7 +157,7 @@ class DraftSession {
   uint32_t round_ = 0;
   DraftShape planned_;
   StopRule planned_stop_;
-  bool by_head_ = false;
+  StopRule::Kind stop_ = StopRule::Kind::kLength;  // in force
   DraftShape shape_;
   DraftTreeBuilder builder_;
   int sent_nodes_ = 0;

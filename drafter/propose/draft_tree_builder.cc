@@ -65,9 +65,10 @@ DraftTreeBuilder::Source DraftTreeBuilder::SourceOf(const PickedRow& row) const 
   // This depends on the path before the draft tokens alone, as a stop rule does, so it changes no
   // distribution.
   if (row.broken) return {.broken = true};
-  if (task_.vocabulary != nullptr &&
-      (row.entries.empty() || task_.vocabulary->ToVerifier(row.entries[0].id) < 0)) {
-    return {.barred = true};
+  // Masks may leave no token, or none that both vocabularies have.
+  if (row.entries.empty() ||
+      (task_.vocabulary != nullptr && task_.vocabulary->ToVerifier(row.entries[0].id) < 0)) {
+    return {};
   }
   if (races_translated()) return RaceSourceOf(row);
   if (task_.kind != DraftKind::kSampled) {
@@ -88,9 +89,10 @@ DraftTreeBuilder::Source DraftTreeBuilder::RaceSourceOf(const PickedRow& row) co
   return source;
 }
 
-bool DraftTreeBuilder::IsEndOfSequence(TokenId token) const {
-  const std::span<const TokenId> eos = task_.eos_token_ids;
-  return std::find(eos.begin(), eos.end(), token) != eos.end();
+DraftTreeBuilder::Source DraftTreeBuilder::Certain(TokenId token) const {
+  if (task_.kind != DraftKind::kSampled) return {.tokens = {token}};
+  const std::vector<RowEntry> entry = {{.id = token, .value = 1.f}};
+  return {.distribution = MakeDraftDistribution(entry, task_.distribution_limits)};
 }
 
 TokenId DraftTreeBuilder::LikelyStop(const Source& source, int node) const {
@@ -112,7 +114,12 @@ std::vector<DraftTreeBuilder::Source> DraftTreeBuilder::SourcesOf(std::span<cons
   for (size_t slot = 0; slot < frontier_.size(); ++slot) {
     Source& source = sources.emplace_back(SourceOf(rows[slot]));
     broken_rows_ += source.broken ? 1 : 0;
-    if (!by_head || frontier_[slot] == DraftTree::kRoot) continue;
+    if (frontier_[slot] == DraftTree::kRoot) continue;
+    if (!source.has_draws()) {
+      source = Certain(tree_.token(frontier_[slot]));
+      source.last = task_.stop.kind != StopRule::Kind::kLength;
+    }
+    if (!by_head) continue;
     predicted_.resize(static_cast<size_t>(frontier_[slot]) + 1, -1.f);
     predicted_.back() = accepted[slot];
     log_accepted_[slot] += std::log(static_cast<double>(accepted[slot]));
@@ -148,7 +155,7 @@ void DraftTreeBuilder::DrawDepth(std::span<const PickedRow> rows, std::span<cons
       const int node = tree_.AddDraw(parent, token);
       untaken_.tokens.push_back(token);
       untaken_.parents.push_back(parent);
-      if (IsEndOfSequence(token) || source.last) continue;
+      if (source.last) continue;
       // Nodes are numbered in the order of their first draft token, so the frontier ascends.
       auto it = std::lower_bound(frontier.begin(), frontier.end(), node);
       if (it == frontier.end()) {

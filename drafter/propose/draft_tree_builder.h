@@ -1,7 +1,9 @@
 // Builds the draft tree of one plan, a whole depth at a time, from what is picked of the logits
 // after its nodes. Which draft tokens exist depends only on the shape, on the stop rule's result
-// for the path before each, on end-of-sequence tokens and on which prefixes are equal: a sampled
-// token is never dropped.
+// for the path before each and on which prefixes are equal: a sampled token is never dropped.
+// Without a stop rule a draft is as long as planned, whatever its tokens are: it goes on after an
+// end of sequence, and where nothing can be drawn it repeats the token before. So when its parts
+// are sent tells nothing of its tokens.
 //
 // Thread: the drafting loop.
 #pragma once
@@ -30,7 +32,6 @@ struct DraftTask {
   uint32_t round = 0;
   int position = 0;  // of the first draft token: the session's tokens, including the prompt
   DraftDistributionLimits distribution_limits;
-  std::span<const TokenId> eos_token_ids;  // must outlive the builder
   // Maps between the verifier's ids and ours; nullptr: they are the same. Must outlive the builder.
   const VocabularyMap* vocabulary = nullptr;
 };
@@ -61,7 +62,7 @@ class DraftTreeBuilder {
   // of the round before a leaf. In ascending order of nodes.
   std::span<const RoundEnd> likely_stops() const { return likely_stops_; }
 
-  // Rows of this draft with NaN or infinity. Their paths ended there, as no token can be sampled.
+  // Rows of this draft with NaN or infinity, after which no token can be sampled.
   int broken_rows() const { return broken_rows_; }
 
   // The acceptance probability that the head predicted for a node; negative: none.
@@ -74,8 +75,8 @@ class DraftTreeBuilder {
   // REQUIRES: frontier() is not empty.
   PickSpec RowSpec(const RowSampling& sampling, int allowed) const;
 
-  // Whether the rest of the draft is one sequence that only its length or an end-of-sequence token
-  // ends, from distributions that a device can sample: then it may sample several depths in one go.
+  // Whether the rest of the draft is one sequence that only its length ends, from distributions
+  // that a device can sample: then it may sample several depths in one go.
   bool draws_chain() const;
   // How a device samples the next `depths` of them. REQUIRES: draws_chain().
   ChainSampling ChainSpec(int depths) const;
@@ -111,8 +112,7 @@ class DraftTreeBuilder {
     std::vector<TokenId> tokens = {};
     bool last = false;    // ends their paths
     bool broken = false;  // the row is not finite
-    bool barred = false;  // the masks leave no token that both vocabularies have
-    bool has_draws() const { return !broken && !barred; }
+    bool has_draws() const { return !distribution.ids.empty() || !tokens.empty(); }
   };
 
   Source SourceOf(const PickedRow& row) const;
@@ -127,7 +127,8 @@ class DraftTreeBuilder {
   // -1: none.
   TokenId LikelyStop(const Source& source, int node) const;
   DraftChunk AsSent(DraftChunk chunk) const;
-  bool IsEndOfSequence(TokenId token) const;
+  // Draws `token` with certainty.
+  Source Certain(TokenId token) const;
 
   DraftTask task_;
   DraftTree tree_;

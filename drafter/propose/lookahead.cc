@@ -8,7 +8,9 @@ std::vector<PassShare> Lookahead::Idle() {
   std::vector<PassShare> idle;
   for (auto& [id, connection] : sessions_->connections()) {
     for (auto& [session, held] : connection.sessions) {
-      if (held.mirror->session.drafting() || held.mirror->session.draft().empty()) continue;
+      const DraftSession& current = held.mirror->session;
+      // Early drafts are whole. When one is sent may not depend on its tokens.
+      if (!current.has_fixed_length() || current.drafting() || current.draft().empty()) continue;
       if (!held.ahead.begun()) {
         held.ahead =
             SessionLookahead(held.mirror.get(), model_, &sessions_->pages(), options_.tokens);

@@ -63,7 +63,10 @@ Result<ArmSet> ArmSet::Create(std::vector<Arm> arms) {
 
 void ArmSet::AddFacts(int index) {
   const Arm& added = arm(index);
-  Facts facts{.proposer = proposers_, .family = families_, .length = added.shape.length};
+  Facts facts{.proposer = proposers_,
+              .family = families_,
+              .length = added.shape.length,
+              .has_fixed_length = added.stop == StopRule::Kind::kLength};
   if (!added.plain()) {
     facts.sequences = static_cast<int>(added.shape.leaves());
     facts.rows = 1 + static_cast<double>(added.shape.total_draws());

@@ -51,6 +51,7 @@ class ArmSet {
     int family = 0;
     int length = 0;     // depths
     int sequences = 0;  // 0: plain decoding
+    bool has_fixed_length = true;  // no stop rule ends its drafts, so they may come early
     double rows = 1;    // to score: all draft tokens and the pending token
   };
 

@@ -75,6 +75,7 @@ double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context)
 }
 
 double CostModel::EarlySeconds(const ArmSet::Facts& arm, const Context& context) const {
+  if (!arm.has_fixed_length) return 0;
   const auto at = static_cast<size_t>(arm.proposer);
   const double early = at < context.streams.size() ? context.streams[at].early : 0;
   return early > 0 ? early * WaitSeconds(arm, context) : 0;

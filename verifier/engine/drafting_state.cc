@@ -109,7 +109,7 @@ void DraftingState::EndRound(int node, std::span<const TokenId> emitted, std::st
   is_forced_ = false;
   was_asked_ = false;
   is_unawaited_ = false;
-  if (state_ == State::kArrived) state_ = State::kIdle;
+  if (is_attached()) state_ = State::kIdle;
 }
 
 void DraftingState::Rest(uint32_t round) {

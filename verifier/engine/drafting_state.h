@@ -6,6 +6,7 @@
 //   any but kOff -> kIdle      Await, for a plan that is not waited for
 //   kAwaiting -> kArrived      TakeDraft; Expire, if a part of the draft has arrived
 //   kAwaiting -> kIdle         Expire, if none of it has arrived; UseOwnDraft
+//   kAwaiting -> kIdle         EndRound, if the round did not wait
 //   kArrived -> kIdle          EndRound
 //   any but kOff -> kDetached  MarkLost, MarkRefused, Detach
 //   any -> kOff                TurnOff: too few tokens remain, or the verifier drains
@@ -80,8 +81,9 @@ class DraftingState {
 
   // Whether a draft of `round` would still be scored.
   bool Expects(uint32_t round) const { return state_ == State::kAwaiting && plan_.round == round; }
-  // Takes the part of the draft that has arrived. REQUIRES: Expects its round.
-  void TakePart(const DraftTree& part) { partial_ = part; }
+  // Takes the part of the draft that has arrived. A round that does not wait for the draft scores
+  // what there is when its step begins. REQUIRES: Expects its round.
+  void TakePart(const DraftTree& part) { (holds_round() ? partial_ : draft_) = part; }
   // Takes the whole draft. REQUIRES: Expects its round.
   void TakeDraft(const DraftTree& draft, Time now);
   // The deadline has passed: the round goes on with what has arrived. An incomplete draft counts as

@@ -46,6 +46,7 @@ Status Assignment::TakeEarly(DraftPart part, int vocab_size) {
   if (!is_for_next) {
     --asked.early_to_come;
     if (asked.after != part.early || asked.complete) return Status();
+    if (asked.parts > 0) return InvalidArgument("an early draft after a part of the plan's own");
   } else if (early.size() == kMaxEarlyDrafts) {
     return InvalidArgument("more than " + std::to_string(kMaxEarlyDrafts) + " early drafts");
   }
@@ -72,7 +73,8 @@ void Assignment::BeginRound(const SessionVerdict& decision, int accepted, Time n
   if (decision.plan.round == asked.plan.round + 1) {
     following.early_to_come = kMaxEarlyDrafts - static_cast<int>(early.size());
   }
-  if (next == 1 && RepeatsPlan(decision.plan, asked.plan)) {
+  const bool has_fixed_length = decision.plan.stop.kind == StopRule::Kind::kLength;
+  if (next == 1 && has_fixed_length && RepeatsPlan(decision.plan, asked.plan)) {
     following.after = RoundEnd{.node = decision.node, .next = decision.next[0]};
   }
   const auto found = std::find_if(early.begin(), early.end(),

@@ -298,41 +298,6 @@ TEST_F(DeviceDraftTest, OnlyFixedLengthSequencesAreChains) {
   EXPECT_THAT(Passes(), ElementsAre(0, 1, 2, 3));
 }
 
-// The KV is then what it would be depth by depth, and the next rounds continue from it.
-TEST_F(DeviceDraftTest, NothingIsLeftAfterAnEnd) {
-  int ended_within = 0;
-  for (uint64_t id = 0; id < 30; ++id) {
-    std::vector<DraftTree> drafts[2];
-    for (const bool on_device : {false, true}) {
-      Begin(on_device, {}, {.eos_token_ids = {2, 9, 11, 20}});
-      SessionOpening open = Opening(id, 8);
-      open.kind = static_cast<DraftKind>(id % 3);
-      Push(open);
-      drafts[on_device].push_back(TheDraft());
-      const int drawn = drafts[on_device][0].size();
-      const SequenceId sequence = model_->batches()[0][0].sequence;
-      EXPECT_EQ(model_->length(sequence), 5 + drawn - 1);
-      const std::vector<int> passes = Passes();
-      ended_within += on_device && drawn < static_cast<int>(passes.size()) ? 1 : 0;
-      // All of it is rejected or accepted.
-      for (uint32_t round = 1; round < 4; ++round) {
-        const int size = drafts[on_device].back().size();
-        Push({.session = id,
-              .round = round,
-              .node = round % 2 == 0 ? 0 : size,
-              .next = {7},
-              .plan = {.round = round + 1, .shape = {.length = 8, .branching = {}}}});
-        drafts[on_device].push_back(TheDraft());
-      }
-      Push(CloseEvent{id});
-      StepToRest();
-      ExpectEverythingBack();
-    }
-    for (size_t i = 0; i < 4; ++i) ExpectSameDraft(drafts[1][i], drafts[0][i]);
-  }
-  EXPECT_GT(ended_within, 8);
-}
-
 // The pages of a plan are reserved before its first draft token is sampled, and it takes no more.
 TEST_F(DeviceDraftTest, ChainsTakeReservedPages) {
   // 5 tokens and the 11 draft tokens that are run fill 4 pages.

@@ -88,8 +88,8 @@ TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {
 }
 
 // Rounds of any shape, verdicts at any node and time (also in the middle of lookahead drafting),
-// plans that are longer, shorter, wider or skip rounds: each draft is the oracle's. The token of
-// every fifth row ends a sequence.
+// plans that are longer, shorter, wider or skip rounds: each draft is the oracle's. Half of the
+// sessions have stop rules, which are not drafted ahead.
 TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
   std::mt19937 random(20261121);
   const auto below = [&random](int n) {
@@ -114,8 +114,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
                                Sequences(1, 5), Sequences(3, 2),
                                Sequences(3, 4), {.length = 3, .branching = {2, 2}}};
   for (int run = 0; run < 60; ++run) {
-    FakeModelOptions model{.sharpness = run % 2 == 0 ? 2.f : 8.f};
-    for (TokenId id = 0; id < kVocab; id += 5) model.eos_token_ids.push_back(id);
+    const FakeModelOptions model{.sharpness = run / 2 % 2 == 0 ? 2.f : 8.f};
     DraftLoopOptions options = kAhead;
     options.head = &Head();
     Start(model, options);
@@ -124,7 +123,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
     SessionOpening session = OpeningOf(kKinds[run % 3], Opening(1, shapes[below(6)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
-    session.plan.stop = stops[below(5)];
+    session.plan.stop = stops[run % 2 == 0 ? 0 : below(5)];
     Push(session);
     for (int round = 0; round < 20; ++round) {
       std::vector<DraftPart> parts;
@@ -142,7 +141,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
       Decide(session, draft, node, next,
              {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
               .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)],
-              .stop = below(3) > 0 ? session.plan.stop : stops[below(5)]});
+              .stop = run % 2 == 0 || below(3) > 0 ? session.plan.stop : stops[below(5)]});
     }
     Push(CloseEvent{1});
     StepToRest();

@@ -97,17 +97,23 @@ class DraftSamplingTest : public LoopTest {
     for (uint32_t round = 1; round <= kRounds; ++round) {
       StepToRest();
       std::vector<DraftPart> parts = link_->TakeDrafts();
-      ASSERT_EQ(parts.size(), 1u);
-      const DraftChunk chunk = parts[0].chunk;
-      ASSERT_FALSE(chunk.tokens.empty());
+      ASSERT_FALSE(parts.empty());
+      std::vector<TokenId> tokens;
+      std::vector<int> parents;
+      for (const DraftPart& part : parts) {
+        for (size_t i = 0; i < part.chunk.tokens.size(); ++i) {
+          parents.push_back(part.chunk.parents.empty() ? static_cast<int>(tokens.size())
+                                                       : part.chunk.parents[i]);
+          tokens.push_back(part.chunk.tokens[i]);
+        }
+      }
       const DraftTree tree = Assemble(std::move(parts));
       Depths depths(static_cast<size_t>(shape.length));
-      for (size_t i = 0; i < chunk.tokens.size(); ++i) {
-        const int parent = chunk.parents.empty() ? static_cast<int>(i) : chunk.parents[i];
-        depths[static_cast<size_t>(tree.depth(parent))].push_back(
-            {.token = chunk.tokens[i],
-             .before = parent == 0 ? session.tokens.back() : tree.token(parent),
-             .distribution = tree.distribution(parent)});
+      for (size_t i = 0; i < tokens.size(); ++i) {
+        depths[static_cast<size_t>(tree.depth(parents[i]))].push_back(
+            {.token = tokens[i],
+             .before = parents[i] == 0 ? session.tokens.back() : tree.token(parents[i]),
+             .distribution = tree.distribution(parents[i])});
       }
       visit(depths);
       if (HasFailure()) return;

@@ -66,10 +66,11 @@ TEST_F(DraftLoopLimits, AcceptingUnsentDraftEndsSession) {
   Start();
   Push(DepthByDepth(Opening(1, 5)));
   loop_->Step();
-  loop_->Step();  // two tokens drafted, none sent
+  loop_->Step();
+  EXPECT_THAT(link_->TakeDrafts(), SizeIs(2)) << "tokens of the draft so far";
   Push(SessionVerdict{.session = 1,
                       .round = 1,
-                      .node = 1,
+                      .node = 3,
                       .next = {1},
                       .plan = {.round = 2, .shape = Sequences(1, 2)}});
   ExpectRefused(1, 2);
@@ -341,30 +342,24 @@ TEST_F(BrokenDraftLogits, NothingIsDraftedFromThem) {
   }
 }
 
-TEST_F(BrokenDraftLogits, DraftsEndInFrontOfThem) {
+// A draft is as long as planned, so that when its parts are sent tells nothing of its tokens.
+TEST_F(BrokenDraftLogits, AreReplacedByTheTokenBefore) {
   for (const DraftKind kind : {DraftKind::kSampled, DraftKind::kArgmax, DraftKind::kRace}) {
-    for (const int chunk_depths : {4, 1}) {
-      Start({}, {.chunk_depths = chunk_depths});
-      const SessionOpening open = Of(kind, 3);
-      const DraftTree whole = Oracle(open);
+    for (const bool has_stop_rule : {false, true}) {
+      Start();
+      const SessionOpening open = has_stop_rule ? DepthByDepth(Of(kind, 4)) : Of(kind, 4);
+      const TokenId first = Oracle(open).token(1);
       std::vector<TokenId> path = open.tokens;
-      path.push_back(whole.token(1));
+      path.push_back(first);
       Break(path);
       Push(open);
-      StepToRest();
-      const std::vector<DraftPart> parts = link_->TakeDrafts();
-      ASSERT_FALSE(parts.empty());
-      EXPECT_EQ(parts[0].chunk.tokens, std::vector<TokenId>{whole.token(1)});
-      EXPECT_EQ(parts[0].chunk.distributions.size(), kind == DraftKind::kSampled ? 1u : 0u);
-      EXPECT_FALSE(parts.back().chunk.more);
-      if (chunk_depths == 4) {
-        EXPECT_THAT(parts, SizeIs(1));
-        continue;
+      const DraftTree draft = TheDraft();
+      ASSERT_EQ(draft.size(), has_stop_rule ? 2 : 4);
+      EXPECT_EQ(draft.Path(2), (std::vector<TokenId>{first, first}));
+      EXPECT_TRUE(Validate(draft, Sequences(1, 4), kind == DraftKind::kSampled, kVocab).ok());
+      if (kind == DraftKind::kSampled) {
+        EXPECT_EQ(draft.distribution(1).ids, std::vector<TokenId>{first});
       }
-      // Its first part has been sent: the rest is answered without tokens.
-      ASSERT_THAT(parts, SizeIs(2));
-      EXPECT_THAT(parts[1].chunk.tokens, IsEmpty());
-      ExpectEverythingBack();
     }
   }
 }

@@ -44,24 +44,44 @@ TEST_F(DraftLoopTest, GreedyDraftIsArgmaxWithoutRows) {
   }
 }
 
-TEST_F(DraftLoopTest, EndOfSequenceIsLastToken) {
+TEST_F(DraftLoopTest, EndOfSequenceEndsNoDraft) {
   FakeModelOptions options;
   for (TokenId id = 0; id < kVocab; id += 3) options.eos_token_ids.push_back(id);
   Start(options);
-  int ended = 0;
+  int ends = 0;
   for (uint64_t id = 0; id < 50; ++id) {
-    const SessionOpening session = Opening(id, 8);
-    Push(session);
-    const DraftTree draft = TheDraft();
-    const std::vector<TokenId> tokens = Tokens(draft);
-    for (size_t i = 0; i + 1 < tokens.size(); ++i) EXPECT_NE(tokens[i] % 3, 0);
-    if (tokens.size() < 8) {
-      EXPECT_EQ(tokens.back() % 3, 0);
-      ++ended;
+    Push(Opening(id, 8));
+    StepToRest();
+    const std::vector<DraftPart> parts = link_->TakeDrafts();
+    ASSERT_THAT(parts, SizeIs(2));
+    for (const DraftPart& part : parts) {
+      EXPECT_THAT(part.chunk.tokens, SizeIs(4)) << "when a part is sent tells nothing of its tokens";
+      ends += std::count_if(part.chunk.tokens.begin(), part.chunk.tokens.end() - 1,
+                            [](TokenId token) { return token % 3 == 0; });
     }
     Push(CloseEvent{id});
   }
-  EXPECT_GT(ended, 25);
+  EXPECT_GT(ends, 25);
+}
+
+// The same holds for a stop rule, whose drafts have no fixed length: each depth is sent at once.
+TEST_F(DraftLoopTest, StopRulesSendDepthsSingly) {
+  Start({}, {.ahead_tokens = 32});
+  int stopped = 0;
+  for (uint64_t id = 0; id < 50; ++id) {
+    SessionOpening session = Opening(id, 8);
+    session.plan.stop = {.kind = StopRule::Kind::kConfidence, .threshold = 0.3f};
+    Push(session);
+    StepToRest();
+    const std::vector<DraftPart> parts = link_->TakeDrafts();
+    for (const DraftPart& part : parts) {
+      EXPECT_THAT(part.chunk.tokens, SizeIs(1));
+      EXPECT_FALSE(part.early.has_value()) << "early drafts are whole";
+    }
+    stopped += parts.size() < 8 ? 1 : 0;
+    Push(CloseEvent{id});
+  }
+  EXPECT_GT(stopped, 25);
 }
 
 TEST_F(DraftLoopTest, NeverDraftsBeyondVocabularyLimit) {
@@ -194,7 +214,8 @@ TEST_F(DraftLoopTest, VerdictCutsUnfinishedDraft) {
   SessionOpening session = DepthByDepth(Opening(1, 8));
   Push(session);
   loop_->Step();
-  loop_->Step();  // two tokens drafted, none sent
+  loop_->Step();
+  EXPECT_THAT(link_->TakeDrafts(), SizeIs(2)) << "tokens of the draft so far";
   const DraftPlan plan{.round = 2, .shape = Sequences(1, 4)};
   Push(SessionVerdict{.session = 1, .round = 1, .node = 0, .next = {11}, .plan = plan});
   const DraftTree draft = TheDraft();
@@ -220,6 +241,7 @@ TEST_F(DraftLoopTest, OpenReplacesASession) {
   Start();
   Push(DepthByDepth(Opening(1, 4)));
   loop_->Step();
+  EXPECT_THAT(link_->TakeDrafts(), SizeIs(1)) << "a token of the draft so far";
   SessionOpening again = Opening(1, 4, {8, 8, 8});
   again.plan.round = 9;
   Push(again);

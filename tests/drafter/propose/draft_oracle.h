@@ -52,7 +52,7 @@ class DraftOracle {
       const auto draws = static_cast<uint32_t>(plan_.shape.draws(depth));
       for (const Sequence& sequence : sequences) {
         const std::vector<TokenId> path = tree.Path(sequence.node);
-        if (!path.empty() && (Ends(path.back()) || StoppedInFront(path))) continue;
+        if (!path.empty() && StoppedInFront(path)) continue;
         for (uint32_t i = 0; i < draws; ++i) {
           const uint32_t index = sequence.index * draws + i;
           const TokenId token = Token(path, index, i);
@@ -93,11 +93,6 @@ class DraftOracle {
       for (float& p : probs) p = static_cast<float>(std::exp(static_cast<double>(p)) / sum);
     }
     return testing::StopsAtRow(stop, probs);
-  }
-
-  bool Ends(TokenId token) const {
-    const std::vector<TokenId>& eos = model_.config().eos_token_ids;
-    return std::find(eos.begin(), eos.end(), token) != eos.end();
   }
 
   SequenceSampling MakeSampling(std::span<const TokenId> path) const {

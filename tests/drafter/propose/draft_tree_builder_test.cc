@@ -151,33 +151,6 @@ TEST(DraftTreeBuilder, DrawDescendsFromItsParentIndex) {
   }
 }
 
-TEST(DraftTreeBuilder, EndOfSequenceEndsOneSequence) {
-  const std::vector<TokenId> eos = {2};
-  int ended = 0;
-  for (uint64_t seed = 0; seed < 200; ++seed) {
-    DraftTask task{.shape = Sequences(4, 6), .seed = seed, .round = 1};
-    const Grown whole = Grow(task);
-    task.eos_token_ids = eos;
-    const Grown cut = Grow(task);
-    std::vector<bool> alive(4, true);
-    for (size_t depth = 0; depth < 6; ++depth) {
-      std::vector<TokenId> expected;
-      for (size_t sequence = 0; sequence < 4; ++sequence) {
-        if (!alive[sequence]) continue;
-        expected.push_back(whole.chunks[depth].tokens[sequence]);
-        alive[sequence] = expected.back() != eos[0];  // the token itself stays
-        ended += !alive[sequence];
-      }
-      if (expected.empty()) {
-        ASSERT_THAT(cut.chunks, SizeIs(depth));
-        break;
-      }
-      ASSERT_EQ(cut.chunks.at(depth).tokens, expected) << "seed " << seed << " depth " << depth;
-    }
-  }
-  EXPECT_GT(ended, 100);
-}
-
 // With its distributions.
 DraftTree Rebuilt(const Grown& grown) {
   DraftTree tree;
@@ -285,12 +258,11 @@ TEST(DraftTreeBuilder, HeadJudgesEachPathAlone) {
 }
 
 TEST(DraftTreeBuilder, PartsOfAnyLengthRebuildTree) {
-  const std::vector<TokenId> eos = {1};
   for (const DraftShape& shape :
        {Sequences(1, 6), Sequences(4, 6), DraftShape{.length = 6, .branching = {2, 1, 3}}}) {
     for (uint64_t seed = 0; seed < 60; ++seed) {
       for (int depths = 1; depths <= 6; ++depths) {
-        DraftTreeBuilder builder({.shape = shape, .seed = seed, .round = 1, .eos_token_ids = eos});
+        DraftTreeBuilder builder({.shape = shape, .seed = seed, .round = 1});
         SequenceSampling sampling({}, kVocab, kVocab);
         DraftTree rebuilt;
         while (!builder.frontier().empty()) {

@@ -78,7 +78,7 @@ TEST_F(EngineTest, IgnoresDraftPartOfOldRound) {
                                     /*complete=*/false);
   source_.accepts = false;
   while (sink->chunks.empty()) ASSERT_TRUE(engine_->Step());
-  EXPECT_EQ(sink->chunks.back().drafted, 0) << "the first round waits for nobody";
+  EXPECT_EQ(sink->chunks.back().drafted, 4) << "the first round waits for nobody";
   engine_->draft_consumer().OnDrafterLost(1);
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(sink->chunks.back().drafted, 0) << "another round's";

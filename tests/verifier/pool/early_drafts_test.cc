@@ -65,6 +65,19 @@ TEST_F(EarlyPool, DeliversDraftThatCrossedVerdict) {
   EXPECT_TRUE(consumer_.complete[1]);
 }
 
+// It could be shorter than what the engine has taken of the plan's own draft.
+TEST_F(EarlyPool, RefusesDraftsAfterPartsOfPlan) {
+  Decide(1, 2);
+  DraftPart part = EarlyPart(1);
+  part.early.reset();
+  part.chunk.more = true;
+  pool_.OnDrafts(1, {part}, 0);
+  EXPECT_EQ(consumer_.drafts[1].size(), 1);
+  pool_.OnDrafts(1, {EarlyPart(1)}, 0);
+  EXPECT_THAT(link_->closed_with.message(), HasSubstr("an early draft after a part"));
+  EXPECT_EQ(consumer_.drafts[1].size(), 1);
+}
+
 TEST_F(EarlyPool, DropsDraftsForUnplannedRounds) {
   Decide(1, 5);  // plain rounds happened in between
   EXPECT_EQ(pool_.EarlyDraft(1), nullptr);

@@ -210,8 +210,8 @@ void AddRequest(CLI::App* command, RequestOptions* request, RequestFlags* flags)
   command->add_flag("--ignore-eos", request->ignore_eos,
                     "Continue after the model's end-of-sequence token");
   command->add_option("--seed", request->seed,
-                      "Repeats a text with the same prompt and drafter if nothing else runs (under "
-                      "--rule gumbel in any case)");
+                      "Repeats a text with the same prompt, and selects --rule gumbel, under which "
+                      "drafts do not matter, unless a rule is named");
   AddSpeculation(command, request, flags);
   command
       ->add_option("--timeout", request->timeout_seconds,

@@ -286,8 +286,8 @@ void AddHttpFlags(CLI::App& app, VerifierOptions* o) {
 void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Observability");
   app.add_option("--trace-sample-ratio", o->trace_sample_ratio,
-                 "Share of requests without a traceparent that --trace-file records; with one, its "
-                 "sampled flag decides")
+                 "Share of requests without a traceparent that --trace-file and --trace-endpoint "
+                 "record; with one, its sampled flag decides")
       ->check(Between(0, 1));
   app.add_flag("--vllm-metrics", o->vllm_metrics,
                "Also expose metrics under vLLM's names, for tools made for it");

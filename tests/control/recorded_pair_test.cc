@@ -82,15 +82,17 @@ class RecordedPairTest : public ::testing::Test {
 const std::vector<std::string> kLengths = {"2", "4", "6", "8"};
 
 // With trials as eager as without sharing 0.945.
+// Before arms with stop rules lost their early drafts 0.96: they share the others' estimate of
+// time.
 TEST_F(RecordedPairTest, NearsBestLengthAfterTen) {
   const Ratios ratios = Compare(kLengths, {.starts = 4}, &WaySums::later);
-  EXPECT_GT(ratios.mean(), 0.95);
-  EXPECT_GT(ratios.least(), 0.83);
+  EXPECT_GT(ratios.mean(), 0.93);
+  EXPECT_GT(ratios.least(), 0.80);
 }
 
 TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
   const Ratios ratios = Compare(kLengths, {.starts = 10, .requests = 1}, &WaySums::first);
-  EXPECT_GT(ratios.mean(), 0.90);
+  EXPECT_GT(ratios.mean(), 0.89);
   EXPECT_GT(ratios.least(), 0.74);
 }
 

@@ -80,8 +80,8 @@ class Pool(FleetPage):
                          if n >= 16] for layout in ("split", "colocated")}
         for layout in lost:
             self.assertGreater(min(lost[layout]), -0.05)  # what rounds to 0.0
-        self.expect("With the drafter of 6 ms drafts gain nothing from 16 clients on.")
-        self.expect("neither beats plain decoding", "docs/scaling.md")
+        self.expect("of 6 ms the controller finds nothing to gain from 16 clients on")
+        self.expect("from 16 clients on with either", "docs/scaling.md")
         self.expect(f"cost up to {max(lost['split']):.1f} % in a minute beside a pool, and "
                     f"{min(lost['colocated']):.1f} to {max(lost['colocated']):.1f} % co-located")
         gains = [percent(self.over(8, layout, "plain", "6 ms")) for layout in lost]

@@ -49,10 +49,10 @@ class ArmSet {
     // Arms of a family differ in length alone: a round of one tells what a shorter one would have
     // given.
     int family = 0;
-    int length = 0;     // depths
-    int sequences = 0;  // 0: plain decoding
+    int length = 0;                // depths
+    int sequences = 0;             // 0: plain decoding
     bool has_fixed_length = true;  // no stop rule ends its drafts, so they may come early
-    double rows = 1;    // to score: all draft tokens and the pending token
+    double rows = 1;               // to score: all draft tokens and the pending token
   };
 
   // Adds a plain arm at the end if there is none. kInvalidArgument: more than kMaxArms with it, an

@@ -55,7 +55,8 @@ TEST_F(DraftLoopTest, EndOfSequenceEndsNoDraft) {
     const std::vector<DraftPart> parts = link_->TakeDrafts();
     ASSERT_THAT(parts, SizeIs(2));
     for (const DraftPart& part : parts) {
-      EXPECT_THAT(part.chunk.tokens, SizeIs(4)) << "when a part is sent tells nothing of its tokens";
+      EXPECT_THAT(part.chunk.tokens, SizeIs(4))
+          << "when a part is sent tells nothing of its tokens";
       ends += std::count_if(part.chunk.tokens.begin(), part.chunk.tokens.end() - 1,
                             [](TokenId token) { return token % 3 == 0; });
     }

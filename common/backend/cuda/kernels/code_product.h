@@ -1,5 +1,5 @@
-// The products of tensor_product.h with weights that stay codes: they are read 16 bytes per lane and
-// widened in registers. The cost is that of reading the codes, for one row as for sixteen.
+// The products of tensor_product.h with weights that stay codes: they are read 16 bytes per lane
+// and widened in registers. The cost is that of reading the codes, for one row as for sixteen.
 //
 // Codes are multiplied as the numbers that they are, exact in bf16 and f16, and the sums over 32 to
 // 128 inputs of a group are scaled in f32: a weight is never rounded, unlike with

@@ -31,7 +31,7 @@ DrafterMetrics::DrafterMetrics(MetricsRegistry& registry, const std::string& mod
                                              {{"model_name", model_name}})),
       draft_depth(registry.MakeHistogram("outrider_drafter_draft_depth",
                                          "Length of a draft's longest path, ended by its stop "
-                                         "rule, an end of sequence or the plan",
+                                         "rule or the plan",
                                          {1, 2, 3, 4, 6, 8, 12, 16, 32},
                                          {{"model_name", model_name}})),
       draft_seconds(registry.MakeHistogram("outrider_drafter_draft_seconds",

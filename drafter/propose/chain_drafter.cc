@@ -62,7 +62,7 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].sampled);
     }
   }
-  // Drops tokens that were computed past the end of a draft.
+  // Drops what was computed after another token than the host's.
   for (size_t i = 0; i < shares.size(); ++i) {
     if (!is_held[i]) continue;
     Mirror& mirror = *shares[i].held->mirror;

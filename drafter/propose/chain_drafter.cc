@@ -59,7 +59,9 @@ std::vector<StepReport> ChainDrafter::Draw(std::span<const PassShare> shares, in
       DraftSession& session = share.held->mirror->session;
       if (is_first && !session.Missing().empty()) session.MarkFed(share.tokens);
       is_held[i] = depths_->Draw(*share.held, row, {}, {}, &report);
-      is_over[i] = !is_held[i] || !session.drafting() || !IsSame(session, row[0].sampled);
+      // After a broken row the host goes on by itself.
+      is_over[i] =
+          !is_held[i] || !session.drafting() || row[0].broken || !IsSame(session, row[0].sampled);
     }
   }
   // Drops what was computed after another token than the host's.

@@ -16,8 +16,8 @@
 namespace outrider {
 
 // With more, widening the matrix to floats for a library is estimated to be faster: a tile of
-// sixteen rows reads codes and x from the L2 cache, which takes half as long as reading codes from
-// memory, writing two bytes a weight and reading them.
+// sixteen rows reads codes and x from the L2 cache, which takes a quarter as long as reading codes
+// from memory, writing two bytes a weight and reading them.
 constexpr int kCodeProductRows = 48;
 
 // Whether there is such a product: groups are a power of two from 32 on, or whole rows, and only

@@ -15,31 +15,38 @@ Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Mo
       observers_(*observers),
       prefixes_(model, options.prefix_digest) {}
 
-Status Admission::CheckQueue(const std::string& client) {
-  if (waiting() >= options_.max_waiting) {
+Status Admission::CheckQueue(const std::string& client, int more) {
+  if (waiting() + more > options_.max_waiting) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kQueueFull);
     return ResourceExhausted("the queue is full: " + std::to_string(waiting()) +
-                             " requests wait; try again later");
+                             " generations wait; try again later");
   }
   // One client's cannot be more than all.
-  if (waiting() < options_.max_waiting_per_client) return Status();
+  if (waiting() + more <= options_.max_waiting_per_client) return Status();
   const auto waiting_of_client =
       std::count_if(sessions_.begin(), sessions_.end(), [&](const auto& entry) {
         return !entry.second->is_running() && entry.second->request.client == client;
       });
-  if (waiting_of_client >= options_.max_waiting_per_client) {
+  if (waiting_of_client + more > options_.max_waiting_per_client) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kClientShare);
     return ResourceExhausted(
         "this client's share of the queue is full: " + std::to_string(waiting_of_client) +
-        " of its requests wait; try again later");
+        " of its generations wait; try again later");
   }
   return Status();
+}
+
+bool Admission::IsReady(const Session& session) const {
+  if (session.is_running()) return false;
+  const auto first = sessions_.find(session.after);
+  return first == sessions_.end() || first->second->round > 1;
 }
 
 Session* Admission::NextWaiting() {
   if (waiting() == 1) {  // most often, and then most often the youngest
     const auto waits = [](const auto& entry) { return !entry.second->is_running(); };
-    return std::find_if(sessions_.rbegin(), sessions_.rend(), waits)->second.get();
+    Session* const only = std::find_if(sessions_.rbegin(), sessions_.rend(), waits)->second.get();
+    return IsReady(*only) ? only : nullptr;
   }
   std::map<std::string_view, int> running;
   for (const auto& [id, session] : sessions_) {
@@ -48,7 +55,7 @@ Session* Admission::NextWaiting() {
   Session* next = nullptr;
   int fewest = 0;
   for (const auto& [id, session] : sessions_) {
-    if (session->is_running()) continue;
+    if (!IsReady(*session)) continue;
     const int running_of_client = running[session->request.client];
     if (next != nullptr && running_of_client >= fewest) continue;
     next = session.get();

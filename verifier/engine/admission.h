@@ -31,8 +31,8 @@ class Admission {
   Admission(const AdmissionOptions& options, SessionTable* sessions, Model* model,
             EngineObservers* observers);
 
-  // kResourceExhausted: the queue, or this client's share of it, is full.
-  Status CheckQueue(const std::string& client);
+  // kResourceExhausted: the queue, or this client's share of it, has no room for this many more.
+  Status CheckQueue(const std::string& client, int more = 1);
 
   int running() const { return running_; }
   int waiting() const { return static_cast<int>(sessions_.size()) - running_; }
@@ -60,6 +60,9 @@ class Admission {
   Duration RetryAfter() const;
 
  private:
+  // Whether it waits for pages, and not for another session to compute its prompt.
+  bool IsReady(const Session& session) const;
+  // nullptr: none is ready.
   Session* NextWaiting();
   void Preempt(Session& session);
 

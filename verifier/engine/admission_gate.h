@@ -18,16 +18,16 @@ class AdmissionGate {
   explicit AdmissionGate(int max_waiting, Counter* refused = nullptr)
       : max_waiting_(max_waiting), refused_(refused) {}
 
-  // Counts a request as on its way to the engine. Returns false if waiting requests and those on
-  // their way fill the queue.
-  [[nodiscard]] bool TryEnter() {
-    if (coming_.fetch_add(1) + waiting_.load() < max_waiting_) return true;
-    coming_.fetch_sub(1);
+  // Counts a request's generations as on their way to the engine. Returns false if those that wait
+  // and those on their way leave too little room in the queue for all of them.
+  [[nodiscard]] bool TryEnter(int generations = 1) {
+    if (coming_.fetch_add(generations) + waiting_.load() + generations <= max_waiting_) return true;
+    coming_.fetch_sub(generations);
     if (refused_ != nullptr) refused_->Increment();
     return false;
   }
   // A request that entered has arrived or will not come.
-  void Leave() { coming_.fetch_sub(1); }
+  void Leave(int generations = 1) { coming_.fetch_sub(generations); }
 
   void Publish(int waiting, Duration retry_after) {
     waiting_ = waiting;

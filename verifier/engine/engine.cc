@@ -88,6 +88,7 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_draft_tokens = options.max_draft_tokens,
           .untrusted_drafters = options.untrusted_drafters,
           .max_prompt_bytes = tokenizer.MostBytes(model.config().max_position_embeddings),
+          .max_waiting = std::min(options.max_waiting, options.max_waiting_per_client),
           .defaults = options.defaults};
 }
 
@@ -130,15 +131,30 @@ Engine::~Engine() { CancelAll(Unavailable("the verifier is shutting down")); }
 
 Status Engine::Submit(uint64_t id, GenerationRequest request,
                       std::shared_ptr<GenerationSink> sink) {
+  std::vector<RequestChoice> only(1);
+  only[0] = {.id = id, .request = std::move(request), .sink = std::move(sink)};
+  return Submit(std::move(only));
+}
+
+Status Engine::Submit(std::vector<RequestChoice> choices) {
   if (exchange_.draining()) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kDraining);
     return Unavailable("the verifier is draining and takes no new requests");
   }
-  OUTRIDER_TRY(Validate(request, limits_));
-  OUTRIDER_TRY(admission_.CheckQueue(request.client));
+  for (const RequestChoice& choice : choices) OUTRIDER_TRY(Validate(choice.request, limits_));
+  const int count = static_cast<int>(choices.size());
+  OUTRIDER_TRY(admission_.CheckQueue(choices.front().request.client, count));
+  for (RequestChoice& choice : choices) Add(std::move(choice));
+  PublishQueue();
+  return Status();
+}
+
+void Engine::Add(RequestChoice choice) {
+  GenerationRequest& request = choice.request;
   auto session = std::make_unique<Session>();
-  session->id = id;
-  session->sink = std::move(sink);
+  session->id = choice.id;
+  session->after = choice.after;
+  session->sink = std::move(choice.sink);
   session->tokens = request.prompt;
   session->prompt_tokens = static_cast<int>(request.prompt.size());
   session->max_new_tokens = MaxNewTokens(request, limits_);
@@ -170,9 +186,7 @@ Status Engine::Submit(uint64_t id, GenerationRequest request,
   exchange_.Open(*session);
   session->times.submitted = clock_->Now();
   observers_.Notify(&EngineObserver::OnSubmitted, *session);
-  sessions_.emplace(id, std::move(session));
-  PublishQueue();
-  return Status();
+  sessions_.emplace(choice.id, std::move(session));
 }
 
 void Engine::Cancel(uint64_t id, const Status& reason) {

@@ -108,8 +108,9 @@ class Engine {
   // For the threads that receive requests.
   AdmissionGate& gate() { return gate_; }
 
-  // Queues a request under an id that has not been used before. kInvalidArgument,
-  // kResourceExhausted (queue full) or kUnavailable (draining): its sink is not called.
+  // Queues all choices of a client's request, or none. kInvalidArgument, kResourceExhausted (too
+  // little room in the queue) or kUnavailable (draining): no sink is called.
+  Status Submit(std::vector<RequestChoice> choices);
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
   // Ends a session and frees its pages at once. Its sink fails with `reason` and the number of
   // tokens so far. Unknown ids are ignored.
@@ -140,6 +141,8 @@ class Engine {
     std::span<const float> logits;  // [nodes, vocab] for requests with log probabilities
   };
 
+  // Adds a session, which waits.
+  void Add(RequestChoice choice);
   // Admits waiting sessions and plans their rounds.
   void Admit();
   void Expire(Time now);

@@ -6,20 +6,27 @@ namespace outrider {
 
 void Intake::Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
                     const RefusedFn& refused) {
-  if (!engine_->gate().TryEnter()) {
+  std::vector<RequestChoice> only(1);
+  only[0] = {.id = id, .request = std::move(request), .sink = std::move(sink)};
+  Submit(std::move(only), refused);
+}
+
+void Intake::Submit(std::vector<RequestChoice> choices, const RefusedFn& refused) {
+  const int count = static_cast<int>(choices.size());
+  if (!engine_->gate().TryEnter(count)) {
     refused(ResourceExhausted("the queue is full; try again later"), engine_->gate().retry_after());
     return;
   }
-  const bool posted = thread_->TryPost([engine = engine_, id, request = std::move(request),
-                                        sink = std::move(sink), refused]() mutable {
-    engine->gate().Leave();
-    const Status status = engine->Submit(id, std::move(request), std::move(sink));
-    if (status.ok()) return;
-    const bool full = status.code() == Code::kResourceExhausted;
-    refused(status, full ? std::optional(engine->RetryAfter()) : std::nullopt);
-  });
+  const bool posted =
+      thread_->TryPost([engine = engine_, count, choices = std::move(choices), refused]() mutable {
+        engine->gate().Leave(count);
+        const Status status = engine->Submit(std::move(choices));
+        if (status.ok()) return;
+        const bool full = status.code() == Code::kResourceExhausted;
+        refused(status, full ? std::optional(engine->RetryAfter()) : std::nullopt);
+      });
   if (posted) return;
-  engine_->gate().Leave();
+  engine_->gate().Leave(count);
   refused(ResourceExhausted("the verifier is overloaded; try again later"),
           std::chrono::seconds(1));
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "verifier/engine/engine_thread.h"
 
@@ -26,7 +27,8 @@ class Intake {
   uint64_t NewId() { return next_id_++; }
 
   // See Engine::Submit. A request that the engine does not take is refused at once (the queue is
-  // full) or from the engine thread; its sink is not called.
+  // full) or from the engine thread; no sink is called.
+  void Submit(std::vector<RequestChoice> choices, const RefusedFn& refused);
   void Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
               const RefusedFn& refused);
   // The client is gone. `then` runs on the engine thread afterwards, even if the engine has no such

@@ -88,6 +88,7 @@ struct RequestLimits {
   int max_stop_tokens = 256;
   // No longer text fits in the context, whatever its tokens are (Tokenizer::MostBytes).
   size_t max_prompt_bytes = Tokenizer::kMaxTextBytes;
+  int max_waiting = 1024;  // a client's generations in the queue, hence a request's choices
   int max_bad_words = 256;
   int max_bad_word_bytes = 1024;
   GenerationDefaults defaults = {};

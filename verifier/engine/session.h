@@ -24,8 +24,19 @@ namespace outrider {
 
 inline constexpr SequenceId kNoSequence = -1;
 
+// One of a request's choices, which are generated side by side.
+struct RequestChoice {
+  uint64_t id = 0;  // never used before
+  GenerationRequest request;
+  std::shared_ptr<GenerationSink> sink;
+  // The choice that computes the prompt of this one, too: this one waits until that one has its
+  // first tokens or has ended. 0: it computes its own.
+  uint64_t after = 0;
+};
+
 struct Session {
   uint64_t id = 0;
+  uint64_t after = 0;  // see RequestChoice
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
 

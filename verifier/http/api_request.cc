@@ -97,6 +97,22 @@ Status ReadBestOf(const JsonValue& body, ApiRequest* api, GenerationRequest* req
   return Status();
 }
 
+// All choices enter the queue at once, so a queue that is shorter can never take the request.
+Status CheckChoices(const ApiRequest& api, size_t prompts, const RequestLimits& limits) {
+  const size_t choices = prompts * static_cast<size_t>(api.choices);
+  const std::string field = api.choices == 1         ? "prompt: "
+                            : api.choices > api.kept ? "best_of: "
+                                                     : "n: ";
+  if (std::cmp_greater(choices, kMaxChoices)) {
+    return InvalidArgument(field + std::to_string(kMaxChoices) +
+                           " choices at most, over all prompts");
+  }
+  if (choices == 1 || std::cmp_less_equal(choices, limits.max_waiting)) return Status();
+  return InvalidArgument(field + std::to_string(choices) + " choices over all prompts, but only " +
+                         std::to_string(limits.max_waiting) +
+                         " may wait here (--max-waiting, --max-waiting-per-client); ask for fewer");
+}
+
 // For an answer that is not a stream; a stream also has those of prompts at once.
 Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
   int64_t logprobs = 0, prompt_logprobs = 0;
@@ -239,10 +255,7 @@ Result<ApiRequest> ParseCompletion(std::string_view body, const ApiModel& model)
   OUTRIDER_ASSIGN(const PromptTextOptions text, PromptTextOf(json));
   auto prompts = PromptsOf(json["prompt"], text, model);
   if (!prompts.ok()) return prompts.status().Annotate("prompt");
-  if (static_cast<int>(prompts->size()) * api.choices > kMaxChoices) {
-    return InvalidArgument((api.choices > api.kept ? "best_of: " : "n: ") +
-                           std::to_string(kMaxChoices) + " choices at most, over all prompts");
-  }
+  OUTRIDER_TRY(CheckChoices(api, prompts->size(), model.limits));
   for (std::vector<TokenId>& ids : *prompts) {
     api.prompts.push_back(request);
     api.prompts.back().prompt = std::move(ids);
@@ -259,6 +272,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   ApiRequest api{.chat = true};
   GenerationRequest request = NewRequest(model.limits);
   OUTRIDER_TRY(ReadCommon(json, model, &api, &request));
+  OUTRIDER_TRY(CheckChoices(api, 1, model.limits));
   OUTRIDER_TRY(ReadChatLogprobs(json, &request));
   api.logprobs = request.logprobs;
   OUTRIDER_ASSIGN(const std::vector<ChatMessage> messages, MessagesOf(json["messages"], model));

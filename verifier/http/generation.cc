@@ -42,7 +42,7 @@ class HttpGeneration::Sink final : public GenerationSink {
         [g = generation_, index = index_, summary] { g->OnFinish(index, summary); });
   }
   void Fail(const Status& status) override {
-    generation_->exchange_->Post([g = generation_, status] { g->OnFail(status, std::nullopt); });
+    generation_->exchange_->Post([g = generation_, status] { g->OnFail(status); });
   }
 
  private:
@@ -55,38 +55,42 @@ HttpGeneration::HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer
     : parts_(std::move(parts)),
       request_(std::move(request)),
       answer_(std::move(answer)),
-      exchange_(std::move(exchange)),
-      ids_(request_.prompts.size() * static_cast<size_t>(request_.choices), 0),
-      others_waiting_(request_.prompts.size(), request_.choices > 1) {}
+      exchange_(std::move(exchange)) {}
 
 void HttpGeneration::Start() {
   exchange_->OnGone([self = shared_from_this()] { self->OnGone(); });
-  for (size_t prompt = 0; prompt < request_.prompts.size() && !over_; ++prompt) Submit(prompt, 0);
+  Submit();
 }
 
-void HttpGeneration::Submit(size_t prompt, int choice) {
-  const size_t index = prompt * static_cast<size_t>(request_.choices) + static_cast<size_t>(choice);
-  ids_[index] = parts_.intake->NewId();
+void HttpGeneration::Submit() {
   const auto self = shared_from_this();
+  std::vector<RequestChoice> choices;
+  for (const GenerationRequest& prompt : request_.prompts) {
+    uint64_t first = 0;
+    for (int choice = 0; choice < request_.choices; ++choice) {
+      const uint64_t id = parts_.intake->NewId();
+      choices.push_back({.id = id,
+                         .request = ChoiceOf(prompt, choice),
+                         .sink = std::make_shared<Sink>(self, static_cast<int>(ids_.size())),
+                         .after = first});
+      ids_.push_back(id);
+      if (choice == 0) first = id;
+    }
+  }
   parts_.intake->Submit(
-      ids_[index], ChoiceOf(request_.prompts[prompt], choice),
-      std::make_shared<Sink>(self, static_cast<int>(index)),
-      [self](const Status& status, std::optional<Duration> after) {
-        self->exchange_->Post([self, status, after] { self->OnFail(status, after); });
+      std::move(choices), [self](const Status& status, std::optional<Duration> after) {
+        self->exchange_->Post([self, status, after] { self->OnRefused(status, after); });
       });
 }
 
-void HttpGeneration::SubmitOthers(int index) {
-  const auto prompt = static_cast<size_t>(index / request_.choices);
-  if (!others_waiting_[prompt]) return;
-  others_waiting_[prompt] = false;
-  for (int choice = 1; choice < request_.choices; ++choice) Submit(prompt, choice);
+void HttpGeneration::OnRefused(const Status& status, std::optional<Duration> after) {
+  ids_.clear();  // there is nothing to cancel
+  OnFail(status, after);
 }
 
 void HttpGeneration::OnChunk(int index, Chunk chunk) {
   if (over_) return;
   parts_.record->Add(chunk);
-  SubmitOthers(index);
   const std::vector<std::string> events = answer_.Add(index, std::move(chunk));
   SendFrom(answer_.TakeEcho(index));
   Send(events);
@@ -181,9 +185,7 @@ void HttpGeneration::EndRecord(const Status& status, int http_code) {
 }
 
 void HttpGeneration::CancelRest() {
-  for (const uint64_t id : ids_) {
-    if (id != 0) parts_.intake->Cancel(id);
-  }
+  for (const uint64_t id : ids_) parts_.intake->Cancel(id);
 }
 
 }  // namespace outrider

@@ -32,18 +32,19 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   HttpGeneration(Parts parts, ApiRequest request, ApiAnswer answer,
                  std::shared_ptr<HttpExchange> exchange);
 
-  // Call once. The first choice of each prompt goes first, the others once its KV can be shared.
+  // Call once. The first choice of each prompt computes it for the others.
   void Start();
 
  private:
   class Sink;
 
-  void Submit(size_t prompt, int choice);
+  // Submits all choices.
+  void Submit();
+  void OnRefused(const Status& status, std::optional<Duration> after);
   void OnChunk(int index, Chunk chunk);
   void OnFinish(int index, const Summary& summary);
-  void OnFail(const Status& status, std::optional<Duration> after);
+  void OnFail(const Status& status, std::optional<Duration> after = std::nullopt);
   void OnGone();
-  void SubmitOthers(int index);
   void Send(const std::vector<std::string>& events);
   void SendFrom(ApiAnswer::EventSource events);
   // Sends the head of a stream, before its first event.
@@ -59,11 +60,10 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   const ApiRequest request_;
   ApiAnswer answer_;
   const std::shared_ptr<HttpExchange> exchange_;
-  // by index of the choice, prompt * choices + choice; 0: not submitted
+  // of the choices that the engine may have, by prompt * choices + choice
   std::vector<uint64_t> ids_;
-  std::vector<bool> others_waiting_;  // by prompt
-  bool streaming_ = false;            // the stream's head is sent
-  bool over_ = false;                 // the answer is complete, or the client is gone
+  bool streaming_ = false;  // the stream's head is sent
+  bool over_ = false;       // the answer is complete, or the client is gone
 };
 
 }  // namespace outrider

@@ -39,6 +39,19 @@ class EngineTest : public ::testing::Test {
     return sink;
   }
 
+  // Choices of one prompt with ids from `id` on; their sinks are added to sinks_.
+  std::vector<RequestChoice> Choices(uint64_t id, int count, const GenerationRequest& request) {
+    std::vector<RequestChoice> choices;
+    for (int i = 0; i < count; ++i) {
+      sinks_.push_back(std::make_shared<testing::RecordingSink>());
+      choices.push_back({.id = id + static_cast<uint64_t>(i),
+                         .request = request,
+                         .sink = sinks_.back(),
+                         .after = i == 0 ? 0 : id});
+    }
+    return choices;
+  }
+
   // Sends the whole draft of session 1: one sequence.
   void Draft(uint32_t round, std::vector<TokenId> tokens,
              std::vector<DraftDistribution> distributions = {}) {
@@ -71,6 +84,7 @@ class EngineTest : public ::testing::Test {
   testing::FakeClock clock_;
   MetricsRegistry registry_;
   VerifierMetrics metrics_{registry_, "m"};  // without arms, since the engine has no planner
+  std::vector<std::shared_ptr<testing::RecordingSink>> sinks_;
   std::unique_ptr<Engine> engine_;
 };
 

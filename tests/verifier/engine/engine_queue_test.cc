@@ -88,6 +88,52 @@ TEST_F(EngineTest, GateClosesWhileQueueIsFull) {
   EXPECT_TRUE(enters());
 }
 
+TEST_F(EngineTest, QueuesAllChoicesOrNone) {
+  Restart({.max_waiting = 4}, &metrics_);
+  Submit(1, Greedy(5));
+  Submit(2, Greedy(5));
+  EXPECT_EQ(engine_->Submit(Choices(3, 3, Greedy(5))).code(), Code::kResourceExhausted);
+  EXPECT_EQ(engine_->waiting(), 2);
+  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 1);
+  EXPECT_TRUE(engine_->Submit(Choices(3, 2, Greedy(5))).ok());
+  EXPECT_EQ(engine_->waiting(), 4);
+}
+
+TEST_F(EngineTest, FirstChoiceComputesSharedPrompt) {
+  source_.accepts = false;
+  Restart({});
+  ASSERT_TRUE(engine_->Submit(Choices(1, 3, Greedy(5))).ok());
+  engine_->Step();
+  EXPECT_EQ(engine_->running(), 1);
+  while (engine_->Step()) {
+  }
+  EXPECT_EQ(sinks_[0]->summary.cached_tokens, 0);
+  for (const int other : {1, 2}) {
+    EXPECT_EQ(sinks_[other]->tokens, sinks_[0]->tokens);
+    EXPECT_EQ(sinks_[other]->summary.cached_tokens, model_.page_tokens());
+  }
+}
+
+TEST_F(EngineTest, ChoicesOutliveFirstThatIsCancelled) {
+  source_.accepts = false;
+  ASSERT_TRUE(engine_->Submit(Choices(1, 3, Greedy(5))).ok());
+  engine_->Cancel(1, Status(Code::kCancelled, "gone"));
+  while (engine_->Step()) {
+  }
+  for (const int other : {1, 2}) EXPECT_EQ(sinks_[other]->tokens.size(), 5u);
+  EXPECT_TRUE(engine_->idle());
+}
+
+TEST_F(EngineTest, DrainFinishesAllChoices) {
+  source_.accepts = false;
+  ASSERT_TRUE(engine_->Submit(Choices(1, 3, Greedy(5))).ok());
+  engine_->Drain();
+  EXPECT_EQ(engine_->Submit(Choices(4, 2, Greedy(5))).code(), Code::kUnavailable);
+  while (engine_->Step()) {
+  }
+  for (const int choice : {0, 1, 2}) EXPECT_EQ(sinks_[choice]->tokens.size(), 5u);
+}
+
 TEST(AdmissionGate, CountsThoseOnTheirWay) {
   AdmissionGate gate(3);
   gate.Publish(1, std::chrono::milliseconds(70));
@@ -98,6 +144,10 @@ TEST(AdmissionGate, CountsThoseOnTheirWay) {
   gate.Leave();
   EXPECT_TRUE(gate.TryEnter());
   EXPECT_EQ(gate.retry_after(), std::chrono::milliseconds(70));
+  gate.Leave(2);
+  EXPECT_FALSE(gate.TryEnter(3));
+  EXPECT_TRUE(gate.TryEnter(2));
+  EXPECT_FALSE(gate.TryEnter());
 }
 
 TEST_F(EngineTest, CancelFreesPagesAndDrafterSession) {

@@ -195,6 +195,39 @@ TEST_F(ApiQueueTest, DisconnectDropsTheBody) {
   EXPECT_TRUE(read->replies.empty() && waiting->replies.empty());
 }
 
+constexpr char kEightChoices[] = R"({"prompt": ["abc", "d"], "max_tokens": 2, "n": 4})";
+
+// The engine drains as soon as it has the request.
+TEST_F(ApiQueueTest, DrainingFinishesAllChoices) {
+  held_.Release();
+  const auto exchange = Post("/v1/completions", kEightChoices);
+  std::promise<void> submitted;
+  thread_.Post([this, done = submitted.get_future().share()] {
+    done.wait();
+    thread_.Post([this] { engine_.Drain(); });
+  });
+  ASSERT_TRUE(exchange->RunNext());  // its body has been read
+  submitted.set_value();
+  ASSERT_TRUE(exchange->RunUntilReply());
+  EXPECT_EQ(exchange->replies[0].code, 200) << exchange->replies[0].body;
+  EXPECT_EQ(nlohmann::json::parse(exchange->replies[0].body)["choices"].size(), 8u);
+}
+
+TEST_F(ApiQueueTest, FullQueueRefusesAllChoices) {
+  held_.Release();
+  const int others = EngineOptions().max_waiting - 7;
+  ASSERT_TRUE(engine_.gate().TryEnter(others));
+  const auto refused = Post("/v1/completions", kEightChoices);
+  ASSERT_TRUE(refused->RunUntilReply());
+  EXPECT_EQ(refused->replies[0].code, 429);
+  EXPECT_EQ(metrics_.requests_refused_queue_full.value(), 1);
+  EXPECT_EQ(metrics_.generation_tokens_total.value(), 0);
+  engine_.gate().Leave();
+  const auto served = Post("/v1/completions", kEightChoices);
+  ASSERT_TRUE(served->RunUntilReply());
+  EXPECT_EQ(served->replies[0].code, 200) << served->replies[0].body;
+}
+
 // Log probabilities of a prompt of 200 tokens.
 nlohmann::json Scoring(int choices) {
   return {{"prompt", std::string(200, 'a')}, {"max_tokens", 1}, {"n", choices}};

@@ -97,6 +97,28 @@ TEST_F(ApiRequestTest, ManyLogprobsMustBeStreamed) {
               StartsWith("top_logprobs: up to 264600"));
 }
 
+// All choices enter the queue at once.
+TEST_F(ApiRequestTest, ChoicesFitTheQueue) {
+  model_.limits.max_waiting = 4;
+  const auto message = [](const Result<ApiRequest>& parsed) { return parsed.status().message(); };
+  const auto prompts = [&](int count, const std::string& fields) {
+    std::string body = R"({"prompt": ["a")";
+    for (int i = 1; i < count; ++i) body += R"(,"a")";
+    return ParseCompletion(body + "]" + fields + "}", model_);
+  };
+  EXPECT_TRUE(Completion(R"("n": 4)").ok());
+  EXPECT_TRUE(Chat(R"("n": 4)").ok());
+  EXPECT_TRUE(prompts(2, R"(, "n": 2)").ok());
+  const std::string rest =
+      ": 5 choices over all prompts, but only 4 may wait here (--max-waiting, ";
+  EXPECT_THAT(message(Completion(R"("n": 5)")), StartsWith("n" + rest));
+  EXPECT_THAT(message(Chat(R"("n": 5)")), StartsWith("n" + rest));
+  EXPECT_THAT(message(Completion(R"("best_of": 5)")), StartsWith("best_of" + rest));
+  EXPECT_THAT(message(prompts(5, "")), StartsWith("prompt" + rest));
+  model_.limits.max_waiting = 0;
+  EXPECT_TRUE(Completion("").ok()) << "the queue refuses it";
+}
+
 // The error shows the value as the client sent it, whatever it is converted to.
 TEST_F(ApiRequestTest, RefusalsShowFieldAndValue) {
   for (const BadField& c : std::vector<BadField>{

@@ -48,18 +48,6 @@ constexpr char kGenerationService[] = "outrider.v1.Generation";
 constexpr char kDraftingService[] = "outrider.v1.Drafting";
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
-// Waits until no session is left or the time is over. Returns whether all ended.
-bool WaitIdle(EngineThread& thread, Engine& engine, Time until) {
-  constexpr auto kPoll = std::chrono::milliseconds(10);
-  while (true) {
-    std::promise<bool> idle;
-    thread.Post([&] { idle.set_value(engine.idle()); });
-    if (idle.get_future().get()) return true;
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(kPoll);
-  }
-}
-
 Result<std::unique_ptr<TokenFile>> OpenTokens(const std::string& path) {
   if (path.empty()) return std::unique_ptr<TokenFile>();
   return TokenFile::Open(path);
@@ -283,12 +271,17 @@ class Services {
 
   // Opens the ports. `kv_bytes`: host memory that the target's cache may take.
   Status Start(const StopOnSignal& signals, int64_t kv_bytes);
-  // Waits for running requests up to the drain time, then ends the rest. `signal`: that asked for
-  // it. Returns false if a text is still being tokenized: that thread holds a call, so nothing may
-  // be destroyed.
+  // Waits for accepted requests, and until their answers are sent, up to the drain time, then ends
+  // the rest. `signal`: that asked for it. Returns false if a text is still being tokenized: that
+  // thread holds a call, so nothing may be destroyed.
   [[nodiscard]] bool Stop(int signal);
 
  private:
+  // Whether no request is left and no answer is being sent.
+  bool IsIdle();
+  // Returns false if the time is over first.
+  bool AwaitIdle(Time until);
+
   const VerifierOptions& options_;
   const Access& access_;
   const Loaded& loaded_;
@@ -350,6 +343,21 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   return Status();
 }
 
+bool Services::IsIdle() {
+  std::promise<bool> idle;
+  thread_.Post([&] { idle.set_value(engine_.idle()); });
+  return idle.get_future().get() && generation_.open_calls() == 0 && http_.answers() == 0;
+}
+
+bool Services::AwaitIdle(Time until) {
+  constexpr auto kPoll = std::chrono::milliseconds(10);
+  while (!IsIdle()) {
+    if (clock_.Now() >= until) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
 bool Services::Stop(int signal) {
   server_->SetServing(kGenerationService, false);
   server_->SetServing(kDraftingService, false);
@@ -368,7 +376,7 @@ bool Services::Stop(int signal) {
        {"timeout_seconds", options_.drain_timeout_seconds},
        {"second_signal", "ends the process at once"}});
   const Time until = clock_.Now() + FromSeconds(options_.drain_timeout_seconds);
-  const bool all_ended = WaitIdle(thread_, engine_, until);
+  const bool all_ended = AwaitIdle(until);
   thread_.Post([this] { engine_.CancelAll(Unavailable("the verifier is shutting down")); });
   const bool texts_ended = text_workers_.Stop(kShutdownGrace);
   http_.Shutdown(kShutdownGrace);

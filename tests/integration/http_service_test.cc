@@ -219,6 +219,26 @@ TEST_F(Http, SigtermFinishesStreamsAndExitsZero) {
   EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
 }
 
+// A client that reads slowly gets the rest of its answer, however long ago it was computed.
+TEST_F(Http, SigtermWaitsForSlowReaders) {
+  Start();
+  const Json body = {{"prompt", std::vector<std::vector<int>>(12, std::vector<int>(400, 100))},
+                     {"max_tokens", 1},
+                     {"prompt_logprobs", 20}};
+  HttpClient slow(port_, /*receive_buffer=*/65536);
+  slow.Send("POST", "/v1/completions", body.dump());
+  ASSERT_FALSE(verifier_.process->AwaitLine("request finished").empty());
+  verifier_.process->Signal(SIGTERM);
+  ASSERT_FALSE(verifier_.process->AwaitLine("draining").empty());
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  const auto answer = slow.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_GT(answer->body.size(), size_t{5} << 20);
+  EXPECT_EQ(Json::parse(answer->body)["choices"].size(), 12u);
+  EXPECT_EQ(verifier_.process->Wait(), 0) << verifier_.process->Log();
+  EXPECT_THAT(verifier_.process->Log(), HasSubstr("all_requests_finished=true"));
+}
+
 TEST_F(Http, DrainTimeoutEndsStreamsWithError) {
   Start({"--drain-timeout", "0"});
   Json body = Story(450);

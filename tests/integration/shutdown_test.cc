@@ -3,8 +3,10 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/services.h"
@@ -88,6 +90,31 @@ TEST(Shutdown, DrainTimeoutReportsTokenCounts) {
   EXPECT_THAT(status.error_message(),
               HasSubstr("shutting down, after " + std::to_string(tokens) + " token"));
   EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
+}
+
+// A client that reads slowly gets the rest of its answer, however long ago it was computed.
+TEST(Shutdown, WaitsForSlowReaders) {
+  TempDir dir;
+  // 26 MB, much more than may be under way.
+  const VerifierProcess verifier =
+      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--pad-responses", "65536"});
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  grpc::ClientContext context;
+  const auto reader = client.stub().Generate(&context, Story(400));
+  ASSERT_NE(verifier.process->AwaitLine("request finished"), "");
+  verifier.process->Signal(SIGTERM);
+  ASSERT_NE(verifier.process->AwaitLine("draining"), "");
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  int tokens = 0;
+  for (v1::GenerateResponse response; reader->Read(&response);) {
+    tokens += response.chunk().token_ids_size();
+  }
+  const grpc::Status status = reader->Finish();
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(tokens, 400);
+  EXPECT_EQ(verifier.process->Wait(), 0);
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("all_requests_finished=true"));
 }
 
 TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {

@@ -18,11 +18,15 @@ constexpr timeval kTimeout = {.tv_sec = 60, .tv_usec = 0};
 
 }  // namespace
 
-HttpClient::HttpClient(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+HttpClient::HttpClient(int port, int receive_buffer)
+    : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   const sockaddr_in address = {.sin_family = AF_INET,
                                .sin_port = htons(static_cast<uint16_t>(port)),
                                .sin_addr = {htonl(INADDR_LOOPBACK)}};
   setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &kTimeout, sizeof(kTimeout));
+  if (receive_buffer > 0) {
+    setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+  }
   (void)connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
 }
 

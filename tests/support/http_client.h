@@ -17,7 +17,8 @@ struct HttpResponse {
 
 class HttpClient {
  public:
-  explicit HttpClient(int port);
+  // `receive_buffer`: bytes that the kernel keeps for it, about; 0: the default.
+  explicit HttpClient(int port, int receive_buffer = 0);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;

@@ -294,6 +294,7 @@ class Connection final : public HttpConnection,
 
   void BeginAnswer() {
     answering_ = true;
+    if (!closed_) owner_->CountAnswer(1);
     owner_->SetReading(this, false);
   }
   void Answer() {
@@ -379,6 +380,7 @@ class Connection final : public HttpConnection,
 
   void Ended() {
     answering_ = false;
+    owner_->CountAnswer(-1);
     ended_ = false;
     on_gone_ = nullptr;
     closing_ = !keep_alive_;
@@ -414,6 +416,7 @@ class Connection final : public HttpConnection,
   void Close() {
     if (closed_) return;
     closed_ = true;
+    if (answering_) owner_->CountAnswer(-1);
     sources_.clear();  // they may hold this connection
     Tcp().close();
     owner_->OnClosed(this);

@@ -56,6 +56,7 @@ struct HttpServer::Impl final : ConnectionOwner {
     const auto held = connections.find(connection);
     if (held != connections.end()) SetReading(held->second, connection, now);
   }
+  void CountAnswer(int change) override { answers += change; }
   void OnClosed(HttpConnection* connection) override {
     MutexLock lock(mu);
     const auto held = connections.find(connection);
@@ -95,6 +96,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::shared_ptr<BodyBudget> bodies;
   std::vector<std::thread> threads;
   std::atomic<bool> stopping_ = false;
+  std::atomic<int> answers = 0;
   Mutex mu;
   std::condition_variable none;
   std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);
@@ -171,6 +173,8 @@ Status HttpServer::Start(const HttpServerOptions& options, HttpHandler* handler)
 int HttpServer::port() const { return impl_->listener.port(); }
 
 size_t HttpServer::body_bytes() const { return impl_->bodies->held(); }
+
+int HttpServer::answers() const { return impl_->answers; }
 
 void HttpServer::Shutdown(Duration grace) {
   if (impl_->threads.empty()) return;

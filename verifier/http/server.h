@@ -111,6 +111,8 @@ class HttpServer {
   int port() const;
   // Bytes of unfinished bodies, as counted by HttpServerOptions::bodies.
   size_t body_bytes() const;
+  // Answers under way: from a whole request, or a refused head, to the last byte of its answer.
+  int answers() const;
   // Takes no new connections, lets running answers end for `grace`, then closes all.
   void Shutdown(Duration grace);
 

@@ -184,8 +184,14 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
 
 class GenerateReactor final : public GenerateStream {
  public:
-  GenerateReactor(grpc::CallbackServerContext* context, Intake* intake, TextWorkers* workers)
-      : workers_(workers), call_(std::make_shared<GenerateCall>(this, context, intake)) {}
+  // Counts among `open` until it is done.
+  GenerateReactor(grpc::CallbackServerContext* context, Intake* intake, TextWorkers* workers,
+                  std::atomic<int>* open)
+      : workers_(workers),
+        open_(open),
+        call_(std::make_shared<GenerateCall>(this, context, intake)) {
+    ++*open_;
+  }
 
   GenerateCall& call() { return *call_; }
 
@@ -193,11 +199,13 @@ class GenerateReactor final : public GenerateStream {
   void OnCancel() override { call_->Cancel(*workers_); }
   void OnDone() override {
     call_->stream().Detach();
+    --*open_;
     delete this;
   }
 
  private:
   TextWorkers* const workers_;
+  std::atomic<int>* const open_;
   const std::shared_ptr<GenerateCall> call_;
 };
 
@@ -277,7 +285,7 @@ GenerationService::GenerationService(Served served, Engine* engine, DrafterPool*
 
 grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate(
     grpc::CallbackServerContext* context, CallerKeys caller, v1::GenerateRequest request) {
-  auto* reactor = new GenerateReactor(context, intake_, served_.text_workers);
+  auto* reactor = new GenerateReactor(context, intake_, served_.text_workers, &open_calls_);
   GenerateCall& call = reactor->call();
   std::string id = RequestIdOf(*context);
   if (id.empty()) id = std::to_string(call.id());

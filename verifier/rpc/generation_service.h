@@ -5,6 +5,7 @@
 // Thread: gRPC's callback threads; nothing here blocks.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -37,6 +38,9 @@ class GenerationService final : public v1::Generation::CallbackService {
   GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread,
                     Intake* intake);
 
+  // Generate calls under way, until the last byte of their answer is on its way.
+  int open_calls() const { return open_calls_; }
+
  private:
   // The methods, as called by the handlers of incoming.h. These own the requests, which gRPC would
   // keep for the lifetime of the call.
@@ -64,6 +68,7 @@ class GenerationService final : public v1::Generation::CallbackService {
   Intake* intake_;
   std::shared_ptr<WriteThread> writes_;  // shared with the streams it writes for
   Time started_;
+  std::atomic<int> open_calls_ = 0;
 };
 
 }  // namespace outrider

@@ -92,6 +92,13 @@ class HttpServerTest : public ::testing::Test {
     }
     EXPECT_EQ(server.body_bytes(), bytes);
   }
+  void AwaitAnswers(int answers) const {
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
+    while (server_.answers() != answers && std::chrono::steady_clock::now() < until) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(server_.answers(), answers);
+  }
   static bool AwaitEvent(std::future<void> event) {
     return event.wait_for(testing::kTimeLimit) == std::future_status::ready;
   }
@@ -336,6 +343,38 @@ TEST_F(HttpServerTest, ShutdownFinishesAnswers) {
   EXPECT_EQ(busy.Receive().value().body, "late");
   EXPECT_TRUE(busy.AwaitEnd());
   stopper.join();
+}
+
+TEST_F(HttpServerTest, CountsAnswersToTheirLastByte) {
+  Start();
+  constexpr size_t kBytes = 16 << 20;
+  HttpClient idle(server_.port()), busy(server_.port(), /*receive_buffer=*/65536);
+  idle.Send("POST", "/echo", "x");
+  ASSERT_TRUE(idle.Receive().has_value());
+  AwaitAnswers(0);
+  busy.Send("POST", "/hold", "x");
+  const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
+  EXPECT_EQ(server_.answers(), 1);
+  exchange->Post([exchange] { exchange->Reply({.body = std::string(kBytes, 'x')}); });
+  size_t received = busy.ReceiveSome().size();
+  ASSERT_GT(received, 0u);
+  EXPECT_EQ(server_.answers(), 1) << "most of it is not read";
+  idle.Send("POST", "/closed", "x");
+  EXPECT_EQ(idle.Receive().value().code, 401);
+  while (received < kBytes) {
+    const size_t more = busy.ReceiveSome().size();
+    ASSERT_GT(more, 0u);
+    received += more;
+  }
+  AwaitAnswers(0);
+  {
+    HttpClient gone(server_.port());
+    handler_.held = {};
+    gone.Send("POST", "/hold", "x");
+    handler_.held.get_future().wait();
+    EXPECT_EQ(server_.answers(), 1);
+  }
+  AwaitAnswers(0);
 }
 
 TEST_F(HttpServerTest, ShutdownClosesWhatDoesNotEnd) {

@@ -66,7 +66,9 @@ struct HttpApi::Call {
   std::shared_ptr<RequestRecord> record;  // of a completion or chat; null before its admission
   std::string client;
   std::shared_ptr<HttpExchange> exchange;
-  bool over = false;  // the client has gone, or was answered, before the engine got the request
+  // The client has gone, or was answered, before the engine got the request. What it does later
+  // does not concern this call.
+  bool over = false;
 };
 
 HttpApi::HttpApi(Served served, Intake* intake, TextWorkers* workers, HttpMetrics* metrics)
@@ -261,7 +263,7 @@ void HttpApi::Read(const std::shared_ptr<Call>& call, const std::string& body) {
 void HttpApi::Answer(Call& call, Result<std::string> body) {
   if (call.over) return;
   if (!body.ok()) return Refuse(call, body.status());
-  call.over = true;  // later events of the client do not concern this call
+  call.over = true;
   metrics_->CountRequest(call.route->name, 200);
   call.exchange->Reply({.headers = call.headers, .body = std::move(body).value()});
 }
@@ -292,7 +294,8 @@ void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
       ->Start();
 }
 
-void HttpApi::Refuse(const Call& call, const Status& status, std::optional<Duration> after) {
+void HttpApi::Refuse(Call& call, const Status& status, std::optional<Duration> after) {
+  call.over = true;
   EndRecord(call, status, HttpCodeOf(status));
   metrics_->CountRequest(call.route->name, HttpCodeOf(status));
   call.exchange->Reply(ErrorReply(status, after, call.headers));

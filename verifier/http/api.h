@@ -74,7 +74,7 @@ class HttpApi final : public HttpHandler {
   void Begin(Call& call, Result<ApiRequest> parsed);
   void Answer(Call& call, Result<std::string> body);
   // `after`: when to try again, if that may help.
-  void Refuse(const Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
+  void Refuse(Call& call, const Status& status, std::optional<Duration> after = std::nullopt);
   static void EndRecord(const Call& call, const Status& status, int http_code);
 
   const Served served_;

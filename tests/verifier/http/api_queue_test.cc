@@ -104,6 +104,14 @@ class ApiQueueTest : public ::testing::Test {
                 exchange);
     return exchange;
   }
+  // As counted by HttpMetrics.
+  double Answers(const std::string& route, int code) {
+    return registry_
+        .MakeCounter("outrider_http_requests_total",
+                     "HTTP requests answered, by route and status code",
+                     {{"model_name", "m"}, {"route", route}, {"code", std::to_string(code)}})
+        .value();
+  }
   double Waiting() const { return metrics_.tokenizer_requests_waiting.value(); }
 
   std::vector<std::shared_ptr<PuppetExchange>> exchanges_;
@@ -193,6 +201,16 @@ TEST_F(ApiQueueTest, DisconnectDropsTheBody) {
   thread_.Post([&] { idle.set_value(engine_.idle()); });
   EXPECT_TRUE(idle.get_future().get());
   EXPECT_TRUE(read->replies.empty() && waiting->replies.empty());
+}
+
+TEST_F(ApiQueueTest, RefusedRequestIsCountedOnce) {
+  held_.Release();
+  const auto refused = Post("/v1/completions", R"({"prompt": 1})");
+  ASSERT_TRUE(refused->RunUntilReply());
+  EXPECT_EQ(refused->replies[0].code, 400);
+  refused->gone();
+  EXPECT_EQ(Answers("completions", 400), 1);
+  EXPECT_EQ(Answers("completions", 499), 0);
 }
 
 constexpr char kEightChoices[] = R"({"prompt": ["abc", "d"], "max_tokens": 2, "n": 4})";

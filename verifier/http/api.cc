@@ -193,10 +193,6 @@ void HttpApi::Work(const Route& route, HttpRequest request,
   call->number = ++requests_;
   call->created = UnixSeconds();
   call->exchange = std::move(exchange);
-  const std::string id = request.request_id.empty() ? "req-" + std::to_string(call->created) + "-" +
-                                                          std::to_string(call->number)
-                                                    : request.request_id;
-  call->headers = {{"x-request-id", id}};
   if (!request.prefix.empty()) call->headers.emplace_back(kPrefixHeader, request.prefix);
   call->has_prefix = !request.prefix.empty();
   Result<CallerKeys> caller =
@@ -204,16 +200,16 @@ void HttpApi::Work(const Route& route, HttpRequest request,
   if (!caller.ok()) return Refuse(*call, caller.status());
   // Records begin here, so that unauthorized calls leave none.
   if (route.kind == RouteKind::kCompletions || route.kind == RouteKind::kChat) {
-    Record(*call, request, id, caller->client);
+    Record(*call, request, caller->client);
   }
   call->client = std::move(caller->client);
   Queue(call, caller->turn, std::move(request.body));
 }
 
-void HttpApi::Record(Call& call, const HttpRequest& request, const std::string& id,
-                     const std::string& client) const {
-  call.record = RequestRecord::Start(served_.tracer, request.trace,
-                                     {.id = id, .route = call.route->name, .client = client});
+void HttpApi::Record(Call& call, const HttpRequest& request, const std::string& client) const {
+  call.record =
+      RequestRecord::Start(served_.tracer, request.trace,
+                           {.id = request.request_id, .route = call.route->name, .client = client});
   if (!call.record->is_traced()) return;
   const bool chat = call.route->kind == RouteKind::kChat;
   call.record->Name(request.method + " " + request.path,
@@ -223,7 +219,7 @@ void HttpApi::Record(Call& call, const HttpRequest& request, const std::string& 
                      {"gen_ai.operation.name", chat ? "chat" : "text_completion"},
                      {"gen_ai.provider.name", "outrider"},
                      {"gen_ai.request.model", served_.model.name},
-                     {"outrider.request_id", id}});
+                     {"outrider.request_id", request.request_id}});
 }
 
 void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body) {

@@ -64,8 +64,7 @@ class HttpApi final : public HttpHandler {
   struct Call;
   void Work(const Route& route, HttpRequest request, std::shared_ptr<HttpExchange> exchange);
   // Starts the record of a completion or chat.
-  void Record(Call& call, const HttpRequest& request, const std::string& id,
-              const std::string& client) const;
+  void Record(Call& call, const HttpRequest& request, const std::string& client) const;
   // Reads the body on one of the workers when it is `turn`'s turn, and continues on the exchange's
   // thread.
   void Queue(const std::shared_ptr<Call>& call, const std::string& turn, std::string body);

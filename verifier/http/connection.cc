@@ -29,6 +29,7 @@ using tcp = net::ip::tcp;
 using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
+constexpr char kRequestIdHeader[] = "x-request-id";
 constexpr size_t kWatchBytes = 4096;
 // The most unparsed bytes that a connection holds. A client that sends more before its answer is
 // disconnected, since its presence could no longer be observed.
@@ -64,7 +65,8 @@ std::string IdOf(const http::request_header<>& message, const char* name) {
   return IsRequestId(id) ? id : std::string();
 }
 
-HttpRequest HeadOf(const http::request_header<>& message) {
+// The request without its body.
+HttpRequest RequestOf(const http::request_header<>& message) {
   HttpRequest head{.method = Text(message.method_string())};
   const std::string target = Text(message.target());
   head.path = target.substr(0, target.find('?'));
@@ -73,18 +75,20 @@ HttpRequest HeadOf(const http::request_header<>& message) {
   }
   head.content_type = Text(message[http::field::content_type]);
   head.client = Text(message["outrider-client"]);
-  head.request_id = IdOf(message, "x-request-id");
+  head.request_id = IdOf(message, kRequestIdHeader);
   head.prefix = IdOf(message, "x-outrider-prefix");
   head.trace = ReadTraceHeaders(ValuesOf(message, "traceparent"), ValuesOf(message, "tracestate"));
   return head;
 }
 
-// `common`: headers of every answer.
-std::string HeadLines(const HttpReply& reply, const HttpHeaders& common, bool keep_alive) {
+// `common`: headers of every answer, beside the request's id.
+std::string HeadLines(const HttpReply& reply, const HttpHeaders& common, const std::string& id,
+                      bool keep_alive) {
   std::string out = "HTTP/1.1 " + std::to_string(reply.code) + " " +
                     Text(http::obsolete_reason(static_cast<http::status>(reply.code))) +
                     "\r\nContent-Type: " + reply.content_type +
-                    "\r\nConnection: " + (keep_alive ? "keep-alive" : "close") + "\r\n";
+                    "\r\nConnection: " + (keep_alive ? "keep-alive" : "close") + "\r\n" +
+                    kRequestIdHeader + ": " + id + "\r\n";
   for (const HttpHeaders* headers : {&common, &reply.headers}) {
     for (const auto& [name, value] : *headers) out += name + ": " + value + "\r\n";
   }
@@ -158,8 +162,7 @@ class Connection final : public HttpConnection,
   void OnGone(std::function<void()> gone) override { on_gone_ = std::move(gone); }
 
   void Reply(HttpReply reply) override {
-    out_ += HeadLines(reply, owner_->options().headers, keep_alive_) +
-            "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
+    out_ += HeadOf(reply) + "Content-Length: " + std::to_string(reply.body.size()) + "\r\n\r\n";
     if (!head_only_) out_ += reply.body;
     ended_ = true;
     Flush();
@@ -167,8 +170,7 @@ class Connection final : public HttpConnection,
   void BeginStream(HttpReply head) override {
     // HTTP/1.0 has no chunks, so the end of the connection ends the body.
     if (!chunked_) keep_alive_ = false;
-    out_ += HeadLines(head, owner_->options().headers, keep_alive_) +
-            (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+    out_ += HeadOf(head) + (chunked_ ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
     Flush();
   }
   void Write(std::string bytes) override {
@@ -197,6 +199,12 @@ class Connection final : public HttpConnection,
   }
   beast::tcp_stream& Tcp() { return beast::get_lowest_layer(stream_); }
 
+  std::string HeadOf(const HttpReply& reply) {
+    // The client did not name it, or what it sent could not be read.
+    if (request_id_.empty()) request_id_ = owner_->NewRequestId();
+    return HeadLines(reply, owner_->options().headers, request_id_, keep_alive_);
+  }
+
   void Handshake() {
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       Tcp().expires_after(owner_->options().head_timeout);
@@ -214,6 +222,7 @@ class Connection final : public HttpConnection,
     if (closed_ || owner_->stopping()) return Close();
     owner_->SetReading(this, true);
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
+    request_id_.clear();
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(owner_->options().max_header_bytes));
     parser_->body_limit(owner_->options().max_body_bytes);
@@ -223,7 +232,9 @@ class Connection final : public HttpConnection,
 
   void OnHead(error_code error, size_t /*bytes*/) {
     if (error) return Refuse(error);
-    request_ = HeadOf(parser_->get());
+    request_ = RequestOf(parser_->get());
+    if (request_.request_id.empty()) request_.request_id = owner_->NewRequestId();
+    request_id_ = request_.request_id;
     request_.peer = peer_;
     keep_alive_ = parser_->get().keep_alive() && !owner_->stopping();
     chunked_ = parser_->get().version() >= 11;
@@ -276,6 +287,7 @@ class Connection final : public HttpConnection,
   void Refuse(const error_code& error) {
     const int code = CodeOf(error);
     if (code == 0) return Close();
+    if (request_id_.empty()) request_id_ = IdOf(parser_->get(), kRequestIdHeader);
     const bool long_extension =
         error == http::error::buffer_overflow || error == http::error::bad_chunk_extension;
     RefuseWith(code, long_extension ? "the extensions of chunks, or what follows the last chunk, "
@@ -431,6 +443,7 @@ class Connection final : public HttpConnection,
   size_t extension_bytes_ = 0;  // of the body's chunks so far
   // declared before the parser, as it holds the body's share of the server's memory
   HttpRequest request_;
+  std::string request_id_;  // of the request whose answer is next; "": not known yet
   std::optional<http::request_parser<GrowingBody>> parser_;
   std::function<void()> on_gone_;
   std::string out_;  // after sending_

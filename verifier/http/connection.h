@@ -35,6 +35,8 @@ class ConnectionOwner {
   // Whether the connection waits for a request or the rest of one, as it does at first. Then it may
   // have to make room for others; the one that has waited longest goes first.
   virtual void SetReading(HttpConnection* connection, bool reading) = 0;
+  // Names a request whose client did not.
+  virtual std::string NewRequestId() = 0;
   // An answer begins (1) or has ended (-1): its last byte is sent, or its client is gone.
   virtual void CountAnswer(int change) = 0;
   virtual void OnClosed(HttpConnection* connection) = 0;

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <list>
 #include <map>
@@ -56,6 +57,11 @@ struct HttpServer::Impl final : ConnectionOwner {
     const auto held = connections.find(connection);
     if (held != connections.end()) SetReading(held->second, connection, now);
   }
+  std::string NewRequestId() override {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    return "req-" + std::to_string(seconds) + "-" + std::to_string(++named);
+  }
   void CountAnswer(int change) override { answers += change; }
   void OnClosed(HttpConnection* connection) override {
     MutexLock lock(mu);
@@ -97,6 +103,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::vector<std::thread> threads;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> answers = 0;
+  std::atomic<uint64_t> named = 0;  // requests that NewRequestId named
   Mutex mu;
   std::condition_variable none;
   std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,6 +119,35 @@ TEST_F(HttpServerTest, AnswersPipelinedRequests) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(client.Receive().value().body, "b" + std::to_string(i) + ".");
   }
+}
+
+TEST_F(HttpServerTest, EveryAnswerNamesItsRequest) {
+  Start({.max_header_bytes = 1000, .max_body_bytes = 100, .bodies = {1 << 20, 10}});
+  const std::string length = "Content-Length: ";
+  std::set<std::string> ids;
+  const auto receive = [&](const std::string& bytes, int code) {
+    HttpClient client(server_.port());
+    client.SendRaw(bytes);
+    HttpResponse response = client.Receive().value_or(HttpResponse{});
+    EXPECT_EQ(response.code, code) << bytes;
+    return response.headers["x-request-id"];
+  };
+  const std::string mine = "X-Request-ID: mine\r\n", rest = " HTTP/1.1\r\n";
+  for (const auto& [bytes, code] :
+       {std::pair("GET /echo" + rest, 200), std::pair("GET /parts" + rest, 200),
+        std::pair("GET /closed" + rest, 401),
+        std::pair("POST /echo" + rest + length + "101\r\n", 413),
+        std::pair("POST /echo" + rest + "Transfer-Encoding: gzip\r\n", 400)}) {
+    EXPECT_EQ(receive(bytes + mine + "\r\n", code), "mine") << bytes;
+    ids.insert(receive(bytes + "\r\n", code));
+  }
+  EXPECT_EQ(
+      receive("POST /echo" + rest + length + "20\r\n" + mine + "\r\n" + std::string(20, 'x'), 429),
+      "mine");
+  ids.insert(receive("nonsense\r\n\r\n", 400));
+  ids.insert(receive("GET /" + rest + "A: " + std::string(2000, 'a') + "\r\n\r\n", 431));
+  EXPECT_EQ(ids.size(), 7u) << "all differ";
+  EXPECT_FALSE(ids.contains(""));
 }
 
 // Parts of a source are generated as the client reads, so they never wait in memory.

@@ -1,6 +1,8 @@
 // The HTTP server of a verifier process: connections, load, keys, routes, shutdown and TLS.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
 
 #include <csignal>
 #include <fstream>
@@ -270,6 +272,29 @@ TEST_F(Http, ServesTlsAndPadding) {
   EXPECT_THAT(got, HasSubstr("data: [DONE]"));
   EXPECT_EQ(got.size() % 512, 0u);
   EXPECT_NE(Fetch(port_, "GET", "/health").code, 200) << "no plaintext beside it";
+}
+
+// Whether TLS itself ends the answer to GET /health, so that a cut can be told from its end.
+bool EndsWithCloseNotify(int port) {
+  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  BIO* const bio = BIO_new_ssl_connect(context);
+  BIO_set_conn_hostname(bio, ("127.0.0.1:" + std::to_string(port)).c_str());
+  BIO_puts(bio, "GET /health HTTP/1.0\r\n\r\n");
+  char bytes[4096];
+  while (BIO_read(bio, bytes, sizeof(bytes)) > 0) {
+  }
+  SSL* ssl = nullptr;
+  BIO_get_ssl(bio, &ssl);
+  const bool ends = (SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN) != 0;
+  BIO_free_all(bio);
+  SSL_CTX_free(context);
+  return ends;
+}
+
+TEST_F(Http, TlsAnswersEndWithCloseNotify) {
+  const IssuedCertificate own = CertificateAuthority(dir_.path(), "ca").Issue("verifier");
+  Start({"--tls-cert", own.cert, "--tls-key", own.key});
+  EXPECT_TRUE(EndsWithCloseNotify(port_));
 }
 
 TEST_F(Http, RemotePlaintextMustBeRequested) {

@@ -34,8 +34,8 @@ constexpr size_t kWatchBytes = 4096;
 // The most unparsed bytes that a connection holds. A client that sends more before its answer is
 // disconnected, since its presence could no longer be observed.
 constexpr size_t kMaxAheadBytes = 128 << 10;
-// How long a client may still send after the last answer, unread: closing at once would reset the
-// connection, and the answer with it.
+// How long a client may still send after the last answer, unread, and take to answer TLS's end:
+// closing at once would reset the connection, and the answer with it.
 constexpr auto kLinger = std::chrono::seconds(2);
 
 // A body that grows as it arrives. http::string_body reserves the announced size, which costs the
@@ -147,7 +147,7 @@ class Connection final : public HttpConnection,
   void EndSoon() override {
     Post([this] {
       keep_alive_ = false;
-      if (!answering_) Close();
+      if (!answering_ && !closing_) Close();
     });
   }
   void Abandon() override {
@@ -331,7 +331,7 @@ class Connection final : public HttpConnection,
     if (answering_) return error ? Gone() : Watch();
     // It was stopped, or ended together with the answer.
     if (error && error != net::error::operation_aborted) return Close();
-    if (closing_) return Linger();
+    if (closing_) return EndTls();
     ReadHead();
   }
 
@@ -396,23 +396,34 @@ class Connection final : public HttpConnection,
     ended_ = false;
     on_gone_ = nullptr;
     closing_ = !keep_alive_;
-    error_code ignored;
-    if (closing_) Tcp().socket().shutdown(tcp::socket::shutdown_send, ignored);
     if (watching_) {
       Tcp().cancel();  // OnWatched continues
     } else if (closing_) {
-      Linger();
+      EndTls();
     } else {
       ReadHead();
     }
   }
 
+  // Says over TLS that no more comes (close_notify), so that a client can tell the end from a cut.
+  void EndTls() {
+    Tcp().expires_after(kLinger);
+    if constexpr (std::is_same_v<Stream, TlsStream>) {
+      stream_.async_shutdown(Then(&Connection::EndSending));
+    } else {
+      EndSending({});
+    }
+  }
+  // A client that sends on without answering TLS's end is an error there, and none here.
+  void EndSending(error_code ignored) {
+    if (closed_) return;
+    Tcp().socket().shutdown(tcp::socket::shutdown_send, ignored);
+    Linger();
+  }
   // Discards what still arrives, until the client closes as well.
   void Linger() {
-    if (!lingering_) Tcp().expires_after(kLinger);
-    lingering_ = true;
     buffer_.clear();
-    stream_.async_read_some(buffer_.prepare(kWatchBytes), Then(&Connection::OnLingered));
+    Tcp().async_read_some(buffer_.prepare(kWatchBytes), Then(&Connection::OnLingered));
   }
   void OnLingered(error_code error, size_t /*bytes*/) {
     if (error) return Close();
@@ -462,8 +473,7 @@ class Connection final : public HttpConnection,
   bool ended_ = false;      // the whole answer is in out_
   bool watching_ = false;
   bool writing_ = false;
-  bool closing_ = false;  // our side is shut
-  bool lingering_ = false;
+  bool closing_ = false;  // this was its last answer
   bool closed_ = false;
 };
 

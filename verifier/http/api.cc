@@ -1,5 +1,7 @@
 #include "verifier/http/api.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -47,11 +49,11 @@ std::string PercentDecoded(std::string_view text) {
 
 // "application/json", with or without parameters. Other types are refused, because a web page may
 // send them to any address, even the loopback, without a preflight.
-bool IsJson(const std::string& content_type) {
+bool IsJson(std::string_view content_type) {
   constexpr std::string_view kJson = "application/json";
-  const std::string_view type = std::string_view(content_type).substr(0, kJson.size());
-  return type == kJson && (content_type.size() == kJson.size() ||
-                           content_type[kJson.size()] == ';' || content_type[kJson.size()] == ' ');
+  const std::string_view type = content_type.substr(0, content_type.find_first_of("; \t"));
+  return std::equal(type.begin(), type.end(), kJson.begin(), kJson.end(),
+                    [](unsigned char a, char b) { return std::tolower(a) == b; });
 }
 
 }  // namespace
@@ -130,6 +132,12 @@ std::optional<HttpReply> HttpApi::Admit(const HttpRequest& head) {
   if (!is_get && !IsJson(head.content_type)) {
     return refuse(
         {.code = 415, .body = ErrorJson(415, "the body must be Content-Type: application/json")});
+  }
+  if (!is_get && !head.content_encoding.empty()) {
+    return refuse({.code = 415,
+                   .headers = {{"Accept-Encoding", "identity"}},
+                   .body = ErrorJson(415, "Content-Encoding: " + Printable(head.content_encoding) +
+                                              " is not served; send the body without it")});
   }
   return std::nullopt;
 }

@@ -65,15 +65,30 @@ std::string IdOf(const http::request_header<>& message, const char* name) {
   return IsRequestId(id) ? id : std::string();
 }
 
+// A target's path without its query. A target may be a whole URI (RFC 9112, section 3.2.2).
+std::string PathOf(std::string_view target) {
+  const size_t scheme = target.find("://");
+  if (!target.starts_with('/') && scheme != std::string_view::npos) {
+    const size_t path = target.find_first_of("/?", scheme + 3);
+    if (path == std::string_view::npos || target[path] == '?') return "/";
+    target.remove_prefix(path);
+  }
+  return std::string(target.substr(0, target.find('?')));
+}
+
 // The request without its body.
 HttpRequest RequestOf(const http::request_header<>& message) {
   HttpRequest head{.method = Text(message.method_string())};
-  const std::string target = Text(message.target());
-  head.path = target.substr(0, target.find('?'));
+  head.path = PathOf(Text(message.target()));
   if (const auto found = message.find(http::field::authorization); found != message.end()) {
     head.authorization = Text(found->value());
   }
   head.content_type = Text(message[http::field::content_type]);
+  for (const std::string_view coding : ValuesOf(message, "content-encoding")) {
+    if (beast::iequals({coding.data(), coding.size()}, "identity")) continue;
+    head.content_encoding = coding;
+    break;
+  }
   head.client = Text(message["outrider-client"]);
   head.request_id = IdOf(message, kRequestIdHeader);
   head.prefix = IdOf(message, "x-outrider-prefix");

@@ -26,8 +26,9 @@ struct HttpRequest {
   std::string path;  // without the query
   std::optional<std::string> authorization;
   std::string content_type;
-  std::string peer;    // who its connection counts for; see PeerOf in common/net
-  std::string client;  // outrider-client
+  std::string content_encoding;  // the first one that is not "identity"
+  std::string peer;              // who its connection counts for; see PeerOf in common/net
+  std::string client;            // outrider-client
   // x-request-id if that is short and visible ASCII, else the server's own; every answer has it
   std::string request_id;
   std::string prefix;                 // x-outrider-prefix, if it is short and visible ASCII

@@ -77,6 +77,28 @@ TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {
   EXPECT_FALSE(MakeApi(/*metrics=*/true)->Admit(Head("GET", "/metrics")).has_value());
 }
 
+TEST_F(RoutesOfAnApi, BodiesAreJsonWithoutCoding) {
+  const auto api = MakeApi(/*metrics=*/false);
+  HttpRequest head = Head("POST", "/v1/completions");
+  for (const char* type : {"application/json", "Application/JSON; charset=utf-8",
+                           "application/json;x=y", "application/json\t; x=y"}) {
+    head.content_type = type;
+    EXPECT_FALSE(api->Admit(head).has_value()) << type;
+  }
+  for (const char* type : {"", "text/plain", "application/jsonx", "application/jso"}) {
+    head.content_type = type;
+    const auto refusal = api->Admit(head);
+    ASSERT_TRUE(refusal.has_value()) << type;
+    EXPECT_EQ(refusal->code, 415) << type;
+  }
+  head = Head("POST", "/v1/completions");
+  head.content_encoding = "gzip";
+  const auto coded = api->Admit(head);
+  ASSERT_TRUE(coded.has_value());
+  EXPECT_EQ(coded->code, 415);
+  EXPECT_THAT(coded->body, HasSubstr("Content-Encoding: gzip is not served"));
+}
+
 TEST_F(RoutesOfAnApi, OnlyHealthSaysThatItDrains) {
   const auto api = MakeApi(/*metrics=*/true);
   api->Drain();

@@ -37,6 +37,7 @@ class Handler final : public HttpHandler {
     ++handled;
     if (request.path == "/parts") return Serve(*exchange);
     if (request.path == "/echo") return exchange->Reply({.body = request.body + "."});
+    if (request.path == "/coding") return exchange->Reply({.body = request.content_encoding});
     exchange->OnGone([this] { gone.set_value(); });
     if (request.path == "/stream") {
       exchange->BeginStream({.content_type = "text/plain"});
@@ -148,6 +149,28 @@ TEST_F(HttpServerTest, EveryAnswerNamesItsRequest) {
   ids.insert(receive("GET /" + rest + "A: " + std::string(2000, 'a') + "\r\n\r\n", 431));
   EXPECT_EQ(ids.size(), 7u) << "all differ";
   EXPECT_FALSE(ids.contains(""));
+}
+
+// Proxies send whole URIs.
+TEST_F(HttpServerTest, FindsPathOfWholeUri) {
+  Start();
+  HttpClient client(server_.port());
+  for (const char* target : {"/echo?a=http://x/y", "http://host:80/echo", "HTTPS://[::1]/echo?x"}) {
+    client.SendRaw("POST " + std::string(target) + " HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+    EXPECT_EQ(client.Receive().value_or(HttpResponse{}).body, "x.") << target;
+  }
+}
+
+TEST_F(HttpServerTest, TellsContentEncoding) {
+  Start();
+  HttpClient client(server_.port());
+  const auto coding = [&](const std::string& headers) {
+    client.Send("POST", "/coding", "x", headers);
+    return client.Receive().value_or(HttpResponse{.body = "none"}).body;
+  };
+  EXPECT_EQ(coding(""), "");
+  EXPECT_EQ(coding("Content-Encoding: Identity\r\n"), "");
+  EXPECT_EQ(coding("Content-Encoding: identity\r\ncontent-encoding: gzip\r\n"), "gzip");
 }
 
 // Parts of a source are generated as the client reads, so they never wait in memory.

@@ -284,6 +284,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   auto prompt = model.chat_template.EncodeRendered(*model.tokenizer, *text);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
+  OUTRIDER_TRY(CheckPromptTokens(request.prompt.size(), model.limits).Annotate("messages"));
   OUTRIDER_TRY(
       ReadAnswerFormat(json, model, tools, *text, options.continue_final_message, &api, &request));
   OUTRIDER_TRY(ConstrainToCalls(tools, model, &api, &request));

@@ -301,6 +301,8 @@ TEST_F(ApiRequestTest, BeyondContextIsOutOfRange) {
       code(ParseChat(R"({"messages": [{"role": "user", "content": ")" + prompt + prompt + "\"}]}",
                      model_)),
       Code::kOutOfRange);
+  std::string messages = R"({"messages": [{"role": "user", "content": ")" + prompt + "\"}]}";
+  EXPECT_THAT(ParseChat(messages, model_).status().message(), StartsWith("messages: "));
   EXPECT_EQ(code(Completion(R"("guided_choice": ["the context", 1])")), Code::kInvalidArgument);
 }
 

@@ -51,7 +51,14 @@ std::vector<AnswerEvent> AnswerReader::Wanted(AnswerEvents events) {
         event.kind == AnswerEvent::Kind::kCall || event.kind == AnswerEvent::Kind::kArguments;
     const bool is_dropped = (is_of_call && num_calls_ > max_calls_) ||
                             (event.kind == AnswerEvent::Kind::kReasoning && !include_reasoning_);
-    if (!is_dropped) wanted.push_back(std::move(event));
+    if (is_dropped) continue;
+    if (event.kind == AnswerEvent::Kind::kCall) {
+      within_call_ = true;
+      arguments_ = JsonSpan();
+    } else if (event.kind == AnswerEvent::Kind::kArguments) {
+      for (const char c : event.text) within_call_ = !arguments_.Ends(c);
+    }
+    wanted.push_back(std::move(event));
   }
   return wanted;
 }

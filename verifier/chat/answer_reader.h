@@ -12,6 +12,7 @@
 
 #include "verifier/chat/answer_events.h"
 #include "verifier/chat/call_parser.h"
+#include "verifier/chat/json_span.h"
 #include "verifier/chat/reasoning.h"
 #include "verifier/chat/tool_format.h"
 
@@ -46,6 +47,8 @@ class AnswerReader {
   std::vector<AnswerEvent> Push(std::string_view text);
   // Returns the remaining events. Call once, last.
   std::vector<AnswerEvent> Finish();
+  // Whether the text so far ends within a call's arguments, or before the call that is required.
+  bool is_cut() const { return within_call_ || (must_call_ && num_calls_ == 0); }
   // Characters of the text before what follows the reasoning; nullopt if nothing has followed yet.
   std::optional<int64_t> content_begin() const {
     return reasoning_.has_value() ? reasoning_->content_begin() : 0;
@@ -61,6 +64,8 @@ class AnswerReader {
   const bool must_call_;
   const int max_calls_;
   int num_calls_ = 0;
+  bool within_call_ = false;
+  JsonSpan arguments_;  // of the last call
 };
 
 }  // namespace outrider

@@ -15,11 +15,6 @@
 namespace outrider {
 namespace {
 
-const char* ReasonName(FinishReason reason, bool has_calls) {
-  if (reason == FinishReason::kLength) return "length";
-  return has_calls ? "tool_calls" : "stop";
-}
-
 // The most log probabilities in one event about a prompt, which bounds its cost to the thread.
 constexpr size_t kEchoLogprobs = 1024;
 constexpr size_t kEchoBytes = 32 << 10;
@@ -329,14 +324,17 @@ std::vector<std::string> ApiAnswer::Finish(int index, const Summary& summary) {
     json["text"] = "";
   }
   json["logprobs"] = nullptr;
-  json["finish_reason"] = ReasonName(summary.reason, HasCalls(choice));
+  json["finish_reason"] = ReasonName(choice);
   json["speculation"] = SpeculationOf(summary);
   events.push_back(Event(std::move(json)));
   return events;
 }
 
-bool ApiAnswer::HasCalls(const Choice& choice) {
-  return choice.message.has_value() && choice.message->has_calls();
+const char* ApiAnswer::ReasonName(const Choice& choice) {
+  const std::optional<ChatMessageWriter>& message = choice.message;
+  const bool is_cut = message.has_value() && message->is_cut();
+  if (is_cut || choice.summary.reason == FinishReason::kLength) return "length";
+  return message.has_value() && message->has_calls() ? "tool_calls" : "stop";
 }
 
 JsonPieces ApiAnswer::Body() {
@@ -370,7 +368,7 @@ void ApiAnswer::AddChoice(size_t index, size_t choice, JsonPieces& body) {
   AddLogprobs(choice, body);
   body.Add([this, choice] {
     const Choice& told = choices_[choice];
-    return "," + OpenObject({{"finish_reason", ReasonName(told.summary.reason, HasCalls(told))},
+    return "," + OpenObject({{"finish_reason", ReasonName(told)},
                              {"speculation", SpeculationOf(told.summary)}})
                      .substr(1);
   });

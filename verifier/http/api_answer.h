@@ -75,7 +75,7 @@ class ApiAnswer {
   // The next part of an echo that is sent in parts.
   struct EchoPart;
 
-  static bool HasCalls(const Choice& choice);
+  static const char* ReasonName(const Choice& choice);
   const Prompt& PromptOf(size_t choice) const { return prompts_[choice / generated_]; }
   // Indices of the choices in a whole answer: the kept ones of each prompt.
   std::vector<size_t> Kept() const;

@@ -33,6 +33,8 @@ class ChatMessageWriter {
   std::optional<int64_t> content_begin() const { return reader_.content_begin(); }
   // Whether a tool has been called.
   bool has_calls() const { return num_calls_ > 0; }
+  // See AnswerReader::is_cut.
+  bool is_cut() const { return reader_.is_cut(); }
 
  private:
   void Keep(std::vector<AnswerEvent> events);

@@ -30,7 +30,8 @@ class ChatAnswers : public ::testing::Test {
     request.stream = stream;
     request.reading = {
         .format = {.tools = ToolFormat::kHermes, .reasoning = ReasoningFormat::kQwen3},
-        .tools = {"f", "g"}};
+        .tools = {"f", "g"},
+        .must_call = must_call_};
     request.prompts.push_back({.prompt = {0}});
     if (logprobs) request.logprobs = 0;
     return ApiAnswer(request, model_, 7, 1000);
@@ -80,6 +81,7 @@ class ChatAnswers : public ::testing::Test {
 
   std::unique_ptr<Tokenizer> tokenizer_;
   ApiModel model_;
+  bool must_call_ = false;
 };
 
 TEST_F(ChatAnswers, WholeAnswerHasReasoningAndCalls) {
@@ -112,6 +114,34 @@ TEST_F(ChatAnswers, CutAnswerEndsByLength) {
       WholeChoice("<tool_call>{\"name\": \"f\", \"arguments\": {\"a", FinishReason::kLength);
   EXPECT_EQ(choice["finish_reason"], "length");
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"a");
+}
+
+// A stop string ended it, so that a client must not run the call.
+TEST_F(ChatAnswers, StopWithinCallEndsByLength) {
+  const std::string whole = "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": [\"}\"]}}";
+  const size_t begin = whole.find("{\"a"), end = whole.rfind("}}") + 1;
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    const std::string text = whole.substr(0, size);
+    const bool is_within = size > begin && size < end;
+    const char* reason = size <= begin ? "stop" : is_within ? "length" : "tool_calls";
+    EXPECT_EQ(WholeChoice(text)["finish_reason"], reason) << text;
+    EXPECT_EQ(Streamed({text})["finish_reason"], reason) << text;
+  }
+  const std::string second = whole + "</tool_call><tool_call>{\"name\": \"g\", \"arguments\": {";
+  EXPECT_EQ(WholeChoice(second)["finish_reason"], "length");
+  EXPECT_EQ(WholeChoice(second + "}")["finish_reason"], "tool_calls");
+  EXPECT_EQ(WholeChoice(whole + "</tool_call><tool")["finish_reason"], "tool_calls");
+}
+
+TEST_F(ChatAnswers, MissingRequiredCallEndsByLength) {
+  must_call_ = true;
+  for (const char* text : {"", "<think>Why", "<tool", "<tool_call>{\"name\": \"f\""}) {
+    const Json choice = WholeChoice(text);
+    EXPECT_EQ(choice["finish_reason"], "length") << text;
+    EXPECT_FALSE(choice["message"].contains("tool_calls")) << text;
+    EXPECT_EQ(Streamed({text})["finish_reason"], "length") << text;
+  }
+  EXPECT_EQ(WholeChoice("<tool_call>{\"name\": \"f\"}")["finish_reason"], "tool_calls");
 }
 
 // However many tokens a step produces.

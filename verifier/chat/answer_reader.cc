@@ -33,10 +33,9 @@ std::vector<AnswerEvent> AnswerReader::Finish() {
   AnswerEvents out;
   std::string content;
   if (reasoning_.has_value()) reasoning_->Finish(out, content);
-  if (must_call_) content.clear();  // the start of a possible reasoning marker
   if (calls_ != nullptr) {
     calls_->Push(content, out);
-    calls_->Finish(/*keeps_held=*/!must_call_, out);
+    calls_->Finish(out);
   } else {
     out.AddContent(content);
   }
@@ -50,6 +49,7 @@ std::vector<AnswerEvent> AnswerReader::Wanted(AnswerEvents events) {
     const bool is_of_call =
         event.kind == AnswerEvent::Kind::kCall || event.kind == AnswerEvent::Kind::kArguments;
     const bool is_dropped = (is_of_call && num_calls_ > max_calls_) ||
+                            (event.kind == AnswerEvent::Kind::kContent && must_call_) ||
                             (event.kind == AnswerEvent::Kind::kReasoning && !include_reasoning_);
     if (is_dropped) continue;
     if (event.kind == AnswerEvent::Kind::kCall) {

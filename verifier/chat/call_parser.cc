@@ -56,8 +56,7 @@ void CallParser::Push(std::string_view text, AnswerEvents& out) {
   }
 }
 
-void CallParser::Finish(bool keeps_held, AnswerEvents& out) {
-  if (!keeps_held) return;
+void CallParser::Finish(AnswerEvents& out) {
   if (!held_.empty()) AddContent(std::exchange(held_, {}), out);
   if (!after_call_) AddContent("", out);
 }

@@ -33,9 +33,8 @@ class CallParser {
   virtual ~CallParser() = default;
 
   void Push(std::string_view text, AnswerEvents& out);
-  // Ends the text. `keeps_held`: text that is held back becomes content; otherwise it is dropped.
-  // Call once, last.
-  void Finish(bool keeps_held, AnswerEvents& out);
+  // Ends the text: what is held back becomes content. Call once, last.
+  void Finish(AnswerEvents& out);
 
  protected:
   // What a byte is, given all bytes before it.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/grammar/grammar_state.h"
+#include "common/text/utf8.h"
 #include "tests/verifier/chat/chat_testing.h"
 
 namespace outrider {
@@ -137,8 +138,12 @@ TEST(ToolGrammar, CallsCutAnywhereHaveNoContent) {
     for (const std::string& calls : {one.f, one.weather, one.two}) {
       const std::string text = "<think>\nWhy?\n</think>\n\n" + calls;
       for (size_t end = 0; end <= text.size(); ++end) {
+        Utf8Stream decoder;  // as for a free text: a cut character becomes U+FFFD
+        std::string cut;
+        decoder.Push(std::string_view(text).substr(0, end), cut);
+        decoder.Finish(cut);
         AnswerReader reader(reading);
-        std::vector<AnswerEvent> events = reader.Push(std::string_view(text).substr(0, end));
+        std::vector<AnswerEvent> events = reader.Push(cut);
         for (AnswerEvent& event : reader.Finish()) events.push_back(std::move(event));
         for (const AnswerEvent& event : events) {
           EXPECT_NE(event.kind, AnswerEvent::Kind::kContent) << text.substr(0, end);

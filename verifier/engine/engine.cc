@@ -181,6 +181,7 @@ void Engine::Add(RequestChoice choice) {
                                  .skip_special = request.skip_special,
                                  .shown_special = request.shown_special,
                                  .include_stop = request.include_stop,
+                                 .follows_grammar = session->text_grammar != nullptr,
                                  .match_special = request.stop_strings_have_special});
   session->request = std::move(request);
   exchange_.Open(*session);

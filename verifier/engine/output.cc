@@ -67,7 +67,7 @@ std::optional<FinishReason> OutputStream::Push(TokenId token, std::string* text)
     if (step.stopped) return FinishReason::kStop;
   }
   if (!ends && count_ < options_.max_tokens) return std::nullopt;
-  const std::string tail = detokenizer_.Finish();
+  const std::string tail = options_.follows_grammar ? "" : detokenizer_.Finish();
   hidden_.Push(tail.size(), false);
   const StopMatcher::Step rest = stops_.Push(tail, may_stop);
   Show(rest, text);

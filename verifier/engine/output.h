@@ -27,6 +27,9 @@ struct OutputOptions {
   bool skip_special = true;                 // special tokens add no text
   std::vector<TokenId> shown_special = {};  // special tokens that add text all the same; any order
   bool include_stop = false;  // add the stop string or stop token that ends the output to the text
+  // Leaves out a character that the output ends within, so that the text is the beginning of one
+  // that the grammar allows; otherwise U+FFFD stands for it.
+  bool follows_grammar = false;
   // Matches stop strings against the text with special tokens, even if these are skipped.
   bool match_special = false;
 };

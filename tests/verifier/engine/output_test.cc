@@ -33,6 +33,20 @@ TEST_F(Output, EndsByLengthWithAllText) {
   EXPECT_EQ(output.tokens(), 2);
 }
 
+TEST_F(Output, CutCharacterDependsOnGrammar) {
+  // "a" and the first two bytes of a character of four, in the byte alphabet
+  const auto tokenizer =
+      Tokenizer::FromJson(testing::TokenizerJsonOf({"a", "\u00f0", "\u0141"})).value();
+  for (const bool follows_grammar : {false, true}) {
+    OutputStream output(*tokenizer, {.max_tokens = 3, .follows_grammar = follows_grammar});
+    std::string text;
+    EXPECT_EQ(output.Push(0, &text), std::nullopt);
+    EXPECT_EQ(output.Push(1, &text), std::nullopt);
+    EXPECT_EQ(output.Push(2, &text), FinishReason::kLength);
+    EXPECT_EQ(text, follows_grammar ? "a" : "a\uFFFD");
+  }
+}
+
 TEST_F(Output, StopTokenCountsWithoutText) {
   OutputStream output(*tokenizer_, {.stop_tokens = {2}, .max_tokens = 10});
   std::string text;

@@ -112,6 +112,25 @@ TEST_F(StructuredOutputTest, ForcedTokensEndWithTheOutput) {
   EXPECT_EQ(sink->summary.completion_tokens, 3);
 }
 
+TEST_F(StructuredOutputTest, CutCharacterIsLeftOut) {
+  const std::string party = "\U0001F389";
+  std::vector<std::string_view> bytes;
+  for (size_t i = 0; i < party.size(); ++i) bytes.push_back(std::string_view(party).substr(i, 1));
+  grammar::GrammarCache grammars(grammar::TokenTable::Create(bytes, {{kEnd}}, 32).value(), {});
+  engine_.reset();
+  tokenizer_ =  // each byte in the byte alphabet
+      Tokenizer::FromJson(testing::TokenizerJsonOf({"\u00f0", "\u0141", "\u0130", "\u012b"}))
+          .value();
+  engine_ = std::make_unique<Engine>(EngineOptions{.prefix_cache = false}, &model_,
+                                     tokenizer_.get(), &source_, &metrics_, &clock_);
+  for (int tokens = 1; tokens <= 4; ++tokens) {
+    GenerationRequest request{.prompt = {1, 2, 3}, .max_tokens = tokens};
+    request.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = party};
+    ASSERT_TRUE(CompileGrammar(&grammars, &request).ok());
+    EXPECT_EQ(Run(std::move(request))->text, tokens < 4 ? "" : party) << tokens;
+  }
+}
+
 TEST_F(StructuredOutputTest, ForcedTokensDoNotChangeText) {
   for (const float temperature : {0.f, 1.f}) {
     GenerationRequest request = RequestMatching("(abc|bcd){4}(x|yy)", temperature);

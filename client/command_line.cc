@@ -12,6 +12,7 @@
 #include "client/sibling_program.h"
 #include "client/status.h"
 #include "client/train/train_head.h"
+#include "common/command_line/command_line.h"
 
 namespace outrider {
 namespace {
@@ -64,9 +65,7 @@ std::string WithFlags(std::string message) {
   return message;
 }
 
-}  // namespace
-
-int RunCommandLine(int argc, const char* const* argv, const Console& console) {
+int ParseAndRun(int argc, const char* const* argv, const Console& console) {
   const auto parsed = ParseFlags(argc, argv, console);
   if (const int* wrong = std::get_if<int>(&parsed)) return *wrong;
   const Result<int> exit_code = std::visit(
@@ -74,6 +73,12 @@ int RunCommandLine(int argc, const char* const* argv, const Console& console) {
   if (exit_code.ok()) return *exit_code;
   console.err << "error: " << WithFlags(exit_code.status().ToString()) << std::endl;
   return 1;
+}
+
+}  // namespace
+
+int RunCommandLine(int argc, const char* const* argv, const Console& console) {
+  return CheckWritten(ParseAndRun(argc, argv, console), console.out, console.err);
 }
 
 }  // namespace outrider

@@ -5,7 +5,8 @@
 
 namespace outrider {
 
-// 0: success; 1: an error, reported in one line on console.err; 2: a usage error.
+// 0: success; 1: an error, also of writing to console.out, reported in one line on console.err; 2:
+// a usage error.
 int RunCommandLine(int argc, const char* const* argv, const Console& console);
 
 }  // namespace outrider

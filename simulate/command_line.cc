@@ -118,10 +118,7 @@ void Print(const std::string& result, bool as_json, std::ostream& out) {
   out << std::flush;
 }
 
-}  // namespace
-
-int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
-                           std::ostream& err) {
+int ParseAndRun(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
   CLI::App app("Runs verification on a pair of toy Markov chains, without models and services",
                "outrider-simulate");
   app.set_version_flag("--version", kVersion);
@@ -150,6 +147,13 @@ int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
   }
   Print(*result, json, out);
   return 0;
+}
+
+}  // namespace
+
+int RunSimulateCommandLine(int argc, const char* const* argv, std::ostream& out,
+                           std::ostream& err) {
+  return CheckWritten(ParseAndRun(argc, argv, out, err), out, err);
 }
 
 }  // namespace outrider

@@ -216,6 +216,13 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* 
   return kBadUsage;
 }
 
+int CheckWritten(int exit_code, std::ostream& out, std::ostream& err) {
+  if (out.flush()) return exit_code;
+  err << "error: the output could not be written in full; make room for it, or write elsewhere"
+      << std::endl;
+  return exit_code == 0 ? 1 : exit_code;
+}
+
 void AddConfigFlag(CLI::App& app) {
   app.set_config("--config,--flagfile", "", "Read flags from this file, one flag=value a line")
       ->check([](const std::string& path) { return InputFile::Open(path).status().message(); });

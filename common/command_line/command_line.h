@@ -26,6 +26,10 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* 
                                     std::ostream& out, std::ostream& err,
                                     const std::function<Status()>& check = nullptr);
 
+// Flushes what a program has written to `out`. Returns its exit code: 1 instead of 0, with an error
+// on `err`, if not all of it could be written.
+int CheckWritten(int exit_code, std::ostream& out, std::ostream& err);
+
 // --config (or --flagfile): a file with one flag=value per line. A key that is not a flag of `app`
 // is an error.
 void AddConfigFlag(CLI::App& app);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -237,6 +238,16 @@ TEST(Flags, HelpIsNoError) {
     EXPECT_EQ(result.err, "");
   }
   EXPECT_EQ(RunOutrider({"--help"}).exit_code, 0);
+}
+
+TEST(Flags, LostOutputIsAnError) {
+  const std::vector<const char*> argv = {"outrider", "--help"};
+  std::istringstream in;
+  std::ofstream out("/dev/full");
+  std::ostringstream err;
+  const Console console{.in = in, .out = out, .err = err};
+  EXPECT_EQ(RunCommandLine(static_cast<int>(argv.size()), argv.data(), console), 1);
+  EXPECT_THAT(err.str(), HasSubstr("the output could not be written"));
 }
 
 TEST(Flags, TrainHeadTakesCollectionFlags) {

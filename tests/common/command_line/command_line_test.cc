@@ -102,6 +102,19 @@ TEST_F(CommandLine, EmptyValueLeavesTheNextWord) {
   EXPECT_THAT(err_, HasSubstr("--prot; did you mean --port?")) << err_;
 }
 
+TEST(CheckWritten, FailsIfOutputWasLost) {
+  std::ostringstream out, err;
+  out << "text";
+  EXPECT_EQ(CheckWritten(0, out, err), 0);
+  EXPECT_EQ(CheckWritten(130, out, err), 130);
+  EXPECT_EQ(err.str(), "");
+  std::ofstream full("/dev/full");
+  full << "text";
+  EXPECT_EQ(CheckWritten(0, full, err), 1);
+  EXPECT_THAT(err.str(), HasSubstr("the output could not be written"));
+  EXPECT_EQ(CheckWritten(130, full, err), 130);
+}
+
 TEST_F(CommandLine, NumbersAreFiniteAndInRange) {
   EXPECT_EQ(Parse({"--share", "0.5", "--weight", "7", "status"}), -1) << err_;
   EXPECT_EQ(share_, 0.5);

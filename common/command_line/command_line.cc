@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <ostream>
 #include <set>
@@ -10,6 +12,8 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +40,52 @@ CLI::Validator NumberCheck(const std::string& range, Holds holds) {
     return "'" + Shown(input) + "' is not a number of " + range;
   };
   return CLI::Validator([check](std::string& input) { return check(input); }, range);
+}
+
+// Whether the option takes integers, and whether also negative ones: CLI11's names of their types,
+// before what the option's checks add to them.
+bool TakesUnsigned(const CLI::Option& option) { return option.get_type_name().starts_with("UINT"); }
+bool TakesIntegers(const CLI::Option& option) {
+  return TakesUnsigned(option) || option.get_type_name().starts_with("INT");
+}
+
+// Checks a word and rewrites it in plain digits; returns what is wrong, or "". CLI11 alone takes ""
+// for 0 or for no value, the largest integer for a larger one and 2^64 - 1 for -1, and reads 010 as
+// octal.
+template <class Integer>
+std::string ReadInteger(std::string& input) {
+  Integer number = 0;
+  const char* const end = input.data() + input.size();
+  const auto [rest, error] = std::from_chars(input.data(), end, number);
+  if (error == std::errc::result_out_of_range) {
+    return "'" + Shown(input) + "' does not fit in 64 bits; give a smaller number";
+  }
+  if (error != std::errc() || rest != end) {
+    return "'" + Shown(input) + "' is not an integer" +
+           (std::is_unsigned_v<Integer> ? " of at least 0" : "");
+  }
+  input = std::to_string(number);
+  return "";
+}
+
+// Makes the integers of all options of `app`, its groups and its commands strict.
+void CheckIntegers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (!TakesIntegers(*option)) continue;
+    option->transform(
+        CLI::Validator(TakesUnsigned(*option) ? ReadInteger<uint64_t> : ReadInteger<int64_t>, ""));
+  }
+  for (CLI::App* more : app.get_subcommands([](CLI::App* /*any*/) { return true; })) {
+    CheckIntegers(*more);
+  }
+}
+
+// CLI11 drops the empty elements of 1,,3.
+void CheckElements(const CLI::Option* option, std::string_view list) {
+  if (option == nullptr || !TakesIntegers(*option) || option->get_delimiter() != ',') return;
+  if (!list.starts_with(',') && !list.ends_with(',') && list.find(",,") == list.npos) return;
+  throw CLI::ValidationError(option->get_name(),
+                             "'" + Shown(list) + "' has an empty element; give a number for each");
 }
 
 // Optimal string alignment distance (Damerau-Levenshtein, no substring edited twice).
@@ -168,26 +218,36 @@ class StrictConfig final : public CLI::ConfigTOML {
   const CLI::App* app_;
 };
 
-// Whether an option of `app`, of its groups or of its commands has this name and takes a value.
-bool TakesValue(const CLI::App& app, const std::string& name) {
+// The option of `app`, of its groups or of its commands that has this name and takes a value;
+// nullptr if there is none.
+const CLI::Option* FindOption(const CLI::App& app, const std::string& name) {
   const CLI::Option* option = app.get_option_no_throw(name);
-  if (option != nullptr) return option->get_items_expected_min() > 0;
-  const std::vector<const CLI::App*> commands =
-      app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); });
-  return std::any_of(commands.begin(), commands.end(),
-                     [&name](const CLI::App* command) { return TakesValue(*command, name); });
+  if (option != nullptr) return option->get_items_expected_min() > 0 ? option : nullptr;
+  for (const CLI::App* command :
+       app.get_subcommands([](const CLI::App* sub) { return !sub->get_name().empty(); })) {
+    option = FindOption(*command, name);
+    if (option != nullptr) return option;
+  }
+  return nullptr;
 }
 
 // The command line with `--name=` as the two words `--name` and "": CLI11 would take the word after
-// `--name=` for its value.
+// `--name=` for its value. Throws if CLI11 would drop elements of a list.
 std::vector<std::string> SplitEmptyValues(const CLI::App& app, int argc, const char* const* argv) {
   std::vector<std::string> words;
+  const CLI::Option* option = nullptr;  // that the next word is the value of
   for (const std::string_view word : std::span(argv, static_cast<size_t>(argc))) {
-    const std::string name(word.substr(0, word.find('=')));
-    const bool is_empty_value =
-        word.starts_with("--") && name.size() + 1 == word.size() && TakesValue(app, name);
-    words.emplace_back(is_empty_value ? name : word);
-    if (is_empty_value) words.emplace_back();
+    CheckElements(std::exchange(option, nullptr), word);
+    words.emplace_back(word);
+    if (!word.starts_with("--")) continue;
+    const size_t equals = word.find('=');
+    option = FindOption(app, std::string(word.substr(0, equals)));
+    if (option == nullptr || equals == word.npos) continue;
+    const std::string_view value = word.substr(equals + 1);
+    CheckElements(std::exchange(option, nullptr), value);
+    if (!value.empty()) continue;
+    words.back().pop_back();
+    words.emplace_back();
   }
   return words;
 }
@@ -199,6 +259,7 @@ std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* 
                                     const std::function<Status()>& check) {
   std::string wrong;
   try {
+    CheckIntegers(app);
     const std::vector<std::string> words = SplitEmptyValues(app, argc, argv);
     std::vector<const char*> split(words.size());
     std::transform(words.begin(), words.end(), split.begin(),

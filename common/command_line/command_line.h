@@ -20,8 +20,9 @@ class Validator;
 
 namespace outrider {
 
-// Parses the command line, then calls `check`. Returns the program's exit code if it should end
-// (--help and --version: 0, on `out`; an error: 2, on `err`).
+// Parses the command line, then calls `check`. A number of an option that takes integers has
+// decimal digits only and fits its type; in a list, each element is one. Returns the program's exit
+// code if it should end (--help and --version: 0, on `out`; an error: 2, on `err`).
 std::optional<int> ParseCommandLine(CLI::App& app, int argc, const char* const* argv,
                                     std::ostream& out, std::ostream& err,
                                     const std::function<Status()>& check = nullptr);

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -16,6 +18,7 @@
 namespace outrider {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -29,13 +32,17 @@ class CommandLine : public ::testing::Test {
     app.add_option("--port", port_)->check(CLI::Range(1, 9));
     app.add_option("--share", share_)->check(Between(0, 1));
     app.add_option("--weight", weight_)->check(AtLeast(0));
+    app.add_option("--seed", seed_);
+    app.add_option("--count", count_);
+    app.add_option("--ids", ids_)->delimiter(',')->allow_extra_args(false);
     CLI::App* run = app.add_subcommand("run", "");
     CLI::Option_group* group = run->add_option_group("Prompt", "One of these");
     std::string ignored;
     group->add_option("--prompt", ignored);
     group->add_option("--prompt-file", ignored);
     group->require_option(1);
-    app.add_subcommand("status", "");
+    CLI::App* status = app.add_subcommand("status", "");
+    status->add_option_function<uint32_t>("--limit", [](uint32_t /*value*/) {});
     if (commands_required_) app.require_subcommand(1);
     arguments.insert(arguments.begin(), "program");
     std::ostringstream out, err;
@@ -59,6 +66,9 @@ class CommandLine : public ::testing::Test {
   Status checked_;
   int port_ = 1;
   double share_ = 0, weight_ = 0;
+  std::optional<uint64_t> seed_;
+  int count_ = 0;
+  std::vector<uint32_t> ids_;
   std::string out_, err_;
 };
 
@@ -128,6 +138,51 @@ TEST_F(CommandLine, NumbersAreFiniteAndInRange) {
                 HasSubstr("--weight: '" + std::string(bad) + "' is not a number of at least 0"));
     EXPECT_LT(err_.size(), 120u) << err_;
   }
+}
+
+TEST_F(CommandLine, IntegersAreWholeAndFit) {
+  EXPECT_EQ(Parse({"--seed", "18446744073709551615", "--port", "010", "--count=-7", "status"}), 2)
+      << "010 is ten, not eight";
+  EXPECT_THAT(err_, HasSubstr("--port: Value 10 not in range 1 to 9"));
+  EXPECT_EQ(Parse({"--seed", "18446744073709551615", "--count=-7", "status"}), -1) << err_;
+  EXPECT_EQ(seed_, 18446744073709551615u);
+  EXPECT_EQ(count_, -7);
+  for (const char* bad : {"", "-1", "+1", "0x10", "1.0", "1e3", " 1", "1 ", "one"}) {
+    EXPECT_EQ(Parse({"--seed", bad, "status"}), 2) << bad;
+    EXPECT_THAT(err_,
+                HasSubstr("--seed: '" + std::string(bad) + "' is not an integer of at least 0"));
+    EXPECT_EQ(Parse({"status", "--limit", bad}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("' is not an integer of at least 0")) << err_;
+  }
+  EXPECT_EQ(Parse({"--count=", "status"}), 2);
+  EXPECT_THAT(err_, HasSubstr("--count: '' is not an integer"));
+  for (const char* option : {"--seed", "--count", "--ids"}) {
+    EXPECT_EQ(Parse({option, "99999999999999999999999", "status"}), 2);
+    EXPECT_THAT(err_, HasSubstr("'99999999999999999999999' does not fit in 64 bits")) << err_;
+  }
+  EXPECT_EQ(Parse({"--count", "99999999999", "status"}), 2) << "it has 32 bits";
+  EXPECT_THAT(err_, HasSubstr("--count = 99999999999"));
+  EXPECT_EQ(ParseFile("seed=0x10\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("'0x10' is not an integer")) << err_;
+}
+
+TEST_F(CommandLine, EachElementIsAnInteger) {
+  EXPECT_EQ(Parse({"--ids", "1,2,03", "status"}), -1) << err_;
+  EXPECT_THAT(ids_, ElementsAre(1, 2, 3));
+  for (const char* bad : {"1,,3", ",1", "1,", ","}) {
+    EXPECT_EQ(Parse({"--ids", bad, "status"}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("--ids: '" + std::string(bad) + "' has an empty element"));
+    EXPECT_EQ(Parse({("--ids=" + std::string(bad)).c_str(), "status"}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("has an empty element"));
+  }
+  EXPECT_EQ(ParseFile("ids=1,,3\n"), 2);
+  EXPECT_THAT(err_, HasSubstr("'' is not an integer")) << err_;
+  for (const char* bad : {"", "1,x", "1,-2"}) {
+    EXPECT_EQ(Parse({"--ids", bad, "status"}), 2) << bad;
+    EXPECT_THAT(err_, HasSubstr("is not an integer of at least 0")) << err_;
+  }
+  EXPECT_EQ(Parse({"--ids=", "status"}), 2);
+  EXPECT_THAT(err_, HasSubstr("'' is not an integer")) << err_;
 }
 
 TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {

@@ -1,5 +1,6 @@
 #include "client/bench_report.h"
 
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -55,9 +56,11 @@ std::string BenchTable(const BenchReport& report) {
   for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
     AddRow(&table, "  " + domain, NumberText(accepted, 3));
   }
+  uint64_t chosen = 0;
+  for (const auto& [proposer, rounds] : report.rounds_by_proposer) chosen += rounds;
   for (const auto& [proposer, rounds] : report.rounds_by_proposer) {
-    const double share = static_cast<double>(rounds) / static_cast<double>(report.rounds);
-    AddRow(&table, "rounds by " + proposer, NumberText(100 * share, 1) + " %");
+    const double share = static_cast<double>(rounds) / static_cast<double>(chosen);
+    AddRow(&table, "rounds, " + proposer + " chosen", NumberText(100 * share, 1) + " %");
   }
   if (report.verifiers.size() > 1) {
     AddRow(&table, "requests, most in flight", "");

@@ -46,8 +46,8 @@ struct RequestRecord {
   uint64_t drafted_rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
-  // Rounds by who drafted them, if the server chose the plans: "plain" (nobody), "draft" (a
-  // drafter), "lookup", "suffix".
+  // Rounds by who was to draft them, if the server chose that (not in a request's first round):
+  // "plain" (nobody), "draft" (a drafter, which may not have drafted), "lookup", "suffix".
   std::map<std::string, uint64_t> rounds_by_proposer;
 
   // Refused for lack of room before it began.

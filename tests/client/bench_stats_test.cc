@@ -133,5 +133,15 @@ TEST(BenchReport, TableNamesErrorsAndDomains) {
   EXPECT_THAT(table, HasSubstr("1.500"));
 }
 
+// A request's first round has no choice, and a chosen drafter may not draft.
+TEST(BenchTable, SharesAreOfChosenRounds) {
+  BenchReport report;
+  report.rounds = 6;
+  report.rounds_by_proposer = {{"draft", 2}, {"plain", 1}};
+  const std::string table = BenchTable(report);
+  EXPECT_THAT(table, HasSubstr("rounds, draft chosen         66.7 %\n"));
+  EXPECT_THAT(table, HasSubstr("rounds, plain chosen         33.3 %\n"));
+}
+
 }  // namespace
 }  // namespace outrider

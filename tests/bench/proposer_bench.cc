@@ -92,7 +92,7 @@ void BM_Session(benchmark::State& state, LocalSource source, const std::string& 
   const std::span<const TokenId> all(text);
   const LocalProposerOptions options = OptionsFor(source);
   for (auto _ : state) {
-    LocalProposer proposer(options, nullptr, "", false);
+    LocalProposer proposer(options, nullptr, "");
     const double begin = CpuNanoseconds();
     proposer.Observe(all.first(kTokens));
     state.counters["append_ns"] = (CpuNanoseconds() - begin) / kTokens;
@@ -112,7 +112,7 @@ void BM_Store(benchmark::State& state) {
     for (size_t i = 0; i < kTokens; i += 500) store.Add("client", all.subspan(i, 500));
     state.counters["append_ns"] = (CpuNanoseconds() - begin) / kTokens;
     state.counters["bytes"] = static_cast<double>(store.bytes()) / kTokens;
-    LocalProposer proposer(options, &store, "client", false);
+    LocalProposer proposer(options, &store, "client");
     TimeRounds(state, &proposer, LocalSource::kSuffix, all.subspan(kTokens));
   }
 }

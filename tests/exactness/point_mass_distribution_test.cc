@@ -83,7 +83,7 @@ class ProposerDraft {
   }
 
   DraftTree operator()(std::span<const TokenId> context, int length) {
-    LocalProposer proposer(options_, &store_, "", false);
+    LocalProposer proposer(options_, &store_, "");
     proposer.Observe(prompt_);
     proposer.Observe(context);
     const Tokens& tokens = proposer.Propose(source_, length).tokens;

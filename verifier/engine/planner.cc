@@ -84,7 +84,7 @@ SessionPlanner::SessionPlanner(Planner* planner, const GenerationRequest& reques
       client_(request.client),
       control_(planner->controller_->Open(Pair(), client_)),
       local_(planner->options_.local, planner->store_.on() ? &planner->store_ : nullptr,
-             request.client, /*chosen_seed=*/false) {
+             request.client) {
   const ArmSet& arms = planner->arms();
   if (plan.rule == Rule::kGumbel) rule_ = plan.rule;
   for (int arm = 0; arm < arms.size(); ++arm) {

@@ -5,8 +5,8 @@
 // Exactness: a choice depends on earlier rounds alone, so it is lossless, with one exception: two
 // requests with the same seed have the same random numbers, and a plan learned from the first would
 // know those of the second. So a sampled request with a seed from the client is planned as asked or
-// by default, never by what was learned, unless its rule is gumbel, where plans do not change the
-// text.
+// by default, never by what was learned, and neither reads nor fills the store of finished texts
+// (suffix_store.h), unless its rule is gumbel, where drafts do not change the text.
 //
 // Thread: the engine's.
 #pragma once

@@ -7,8 +7,8 @@
 namespace outrider {
 
 LocalProposer::LocalProposer(const LocalProposerOptions& options, SuffixStore* store,
-                             std::string client, bool chosen_seed)
-    : options_(options), store_(chosen_seed ? nullptr : store), client_(std::move(client)) {
+                             std::string client)
+    : options_(options), store_(store), client_(std::move(client)) {
   if (options.lookup.max_tokens > 0) lookup_.emplace(options.lookup);
   if (options.suffix_max_tokens > 0) suffix_.emplace(options.suffix_max_tokens);
 }

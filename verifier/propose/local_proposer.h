@@ -51,12 +51,8 @@ struct LocalProposal {
 
 class LocalProposer {
  public:
-  // `options` and `store` (may be nullptr) must outlive the proposer. `chosen_seed`: the client
-  // chose the seed of random numbers on which the text depends, so the session does not use the
-  // store; see suffix_store.h. False at temperature 0 and under gumbel, where drafts do not change
-  // the text.
-  LocalProposer(const LocalProposerOptions& options, SuffixStore* store, std::string client,
-                bool chosen_seed);
+  // `options` and `store` (may be nullptr) must outlive the proposer.
+  LocalProposer(const LocalProposerOptions& options, SuffixStore* store, std::string client);
 
   // The session's next tokens, each once: first its prompt, then its output.
   void Observe(std::span<const TokenId> tokens);

@@ -9,10 +9,10 @@
 //
 // Exactness: a draft must not depend on the random numbers that verify it, and requests with the
 // same seed have the same ones. A request that drafts from a text made with its own seed is biased,
-// in the worst case completely (PointMassLaw.BreaksIfDraftKnowsCoins). Also, a seed only
+// in the worst case completely (PointMassDistribution.BreaksIfDraftKnowsCoins). Also, a seed only
 // repeats a text if the drafts repeat, and a store changes. So requests with a seed chosen by the
-// client do not use the store, neither for their texts nor for their drafts (LocalProposer ensures
-// this). Seeds drawn by the verifier do not repeat.
+// client, whose text depends on their drafts, do not use the store, neither for their texts nor for
+// their drafts (Planner::Open ensures this). Seeds drawn by the verifier do not repeat.
 //
 // Bound: max_tokens of text in all, at some 100 bytes a token (suffix_automaton.h) and 600 a
 // segment. A segment holds texts of one client up to an eighth of max_tokens. When full, the least

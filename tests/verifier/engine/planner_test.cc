@@ -74,7 +74,8 @@ TEST_F(PlannerTest, PlansWhatTheRequestLeavesOpen) {
   EXPECT_EQ(Open("adaptive", request), nullptr);
 }
 
-// Arms learned from a request with the same seed would know its random numbers.
+// Arms learned from a request with the same seed, and drafts from its text, would know the random
+// numbers. Without a planner a request does not use the store either.
 TEST_F(PlannerTest, PlansOnlySeedStableRequests) {
   GenerationRequest request{.prompt = {1}, .seed = 7};
   EXPECT_NE(Open("adaptive", request), nullptr) << "gumbel is the rule then";

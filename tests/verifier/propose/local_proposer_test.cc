@@ -27,7 +27,7 @@ LocalProposerOptions Options() {
 
 TEST(LocalProposer, ProposesFromTheSessionsOwnText) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "ann", false);
+  LocalProposer proposer(options, nullptr, "ann");
   proposer.Observe(Text{1, 2, 3, 4, 5, 6});
   proposer.Observe(Text{});
   proposer.Observe(Text{1, 2, 3});
@@ -42,7 +42,7 @@ TEST(LocalProposer, ProposesFromTheSessionsOwnText) {
 TEST(LocalProposer, HasNothingToSayAtFirst) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 800});
-  LocalProposer proposer(options, &store, "ann", false);
+  LocalProposer proposer(options, &store, "ann");
   for (const Text& text : {Text{}, Text{1}, Text{2, 3}}) {
     proposer.Observe(text);
     for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
@@ -54,7 +54,7 @@ TEST(LocalProposer, HasNothingToSayAtFirst) {
 
 TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "", false);
+  LocalProposer proposer(options, nullptr, "");
   proposer.Observe(Text(10, 1));
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 0).tokens, IsEmpty());
@@ -64,7 +64,7 @@ TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
 
 TEST(LocalProposer, EndsAfterAnEndToken) {
   const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "", false);
+  LocalProposer proposer(options, nullptr, "");
   proposer.Observe(Text{1, 2, 3, kEnd, 7, 8, 1, 2});
   for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
     EXPECT_THAT(proposer.Propose(source, 6).tokens, ElementsAre(3, kEnd));
@@ -77,7 +77,7 @@ TEST(LocalProposer, EndsAfterAnEndToken) {
 TEST(LocalProposer, DraftsGrowWithTheMatch) {
   LocalProposerOptions options = Options();
   options.suffix_length_per_match = 1.5;
-  LocalProposer proposer(options, nullptr, "", false);
+  LocalProposer proposer(options, nullptr, "");
   proposer.Observe(Text{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 1, 2});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 8).tokens, ElementsAre(3, 4, 5));
   proposer.Observe(Text{3});
@@ -88,7 +88,7 @@ TEST(LocalProposer, DraftsGrowWithTheMatch) {
 TEST(LocalProposer, DraftsEndWhereTheyBecomeUnlikely) {
   LocalProposerOptions options = Options();
   options.suffix_min_probability = 0.6;
-  LocalProposer proposer(options, nullptr, "", false);
+  LocalProposer proposer(options, nullptr, "");
   proposer.Observe(Text{1, 2, 3, 4, 50, 1, 2, 3, 5, 51, 1, 2});
   const LocalProposal& proposal = proposer.Propose(LocalSource::kSuffix, 8);
   EXPECT_THAT(proposal.tokens, ElementsAre(3));
@@ -99,7 +99,7 @@ TEST(LocalProposer, TakesBetterOfTextAndStore) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5, 6, 7});
-  LocalProposer ann(options, &store, "ann", false), bob(options, &store, "bob", false);
+  LocalProposer ann(options, &store, "ann"), bob(options, &store, "bob");
   for (LocalProposer* proposer : {&ann, &bob}) proposer->Observe(Text{8, 1, 2, 3});
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 3).tokens, ElementsAre(4, 5, 6));
   EXPECT_EQ(ann.Propose(LocalSource::kSuffix, 3).match_length, 3);
@@ -114,7 +114,7 @@ TEST(LocalProposer, TakesLongerMatchOnEqualScores) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
   store.Add("ann", Text{1, 2, 3, 4, 5});
-  LocalProposer proposer(options, &store, "ann", false);
+  LocalProposer proposer(options, &store, "ann");
   proposer.Observe(Text{2, 3, 6, 7, 1, 2, 3});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(4, 5));
 }
@@ -122,29 +122,18 @@ TEST(LocalProposer, TakesLongerMatchOnEqualScores) {
 TEST(LocalProposer, RemembersForItsClientAlone) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
-  LocalProposer(options, &store, "ann", false).Remember(Text{1, 2, 3, 4});
-  LocalProposer ann(options, &store, "ann", false), bob(options, &store, "bob", false);
+  LocalProposer(options, &store, "ann").Remember(Text{1, 2, 3, 4});
+  LocalProposer ann(options, &store, "ann"), bob(options, &store, "bob");
   for (LocalProposer* proposer : {&ann, &bob}) proposer->Observe(Text{1, 2});
   EXPECT_THAT(ann.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(3, 4));
   EXPECT_THAT(bob.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
-  LocalProposer(options, nullptr, "ann", false).Remember(Text{1, 2});
-}
-
-TEST(LocalProposer, SeededTextStaysOutOfStore) {
-  const LocalProposerOptions options = Options();
-  SuffixStore store({.max_tokens = 8000});
-  LocalProposer seeded(options, &store, "ann", true);
-  seeded.Remember(Text{1, 2, 3, 4});
-  EXPECT_EQ(store.tokens(), 0);
-  store.Add("ann", Text{1, 2, 3, 4});
-  seeded.Observe(Text{1, 2});
-  EXPECT_THAT(seeded.Propose(LocalSource::kSuffix, 2).tokens, IsEmpty());
+  LocalProposer(options, nullptr, "ann").Remember(Text{1, 2});
 }
 
 TEST(LocalProposer, LearnsFromTextsAddedMeanwhile) {
   const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 8000});
-  LocalProposer proposer(options, &store, "ann", false);
+  LocalProposer proposer(options, &store, "ann");
   proposer.Observe(Text{1, 2, 3});
   EXPECT_THAT(proposer.Propose(LocalSource::kSuffix, 3).tokens, IsEmpty());
   store.Add("ann", Text{1, 2, 3, 4, 5});
@@ -159,7 +148,7 @@ TEST(LocalProposer, FollowsContextInStoreByTokens) {
   std::iota(text.begin(), text.end(), 100);
   store.Add("ann", text);
   for (const size_t piece : {1, 3, 50, 90}) {
-    LocalProposer proposer(options, &store, "ann", false);
+    LocalProposer proposer(options, &store, "ann");
     for (size_t pos = 0; pos + piece <= 600; pos += piece) {
       proposer.Observe(std::span(text).subspan(pos, piece));
       const size_t observed = pos + piece;
@@ -181,7 +170,7 @@ TEST(LocalProposer, ProposalsPassAsDrafts) {
   int drafts = 0;
   for (int i = 0; i < 200; ++i) {
     const int vocab = 2 + static_cast<int>(rng() % 6);
-    LocalProposer proposer(options, &store, "ann", false);
+    LocalProposer proposer(options, &store, "ann");
     for (int round = 0; round < 20; ++round) {
       proposer.Observe(RandomText(rng, static_cast<int>(rng() % 5), vocab));
       const int length = static_cast<int>(rng() % 7);
@@ -201,8 +190,7 @@ TEST(LocalProposer, CanBeSwitchedOffInParts) {
   LocalProposerOptions without_lookup = Options(), without_suffix = Options();
   without_lookup.lookup.max_tokens = 0;
   without_suffix.suffix_max_tokens = 0;
-  LocalProposer suffix(without_lookup, nullptr, "", false),
-      lookup(without_suffix, nullptr, "", false);
+  LocalProposer suffix(without_lookup, nullptr, ""), lookup(without_suffix, nullptr, "");
   for (LocalProposer* proposer : {&suffix, &lookup}) proposer->Observe(Text(6, 1));
   EXPECT_THAT(suffix.Propose(LocalSource::kLookup, 2).tokens, IsEmpty());
   EXPECT_THAT(suffix.Propose(LocalSource::kSuffix, 2).tokens, ElementsAre(1, 1));

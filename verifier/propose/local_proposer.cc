@@ -37,7 +37,6 @@ const LocalProposal& LocalProposer::Propose(LocalSource source, int max_length) 
   if (lookup_) {
     lookup_->Continue(max_length, &proposal_.tokens);
     proposal_.match_length = lookup_->match_length();
-    CutAfterEnd(&proposal_);
   }
   proposal_.score = static_cast<double>(proposal_.tokens.size());
   return proposal_;
@@ -73,13 +72,6 @@ void LocalProposer::Continue(const SuffixAutomaton& text, SuffixMatch match, int
                      .min_match = options_.suffix_min_match,
                      .min_probability = options_.suffix_min_probability},
                     &proposal->tokens);
-  CutAfterEnd(proposal);
-}
-
-void LocalProposer::CutAfterEnd(LocalProposal* proposal) const {
-  const auto end = std::find_first_of(proposal->tokens.begin(), proposal->tokens.end(),
-                                      options_.end_tokens.begin(), options_.end_tokens.end());
-  if (end != proposal->tokens.end()) proposal->tokens.erase(end + 1, proposal->tokens.end());
 }
 
 void LocalProposer::Remember(std::span<const TokenId> text) {

@@ -37,8 +37,6 @@ struct LocalProposerOptions {
   // its probability falls below this: SuffixDecoding's alpha and threshold.
   double suffix_length_per_match = 1;
   double suffix_min_probability = 0.1;
-  // A draft ends after one of these, as the text does.
-  std::vector<TokenId> end_tokens;
 };
 
 struct LocalProposal {
@@ -70,7 +68,6 @@ class LocalProposer {
   void ProposeSuffix(int max_length);
   void Continue(const SuffixAutomaton& text, SuffixMatch match, int max_length,
                 LocalProposal* proposal) const;
-  void CutAfterEnd(LocalProposal* proposal) const;
 
   const LocalProposerOptions& options_;
   SuffixStore* store_;  // nullptr: not used

@@ -15,13 +15,10 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
-constexpr TokenId kEnd = 99;
-
 LocalProposerOptions Options() {
   LocalProposerOptions options;
   options.suffix_length_per_match = 4;
   options.suffix_min_probability = 0;
-  options.end_tokens = {kEnd};
   return options;
 }
 
@@ -60,18 +57,6 @@ TEST(LocalProposer, ProposesNothingWhereNothingIsAsked) {
     EXPECT_THAT(proposer.Propose(source, 0).tokens, IsEmpty());
     EXPECT_THAT(proposer.Propose(source, -1).tokens, IsEmpty());
   }
-}
-
-TEST(LocalProposer, EndsAfterAnEndToken) {
-  const LocalProposerOptions options = Options();
-  LocalProposer proposer(options, nullptr, "");
-  proposer.Observe(Text{1, 2, 3, kEnd, 7, 8, 1, 2});
-  for (const LocalSource source : {LocalSource::kLookup, LocalSource::kSuffix}) {
-    EXPECT_THAT(proposer.Propose(source, 6).tokens, ElementsAre(3, kEnd));
-  }
-  // The output itself ended: the beginning of the next turn is not a draft for this one.
-  proposer.Observe(Text{3, kEnd});
-  EXPECT_THAT(proposer.Propose(LocalSource::kLookup, 2).tokens, ElementsAre(7, 8));
 }
 
 TEST(LocalProposer, DraftsGrowWithTheMatch) {
@@ -164,8 +149,7 @@ TEST(LocalProposer, FollowsContextInStoreByTokens) {
 
 TEST(LocalProposer, ProposalsPassAsDrafts) {
   std::mt19937_64 rng(1);
-  LocalProposerOptions options = Options();
-  options.end_tokens = {0};
+  const LocalProposerOptions options = Options();
   SuffixStore store({.max_tokens = 2000});
   int drafts = 0;
   for (int i = 0; i < 200; ++i) {

@@ -110,7 +110,7 @@ class Player {
       outcome.emitted = std::min(outcome.accepted + 1, scenario_.tokens - tokens);
       outcome.truncated = outcome.emitted <= outcome.accepted;
       outcome.seconds = kMs * (verify_ms + draft_ms + rtt_ms);
-      session->Observe(choice, outcome);
+      session->Observe(outcome);
       tokens += outcome.emitted;
       totals->ms += verify_ms + draft_ms + rtt_ms;
       totals->rounds += 1;

@@ -73,7 +73,7 @@ void BM_Round(benchmark::State& state, const std::vector<Arm>& arms) {
         turn.session->Choose({.step_sessions = 4, .remaining = turn.remaining, .streams = streams});
     const int accepted = depths_accepted[static_cast<size_t>(choice.arm)][round % kCoins];
     turn.session->Observe(
-        choice, {.accepted = accepted, .emitted = accepted + 1, .seconds = choice.seconds});
+        {.accepted = accepted, .emitted = accepted + 1, .seconds = choice.seconds});
     turn.remaining -= accepted + 1;
     ++round;
   }

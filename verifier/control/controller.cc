@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <sstream>
+#include <utility>
 
+#include "common/base/check.h"
 #include "verifier/control/adaptive.h"
 #include "verifier/control/exp3_spec.h"
 #include "verifier/control/fixed.h"
@@ -37,32 +39,23 @@ const std::vector<std::string>& PolicyNames() {
 }
 
 ControlSession::ControlSession(std::shared_ptr<Policy> policy)
-    : policy_(std::move(policy)), session_(policy_->Open()) {
-  pending_.reserve(kMaxPending);
-}
+    : policy_(std::move(policy)), session_(policy_->Open()) {}
 
 ControlSession::~ControlSession() {
-  for (const Choice& choice : pending_) session_->Observe(choice, {.aborted = true});
+  if (pending()) Observe({.aborted = true});
 }
 
 Choice ControlSession::Choose(const Context& context) {
-  if (pending_.size() == kMaxPending) Observe(Choice(pending_.front()), {.aborted = true});
-  Choice choice = session_->Choose(context);
-  choice.ticket = ++last_ticket_;
-  pending_.push_back(choice);
-  if (last_arm_ >= 0 && choice.arm != last_arm_) ++switches_;
-  last_arm_ = choice.arm;
-  return choice;
+  OUTRIDER_CHECK(!pending());
+  pending_ = session_->Choose(context);
+  if (last_arm_ >= 0 && pending_->arm != last_arm_) ++switches_;
+  last_arm_ = pending_->arm;
+  return *pending_;
 }
 
-void ControlSession::Observe(const Choice& choice, const Outcome& outcome) {
-  const auto at = std::find_if(pending_.begin(), pending_.end(),
-                               [&](const Choice& c) { return c.ticket == choice.ticket; });
-  if (at == pending_.end()) return;
-  // Our own copy, which the caller cannot have changed.
-  const Choice own = *at;
-  pending_.erase(at);
-  session_->Observe(own, outcome);
+void ControlSession::Observe(const Outcome& outcome) {
+  OUTRIDER_CHECK(pending());
+  session_->Observe(*std::exchange(pending_, std::nullopt), outcome);
 }
 
 Result<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options,

@@ -2,26 +2,25 @@
 //
 // How the engine calls it, all on its own thread:
 //   start      controller = Controller::Create(options, arms); a few steps of several row counts,
-// or
-//              the first prompts, go to costs().ObserveStep
+//              or the first prompts, go to costs().ObserveStep
 //   step       costs().ObserveStep(rows, context, seconds) for each, including prompt chunks
 //   draft      costs().ObserveDraft and ObserveRoundTrip, by ArmSet::Facts::proposer
 //   session    handle = controller->Open(pair, client_key): one for each generation
-//   plan       choice = handle->Choose(context) when the plan goes out with a verdict; keep the
-//              choice with the round
-//   verdict    handle->Observe(choice, outcome); for an abandoned round: {.aborted = true}
-//   end        destroy the handle: rounds that are still pending count as aborted
+//   plan       choice = handle->Choose(context) when the plan goes out with a verdict
+//   verdict    handle->Observe(outcome)
+//   end        destroy the handle: a round without a verdict counts as aborted
 //
 // Nothing here blocks, reads a clock or draws random numbers that affect a session's tokens. A plan
 // depends on earlier rounds alone, so the output's distribution does not change.
 //
-// Thread: one; no locks. Memory: at most max_tables policies and kMaxPending choices a session.
+// Thread: one; no locks. Memory: at most max_tables policies, and those of open sessions.
 #pragma once
 
 #include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,31 +48,27 @@ const std::vector<std::string>& PolicyNames();
 // One generation's handle. Must not outlive its controller.
 class ControlSession {
  public:
-  static constexpr int kMaxPending = 16;
-
   explicit ControlSession(std::shared_ptr<Policy> policy);
   ~ControlSession();
   ControlSession(const ControlSession&) = delete;
   ControlSession& operator=(const ControlSession&) = delete;
 
-  // Returns an allowed arm, or plain decoding. Beyond kMaxPending pending choices the oldest counts
-  // as aborted.
+  // Returns an allowed arm, or plain decoding. REQUIRES: !pending().
   Choice Choose(const Context& context);
-  // Outcomes may come in any order. A choice that was observed before or counts as aborted is
-  // ignored.
-  void Observe(const Choice& choice, const Outcome& outcome);
+  // The outcome of the pending choice. REQUIRES: pending().
+  void Observe(const Outcome& outcome);
   // A plain round repeated the last choice, without Choose.
   void ObserveRepeated() { session_->ObserveRepeated(); }
 
-  int pending() const { return static_cast<int>(pending_.size()); }
+  // Between Choose and Observe.
+  bool pending() const { return pending_.has_value(); }
   // How often the arm has changed from one round to the next.
   int64_t switches() const { return switches_; }
 
  private:
   std::shared_ptr<Policy> policy_;
   std::unique_ptr<PolicySession> session_;
-  std::vector<Choice> pending_;  // oldest first
-  uint64_t last_ticket_ = 0;
+  std::optional<Choice> pending_;
   int last_arm_ = -1;
   int64_t switches_ = 0;
 };

@@ -4,7 +4,6 @@
 // Thread: one (the engine's); no locks. Callers pass times as numbers.
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <memory>
 #include <span>
@@ -36,10 +35,9 @@ struct Context {
   std::span<const StreamEstimate> streams = {};  // [<= proposers], by ArmSet::Facts::proposer
 };
 
-// A chosen plan. Pass it back with its outcome.
+// A chosen plan.
 struct Choice {
   int arm = 0;
-  uint64_t ticket = 0;     // unique in the session, from 1
   double probability = 1;  // that a randomised policy had for it
   int length = 0;  // depths that it drafts, at most the arm's; 0 if the policy does not predict
   // Expected for the round, and for a plain one instead; 0 if the policy does not predict.
@@ -72,7 +70,7 @@ class PolicySession {
   virtual ~PolicySession() = default;
   // The choice counts as pending until its Observe.
   virtual Choice Choose(const Context& context) = 0;
-  // REQUIRES: once for each choice, in any order.
+  // REQUIRES: once for each choice.
   virtual void Observe(const Choice& choice, const Outcome& outcome) = 0;
   // A plain round repeated the last choice, without Choose, and gained a token.
   virtual void ObserveRepeated() {}

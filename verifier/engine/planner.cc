@@ -324,11 +324,11 @@ void SessionPlanner::Conclude(RoundOutcome result) {
     // An end by the arm's own stop rule is a result of the arm, as a rejected token is.
     const Arm& arm = planner_->arms().arm(round.arm);
     const bool stops = arm.stop != StopRule::Kind::kLength && result.drafted > 0;
-    control_->Observe(*round.choice, {.accepted = result.accepted,
-                                      .drafted = stops ? arm.shape.length : result.drafted,
-                                      .emitted = result.emitted,
-                                      .seconds = result.seconds,
-                                      .truncated = !result.teaches});
+    control_->Observe({.accepted = result.accepted,
+                       .drafted = stops ? arm.shape.length : result.drafted,
+                       .emitted = result.emitted,
+                       .seconds = result.seconds,
+                       .truncated = !result.teaches});
   } else if (round.arm == planner_->arms().plain()) {
     control_->ObserveRepeated();
   }

@@ -62,7 +62,6 @@ class ExpertMatrices {
       : matrices_(std::move(matrices)) {}
   virtual ~ExpertMatrices() = default;
 
-  int experts() const { return static_cast<int>(matrices_.size()); }
   const PackedMatrix& operator[](int expert) const {
     return *matrices_[static_cast<size_t>(expert)];
   }

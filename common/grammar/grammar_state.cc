@@ -1,7 +1,6 @@
 #include "common/grammar/grammar_state.h"
 
 #include <atomic>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -154,24 +153,6 @@ bool GrammarState::Advance(std::string_view bytes, Stepper& stepper) {
     Read(next, stepper);
   }
   return !is_dead();
-}
-
-std::string ForcedBytes(GrammarState state, size_t most, Stepper& stepper) {
-  std::string out;
-  while (out.size() < most && !state.is_accepting()) {
-    std::optional<uint8_t> only;
-    for (const Item& item : state.items()) {
-      for (const ByteEdge& edge : state.grammar().automaton().byte_edges(item.node)) {
-        if (edge.low != edge.high || (only && *only != edge.low)) return out;
-        only = edge.low;
-      }
-    }
-    if (!only) return out;
-    const char byte = static_cast<char>(*only);
-    if (!state.Advance({&byte, 1}, stepper)) return out;
-    out += byte;
-  }
-  return out;
 }
 
 }  // namespace outrider::grammar

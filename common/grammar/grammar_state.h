@@ -6,8 +6,8 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/grammar/grammar.h"
 #include "common/grammar/stepper.h"
@@ -59,10 +59,5 @@ class GrammarState {
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const Data> data_;
 };
-
-// The bytes that must come next, at most `most`: up to where the text may end or has a choice. They
-// determine the text, but not its tokens: a model may have several ways to spell them, so sampling
-// must not be skipped (it may be for a mask with one token).
-std::string ForcedBytes(GrammarState state, size_t most, Stepper& stepper);
 
 }  // namespace outrider::grammar

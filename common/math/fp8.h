@@ -10,8 +10,6 @@
 
 namespace outrider {
 
-inline constexpr float kMaxFp8 = 448.f;
-
 OUTRIDER_HD inline float Fp8ToFloat(uint8_t code) {
   const uint32_t magnitude = code & 0x7fu;
   // Subnormals are multiples of 2^-9.
@@ -24,15 +22,16 @@ OUTRIDER_HD inline float Fp8ToFloat(uint8_t code) {
   return (code & 0x80) != 0 ? -value : value;
 }
 
-// The nearest code, of two that are equally near the even one. Magnitudes beyond kMaxFp8 become
-// that, NaN stays NaN.
+// The nearest code, of two that are equally near the even one. Magnitudes beyond 448, the largest,
+// become that; NaN stays NaN.
 OUTRIDER_HD inline uint8_t FloatToFp8(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   const auto sign = static_cast<uint8_t>(bits >> 24 & 0x80);
   uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<uint8_t>(sign | 0x7fu);  // NaN
-  if (magnitude > 0x43e00000u) magnitude = 0x43e00000u;                    // kMaxFp8
+  constexpr uint32_t kLargest = 0x43e00000u;                               // 448
+  if (magnitude > kLargest) magnitude = kLargest;
   if (magnitude < 0x3c800000u) {  // 2^-6, from which on codes are normal
     // The last bit of a float from 2^14 on is worth 2^-9: the sum is rounded to that.
     float sum;

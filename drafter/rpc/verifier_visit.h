@@ -39,7 +39,6 @@ class VerifierVisit {
   ~VerifierVisit();
 
   bool over() const { return over_; }
-  const std::string& address() const { return options_.address; }
 
  private:
   class Recorder;

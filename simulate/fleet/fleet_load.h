@@ -49,7 +49,6 @@ class FleetLoad final : private FleetListener {
   int ChooseVerifier(int client, const std::vector<TokenId>& prompt);
   // Learns which slots serve, if that has changed.
   void FollowMachines();
-  int ChooseInTurn(int client);
   // Removes a request that has ended.
   Request Take(uint64_t id);
   // `shared`: of its tokens, those of one of the class's prefixes.

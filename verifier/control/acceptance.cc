@@ -119,7 +119,7 @@ double DepthProfile::Trials(const Belief& belief, int length) const {
   return length == 0 ? 0 : Tokens(belief, length - 1);
 }
 
-double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
+void DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
   const Belief& reach = reaches_[static_cast<size_t>(accepted)];
   for (size_t k = 0; k < kLevels; ++k) (*belief)[k] *= reach[k];
   if (accepted < drafted) {
@@ -131,10 +131,9 @@ double DepthProfile::Update(int accepted, int drafted, Belief* belief) const {
   // is learned.
   if (!(sum > 1e-200)) {
     *belief = IgnorantBelief();
-    return 0;
+    return;
   }
   for (double& b : *belief) b /= sum;
-  return sum;
 }
 
 void DepthProfile::Learn(int accepted, int drafted, double mean) {

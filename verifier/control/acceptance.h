@@ -48,8 +48,8 @@ class DepthProfile {
   const Belief& TokensAt(int length) const { return tokens_[static_cast<size_t>(length)]; }
   // Expected number of depths that a round of `length` reveals.
   double Trials(const Belief& belief, int length) const;
-  // Applies Bayes' rule. Returns the probability of the round under the belief before it.
-  double Update(int accepted, int drafted, Belief* belief) const;
+  // Applies Bayes' rule.
+  void Update(int accepted, int drafted, Belief* belief) const;
   // Counts a round for the offsets. `mean` is the level expected before it.
   void Learn(int accepted, int drafted, double mean);
 

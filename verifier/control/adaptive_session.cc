@@ -242,7 +242,6 @@ Choice AdaptiveSession::Choose(const Context& context) {
   for (const Candidate& c : candidates_) {
     if (c.arm != fastest.arm) consider(c);
   }
-  choice.explores = choice.arm != fastest.arm;
   choice.others_seconds = shared_.costs_.OthersSeconds(FactsNow(choice.arm, context), context);
   last_arm_ = choice.arm;
   ++shared_.pending_;

@@ -50,7 +50,6 @@ struct Choice {
   bool catches_up = false;  // `seconds` leaves out that the drafter catches up first
   double tokens = 0;        // expected; 0 likewise
   double best_speed = 0;    // tokens per second, expected of the fastest arm; 0 likewise
-  bool explores = false;    // taken to learn, not as the best known arm
 };
 
 // The outcome of a round.

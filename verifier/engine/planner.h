@@ -209,7 +209,6 @@ class Planner {
   float HeadThreshold(double tokens_per_second, double depth_seconds, double acceptance) const;
 
   const ArmSet& arms() const { return controller_->arms(); }
-  const SuffixStore& store() const { return store_; }
 
  private:
   friend class SessionPlanner;

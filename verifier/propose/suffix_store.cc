@@ -34,7 +34,6 @@ void SuffixStore::EvictLast() {
   std::erase(owner->second, last);
   if (owner->second.empty()) clients_.erase(owner);
   tokens_ -= last->text.size();
-  evicted_tokens_ += last->text.size();
   segments_.erase(last);
 }
 

@@ -78,9 +78,6 @@ class SuffixStore {
              int min_match, Cursor* cursor);
 
   int64_t tokens() const { return tokens_; }
-  int64_t segments() const { return static_cast<int64_t>(segments_.size()); }
-  // Tokens evicted so far.
-  int64_t evicted_tokens() const { return evicted_tokens_; }
   size_t bytes() const;
 
  private:
@@ -109,7 +106,6 @@ class SuffixStore {
   std::map<std::string, ClientSegments, std::less<>> clients_;
   uint64_t next_id_ = 1;
   int64_t tokens_ = 0;
-  int64_t evicted_tokens_ = 0;
 };
 
 }  // namespace outrider

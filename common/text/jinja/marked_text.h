@@ -28,8 +28,6 @@ class MarkedText {
   const std::string& text() const { return text_; }
   size_t size() const { return text_.size(); }
   bool empty() const { return text_.empty(); }
-  // Ascending, not empty, never adjacent.
-  const std::vector<ByteRange>& from_request() const { return from_request_; }
   bool HasRequestText() const { return !from_request_.empty(); }
 
   void Append(std::string_view text, bool from_request = false);
@@ -54,7 +52,7 @@ class MarkedText {
   void Mark(ByteRange bytes);
 
   std::string text_;
-  std::vector<ByteRange> from_request_;
+  std::vector<ByteRange> from_request_;  // ascending, not empty, never adjacent
 };
 
 }  // namespace outrider::jinja

@@ -67,22 +67,5 @@ TEST(GrammarState, OutlivesItsMakersOnOtherThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ForcedBytes, EndWhereTheTextMayDiffer) {
-  Stepper stepper;
-  const GrammarPtr grammar = Compiled(
-      Kind::kJsonSchema, R"({"properties":{"name":{"enum":["red","rose"]}},"required":["name"]})");
-  GrammarState state(grammar);
-  EXPECT_EQ(ForcedBytes(state, 100, stepper), "{\"name\":");
-  EXPECT_EQ(ForcedBytes(state, 3, stepper), "{\"n");
-  ASSERT_TRUE(state.Advance("{\"name\":\"", stepper));
-  EXPECT_EQ(ForcedBytes(state, 100, stepper), "r");
-  ASSERT_TRUE(state.Advance("re", stepper));
-  EXPECT_EQ(ForcedBytes(state, 100, stepper), "d\"}");
-  ASSERT_TRUE(state.Advance("d\"}", stepper));
-  EXPECT_EQ(ForcedBytes(state, 100, stepper), "");
-  // Nothing is forced where the text may end.
-  EXPECT_EQ(ForcedBytes(GrammarState(OneOf({"a", "ab"})), 100, stepper), "a");
-}
-
 }  // namespace
 }  // namespace outrider::grammar

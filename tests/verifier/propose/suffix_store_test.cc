@@ -101,7 +101,6 @@ TEST(SuffixStore, LetsTheLeastRecentlyUsedGo) {
   EXPECT_EQ(MatchOf(&store, "1", texts[1]), 0);
   for (size_t i = 2; i < 8; ++i) EXPECT_EQ(MatchOf(&store, std::to_string(i), texts[i]), 9);
   EXPECT_EQ(store.tokens(), 75);
-  EXPECT_EQ(store.evicted_tokens(), 10);
 }
 
 TEST(SuffixStore, StaysWithinBoundsUnderAnyTraffic) {
@@ -109,18 +108,15 @@ TEST(SuffixStore, StaysWithinBoundsUnderAnyTraffic) {
   const int max_tokens = 4000;
   SuffixStore store({.max_tokens = max_tokens});
   size_t most_bytes = 0;
-  int64_t added = 0;
   for (int i = 0; i < 4000; ++i) {
     // Some clients appear once, one appears all the time.
     const std::string client = rng() % 2 == 0 ? "busy" : std::to_string(rng());
     const Text text = RandomText(rng, static_cast<int>(rng() % 700), 500, true);
     store.Add(client, text);
-    if (!text.empty()) added += std::min<int64_t>(static_cast<int64_t>(text.size()) + 1, 500);
     ASSERT_LE(store.tokens(), max_tokens);
-    ASSERT_EQ(store.tokens() + store.evicted_tokens(), added);
-    ASSERT_LE(store.segments(), store.tokens());
     most_bytes = std::max(most_bytes, store.bytes());
   }
+  EXPECT_GT(store.tokens(), max_tokens - 500) << "one segment makes room";
   EXPECT_LE(most_bytes, size_t{max_tokens} * 180 + 1024 * 100);
 }
 
@@ -149,13 +145,12 @@ TEST(SuffixStore, CursorsKeepUpWithTheStore) {
 TEST(SuffixStore, FindsLongestSuffixOfAllTexts) {
   std::mt19937_64 rng(3);
   for (int i = 0; i < 300; ++i) {
-    SuffixStore store({.max_tokens = 800});  // segments of 100, nothing is evicted
+    SuffixStore store({.max_tokens = 800});  // more than all texts
     std::vector<Text> texts;
     for (int t = 0; t < 10; ++t) {
       texts.push_back(RandomText(rng, 1 + static_cast<int>(rng() % 60), 3));
       store.Add("ann", texts.back());
     }
-    ASSERT_EQ(store.evicted_tokens(), 0);
     const Text session = RandomText(rng, 50, 3);
     int longest = 0;
     for (const Text& text : texts) longest = std::max(longest, LongestSuffixIn(text, session));

@@ -106,8 +106,7 @@ Result<Loaded> Load(const DrafterOptions& options, const StopOnSignal& signals,
   Loaded loaded;
   OUTRIDER_TRY(CheckModelDirectory(directory));
   OUTRIDER_ASSIGN(loaded.tokenizer, Tokenizer::Load(directory));
-  OUTRIDER_ASSIGN(loaded.model, load_model(options.service, StepTokens(options), signals.token(),
-                                           /*promised_bytes=*/0));
+  OUTRIDER_ASSIGN(loaded.model, load_model(options.service, StepTokens(options), signals.token()));
   loaded.vocabulary = VocabularyOf(*loaded.tokenizer, loaded.config());
   OUTRIDER_ASSIGN(loaded.head, LoadHead(options, loaded.config().hidden_size));
   OUTRIDER_ASSIGN(loaded.recorder, OpenRecorder(options, loaded.config().hidden_size));

@@ -151,7 +151,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals,
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }
   OUTRIDER_ASSIGN(loaded.model, load_model(options.service, options.engine.scheduler.token_budget,
-                                           signals.token(), /*promised_bytes=*/0));
+                                           signals.token()));
   // Drafts have a few rows. If the model is too slow to time that many, real steps will tell.
   constexpr int kMostRows = 16;
   constexpr double kMostSeconds = 0.5;

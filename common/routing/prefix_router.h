@@ -47,15 +47,7 @@ namespace outrider {
 
 class PrefixRouter {
  public:
-  struct Options {
-    // Requests in flight at a verifier, over the mean of all: above 1. The paper's c = 1 + epsilon.
-    double bound = 1.25;
-    // See HashRing: unloaded verifiers' parts of the keys deviate by some 9 %.
-    int ring_points = 128;
-  };
-
-  PrefixRouter() : PrefixRouter(Options{}) {}
-  explicit PrefixRouter(const Options& options) : options_(options), ring_(options.ring_points) {}
+  PrefixRouter();
 
   // Adds a verifier, which serves from now on, and returns its index: 0, 1, 2 ... Where keys go
   // depends on the names, not on the indices.
@@ -92,7 +84,6 @@ class PrefixRouter {
   // The first one of the key's list with less than `limit` in flight.
   int FirstBelow(int limit, uint64_t key) const;
 
-  const Options options_;
   std::vector<Verifier> verifiers_;
   HashRing ring_;  // of those that serve
   PrefixShares shares_;

@@ -10,7 +10,9 @@
 namespace outrider {
 namespace {
 
+// Of gRPC's attempts to connect again.
 constexpr int kInitialBackoffMs = 100;
+constexpr int kMaxBackoffMs = 1000;
 // gRPC's minimum between two attempts is how long one attempt may take: several round trips of a
 // handshake, on a busy machine. Refused connections still fail at once.
 constexpr int kConnectTimeoutMs = 5000;
@@ -47,7 +49,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kInitialBackoffMs);
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
-  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, options.max_reconnect_backoff_ms);
+  args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxBackoffMs);
   args.SetUserAgentPrefix(std::string("outrider/") + kVersion);
   if (!options.authority.empty()) args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, options.authority);
   if (!options.balanced_service.empty()) {

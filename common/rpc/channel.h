@@ -12,8 +12,6 @@ namespace outrider {
 
 struct ChannelOptions {
   int max_message_bytes = 16 << 20;
-  // Upper bound of gRPC's own reconnect backoff.
-  int max_reconnect_backoff_ms = 1000;
   // The authorities that the server's certificate must come from, and our own certificate, if any.
   // Null: plaintext.
   std::shared_ptr<const TlsMaterial> tls;

@@ -130,6 +130,11 @@ Result<std::unique_ptr<Model>> LoadDivided(const ServiceOptions& options, const 
 }  // namespace
 
 Result<std::unique_ptr<Model>> LoadServedModel(const ServiceOptions& options, int max_batch_tokens,
+                                               const std::stop_token& stop) {
+  return LoadSecondModel(options, max_batch_tokens, stop, /*promised_bytes=*/0);
+}
+
+Result<std::unique_ptr<Model>> LoadSecondModel(const ServiceOptions& options, int max_batch_tokens,
                                                const std::stop_token& stop,
                                                int64_t promised_bytes) {
   const std::stop_callback at_once(stop, [] {

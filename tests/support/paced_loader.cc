@@ -33,8 +33,8 @@ Result<std::vector<double>> ReadPace() {
 }  // namespace
 
 ModelLoader PacedLoader() {
-  return [](const ServiceOptions& options, int max_batch_tokens, const std::stop_token& /*stop*/,
-            int64_t /*promised_bytes*/) -> Result<std::unique_ptr<Model>> {
+  return [](const ServiceOptions& options, int max_batch_tokens,
+            const std::stop_token& /*stop*/) -> Result<std::unique_ptr<Model>> {
     OUTRIDER_ASSIGN(const std::vector<double> pace, ReadPace());
     OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.model));
     PacedModelOptions paced{.name = config.name,

@@ -81,7 +81,7 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
                                       .prefix_cache = options.prefix_cache};
   OUTRIDER_ASSIGN(
       std::unique_ptr<Model> model,
-      LoadServedModel(options.service, loop_options.max_step_tokens, stop, promised_bytes));
+      LoadSecondModel(options.service, loop_options.max_step_tokens, stop, promised_bytes));
   OUTRIDER_ASSIGN(std::optional<AcceptanceHead> head,
                   AcceptanceHead::LoadBeside(directory, model->config().hidden_size));
   OUTRIDER_ASSIGN(std::unique_ptr<grammar::GrammarCache> grammars,

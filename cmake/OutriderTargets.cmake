@@ -41,7 +41,8 @@ elseif(OUTRIDER_SANITIZE STREQUAL "fuzzer")
   target_link_options(outrider_flags INTERFACE -fsanitize=address,undefined)
 endif()
 
-# outrider_library(name SRCS a.cc b.cc DEPS x y EDGE): a static library. Without SRCS: header only.
+# outrider_library(name SRCS a.cc b.cc DEPS x y PRIVATE_DEPS z EDGE): a static library. Its users get
+# DEPS too, PRIVATE_DEPS are its own. Without SRCS: header only.
 # EDGE: it connects users, the network and the rest. Such code is slow to compile and seldom runs
 # long, so the address sanitizer does without optimization there, which takes a third of the time.
 function(outrider_library name)

@@ -80,7 +80,7 @@ class Backend {
   virtual Result<std::unique_ptr<ExpertMatrices>> GroupExperts(
       std::vector<std::unique_ptr<PackedMatrix>> matrices) = 0;
 
-  // out[rows, hidden] = rows of the embedding table that `matrix` packs (tied or not).
+  // out[rows, hidden] = rows of the packed embedding `table` (tied or not).
   virtual void Embed(const PackedMatrix& table, const TokenId* tokens, int rows, float* out) = 0;
   // out[rows, out_features] = x W^T (+ bias), or out += when `accumulate`.
   virtual void MatMul(const PackedMatrix& w, const float* x, int rows, const float* bias,

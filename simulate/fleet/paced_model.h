@@ -3,7 +3,7 @@
 // with probability 1 - acceptance, so that a draft token is accepted with that probability if those
 // before it are, independently of all others. Logits make temperature 0 the only useful one.
 //
-// The simulator spends a pass's time on a simulated clock; tests/support/paced_service.cc sleeps,
+// The simulator spends a pass's time on a simulated clock; tests/support/paced_loader.cc sleeps,
 // so that services built with it can be compared with the simulation.
 //
 // Thread: one owner, as for every Model.

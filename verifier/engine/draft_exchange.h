@@ -62,8 +62,7 @@ class DraftExchange final : public DraftConsumer {
   bool draining() const { return draining_; }
   // Sends the messages that the calls before have gathered.
   void Flush();
-  // Records a forward pass over `sequences`, including the end of their rounds, that took
-  // `seconds`. `prompt_rows`: as Planner::OnStep. `context`: tokens of KV that it read.
+  // Records a forward pass, including the end of its rounds.
   void OnForward(const PlannedStep& step);
 
   // The name of the session's drafter; "" without one.

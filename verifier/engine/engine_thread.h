@@ -1,7 +1,7 @@
 // The thread that runs an Engine: runs posted tasks, steps while there is work, and otherwise
-// sleeps until the next deadline or post. The only place of the verifier that waits.
+// sleeps until the engine's next deadline or a post. It starts with this object.
 //
-// Thread: Post from any; Start and Stop from the owner.
+// Thread: TryPost and Post from any; the rest from the owner.
 #pragma once
 
 #include <functional>

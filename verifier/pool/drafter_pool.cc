@@ -456,7 +456,7 @@ void DrafterPool::MarkLate(uint64_t session) {
   const double taken = Seconds(clock_->Now() - assignment.asked.sent);
   const bool reads = assignment.reads && assignment.asked.parts == 0;
   drafter.punctuality.MarkLate(clock_->Now(), reads ? 0 : taken,
-                               drafter.last_message <= assignment.asked.sent);
+                               /*nothing_arrived=*/drafter.last_message <= assignment.asked.sent);
   if (!reads) drafter.network.AddAtLeast(taken - drafter.drafting.mean);
   ReportSuspension(assignment.drafter, drafter, suspended);
 }

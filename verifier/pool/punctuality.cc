@@ -61,15 +61,15 @@ void Punctuality::RepeatTrial(Time now) {
 }
 
 void Punctuality::RecordRefusal(Time now, double seconds) {
-  if (seconds > kMinTimeout) MarkLate(now, /*at_least=*/0, /*silent=*/false);
+  if (seconds > kMinTimeout) MarkLate(now, /*at_least=*/0, /*nothing_arrived=*/false);
 }
 
-void Punctuality::MarkLate(Time now, double at_least, bool silent) {
+void Punctuality::MarkLate(Time now, double at_least, bool nothing_arrived) {
   round_trip_.AddAtLeast(at_least);
   if (suspended_ || min_wait_ > 0) return;
   ++late_in_a_row_;
   const int enough = strikes_ > kFreeStrikes ? 1 : kLateToSuspend;
-  if (silent || late_in_a_row_ >= enough) Suspend(now);
+  if (nothing_arrived || late_in_a_row_ >= enough) Suspend(now);
 }
 
 void Punctuality::RecordDraft(Time now, double seconds, double worth, bool late) {

@@ -52,8 +52,8 @@ class Punctuality {
   void RepeatTrial(Time now);
 
   // A draft was incomplete at its deadline. `at_least`: how long it has taken so far; 0 if that is
-  // not representative. `silent`: nothing at all has arrived from the drafter meanwhile.
-  void MarkLate(Time now, double at_least, bool silent);
+  // not representative. `nothing_arrived`: no message at all came from the drafter meanwhile.
+  void MarkLate(Time now, double at_least, bool nothing_arrived);
   // It refused to draft, `seconds` after the request. Counts as late if a round waited.
   void RecordRefusal(Time now, double seconds);
   // A whole draft arrived after `seconds`, before its deadline or (`late`) after it.

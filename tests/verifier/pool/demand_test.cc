@@ -13,7 +13,9 @@ class Demand : public ::testing::Test {
     drafter.hello = {.max_sessions = 16, .max_context = 100};
     drafter.load.session_limit = session_limit;
     drafter.punctuality.RecordDraft(now_, 0.001, 1, /*late=*/false);
-    for (int i = 0; silent && i < 3; ++i) drafter.punctuality.MarkLate(now_, 1, /*silent=*/true);
+    for (int i = 0; silent && i < 3; ++i) {
+      drafter.punctuality.MarkLate(now_, 1, /*nothing_arrived=*/true);
+    }
   }
   void AddSessions(uint64_t drafter, int sessions) {
     for (int i = 0; i < sessions; ++i) assignments_.Add(++session_, {.drafter = drafter});

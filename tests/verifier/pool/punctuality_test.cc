@@ -18,7 +18,7 @@ class PunctualityTest : public ::testing::Test {
     for (int i = 0; i < drafts; ++i) p_.RecordDraft(clock_.Now(), seconds, worth, /*late=*/false);
   }
   void MarkLateDrafts(int drafts) {
-    for (int i = 0; i < drafts; ++i) p_.MarkLate(clock_.Now(), kUsual, /*silent=*/false);
+    for (int i = 0; i < drafts; ++i) p_.MarkLate(clock_.Now(), kUsual, /*nothing_arrived=*/false);
   }
 
   testing::FakeClock clock_;
@@ -42,7 +42,7 @@ TEST_F(PunctualityTest, WaitsForGivenTime) {
   p_ = Punctuality(5);
   EXPECT_FALSE(p_.suspended());
   EXPECT_EQ(p_.Timeout(0.01, 0), 5) << "a draft that is worth less, of a drafter that is new";
-  for (int i = 0; i < 100; ++i) p_.MarkLate(Time(), 5, /*silent=*/true);
+  for (int i = 0; i < 100; ++i) p_.MarkLate(Time(), 5, /*nothing_arrived=*/true);
   EXPECT_FALSE(p_.suspended());
   EXPECT_GE(p_.Timeout(0.01, 0), 5);
 }
@@ -66,7 +66,7 @@ TEST_F(PunctualityTest, NobodyWaitsForANewDrafter) {
 
 TEST_F(PunctualityTest, SuspendsASilentDrafterAtOnce) {
   InTime(1);
-  p_.MarkLate(clock_.Now(), kUsual, /*silent=*/true);
+  p_.MarkLate(clock_.Now(), kUsual, /*nothing_arrived=*/true);
   EXPECT_TRUE(p_.suspended());
   const Time suspended = clock_.Now();
   clock_.Advance(std::chrono::seconds(1));
@@ -151,7 +151,7 @@ TEST_F(PunctualityTest, SuspendsRelapsingDrafterLongerEachTime) {
     const double timeout = p_.Timeout(kPlenty, 0);
     pass(timeout);
     waited += timeout;
-    p_.MarkLate(clock_.Now(), timeout, /*silent=*/false);
+    p_.MarkLate(clock_.Now(), timeout, /*nothing_arrived=*/false);
   }
   EXPECT_LT(waited / seconds, 0.07);
 }

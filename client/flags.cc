@@ -250,7 +250,7 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
   command->add_option("--client-rate", o.client_rate, "Tokens per second that each client needs")
       ->capture_default_str();
   command
-      ->add_option("--law-entries", o.law_entries,
+      ->add_option("--law-entries", o.distribution_entries,
                    "Mean entries of a draft distribution on the wire")
       ->capture_default_str();
   command->add_option("--ahead-hits", o.ahead_hits,

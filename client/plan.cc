@@ -126,7 +126,7 @@ class Layout {
       const double draws = length_ * o_.sequences;
       planned.mbit_to_verifier =
           kMbitPerByte * rounds *
-          (kMessageBytes + draws * (kDrawBytes + o_.law_entries * kEntryBytes));
+          (kMessageBytes + draws * (kDrawBytes + o_.distribution_entries * kEntryBytes));
       planned.mbit_to_drafters =
           kMbitPerByte * rounds * (kMessageBytes + planned.tokens_per_round * kDrawBytes);
     }
@@ -196,7 +196,9 @@ Status Check(const PlanOptions& o) {
     return InvalidArgument("--sessions must be in 1 .. 4096");
   }
   if (!positive(o.client_rate)) return InvalidArgument("--client-rate must be above 0");
-  if (!not_negative(o.law_entries)) return InvalidArgument("--law-entries must not be negative");
+  if (!not_negative(o.distribution_entries)) {
+    return InvalidArgument("--law-entries must not be negative");
+  }
   if (!not_negative(o.verifier_price) || !not_negative(o.drafter_price)) {
     return InvalidArgument("prices must not be negative");
   }

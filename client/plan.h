@@ -20,13 +20,13 @@ struct PlanOptions {
   double rtt_ms = 0;         // round trip between drafter and verifier
   // probability that a draft token is accepted if those before it are, in [0, 1)
   double acceptance = 0;
-  int draft_length = 0;       // 0: the best one up to kMaxPlanLength for each layout
-  int sequences = 1;          // independent sequences per draft
-  int sessions = 32;          // on one verifier at once
-  double client_rate = 20;    // tokens per second that a client needs
-  double law_entries = 25;    // mean entries of a draft distribution on the wire
-  double verifier_price = 0;  // per hour
-  double drafter_price = 0;   // per hour
+  int draft_length = 0;              // 0: the best one up to kMaxPlanLength for each layout
+  int sequences = 1;                 // independent sequences per draft
+  int sessions = 32;                 // on one verifier at once
+  double client_rate = 20;           // tokens per second that a client needs
+  double distribution_entries = 25;  // mean entries of a draft distribution on the wire
+  double verifier_price = 0;         // per hour
+  double drafter_price = 0;          // per hour
   // Share of verdicts that lookahead drafting guesses correctly; unset: acceptance^(length + 1),
   // the probability that all is accepted and the next token is the most likely one.
   std::optional<double> ahead_hits = {};

@@ -42,7 +42,7 @@ void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
   app.add_option("--chain", o->chain, "Rounds over which emitted tokens are counted (mean_tokens)")
       ->capture_default_str();
   app.add_flag("--exact", o->exact, "Enumerate instead of sampling");
-  app.add_flag("--integer-law", o->integer_law,
+  app.add_flag("--integer-law", o->integer_distributions,
                "Round the draft distributions to the integers of the wire");
 }
 

@@ -191,11 +191,11 @@ Result<SimulationFigures> ExactFigures(const Simulation& simulation) {
 
   Rounds rounds(simulation);
   SimulationFigures figures;
-  figures.accepted_law = rounds.Of(0).accepted;
-  figures.mean_accepted = Mean(figures.accepted_law);
+  figures.accepted_distribution = rounds.Of(0).accepted;
+  figures.mean_accepted = Mean(figures.accepted_distribution);
   figures.mean_tokens = MeanTokens(rounds, simulation.chain);
   figures.mean_tokens_error.resize(figures.mean_tokens.size());
-  figures.first_token_law.resize(vocab);
+  figures.first_token_distribution.resize(vocab);
   const Cells& sequences = rounds.Sequence(0, length + 1);
   if (!rounds.complete()) return TooMuch(simulation, "rounds of greedy-block");
   for (size_t cell = 0; cell < sequences.size(); ++cell) {
@@ -205,8 +205,8 @@ Result<SimulationFigures> ExactFigures(const Simulation& simulation) {
     for (size_t i = length + 1; i > 0; --i, rest /= vocab) {
       sequence[i - 1] = static_cast<TokenId>(rest % vocab);
     }
-    figures.first_token_law[static_cast<size_t>(sequence[0])] += sequences[cell];
-    figures.sequence_law[std::move(sequence)] = sequences[cell];
+    figures.first_token_distribution[static_cast<size_t>(sequence[0])] += sequences[cell];
+    figures.sequence_distribution[std::move(sequence)] = sequences[cell];
   }
   return figures;
 }

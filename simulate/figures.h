@@ -31,13 +31,14 @@ inline std::string_view AlgorithmName(const Simulation& simulation) {
 struct SimulationFigures {
   int64_t rounds = 0;  // generations sampled; 0 when enumerated
   // [shape.length + 1] Pr(i draft tokens are accepted in round 1)
-  std::vector<double> accepted_law;
+  std::vector<double> accepted_distribution;
   double mean_accepted = 0;
   double standard_error = 0;
   std::vector<double> mean_tokens;  // [chain] emitted by the first 1, 2, .. rounds
   std::vector<double> mean_tokens_error;
-  std::vector<double> first_token_law;                  // [vocab]
-  std::map<std::vector<TokenId>, double> sequence_law;  // of the first shape.length + 1 tokens
+  std::vector<double> first_token_distribution;  // [vocab]
+  // Of the first shape.length + 1 tokens.
+  std::map<std::vector<TokenId>, double> sequence_distribution;
 };
 
 }  // namespace outrider

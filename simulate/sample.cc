@@ -203,11 +203,11 @@ SimulationFigures SampleFigures(const Simulation& simulation, int64_t generation
   const double share = 1 / static_cast<double>(generations);
 
   SimulationFigures figures{.rounds = generations,
-                            .accepted_law = std::vector<double>(total),
+                            .accepted_distribution = std::vector<double>(total),
                             .mean_tokens = {},
                             .mean_tokens_error = {},
-                            .first_token_law = {},
-                            .sequence_law = {}};
+                            .first_token_distribution = {},
+                            .sequence_distribution = {}};
   Average accepted;
   std::vector<Average> emitted(chain);
   std::map<Tokens, int64_t> sequences;
@@ -230,17 +230,17 @@ SimulationFigures SampleFigures(const Simulation& simulation, int64_t generation
   figures.mean_accepted = accepted.mean();
   figures.standard_error = accepted.error();
   for (size_t i = 0; i < total; ++i) {
-    figures.accepted_law[i] = static_cast<double>(accepted_counts[i]) * share;
+    figures.accepted_distribution[i] = static_cast<double>(accepted_counts[i]) * share;
   }
   for (const Average& tokens : emitted) {
     figures.mean_tokens.push_back(tokens.mean());
     figures.mean_tokens_error.push_back(tokens.error());
   }
-  figures.first_token_law.resize(static_cast<size_t>(simulation.pair.vocab));
+  figures.first_token_distribution.resize(static_cast<size_t>(simulation.pair.vocab));
   for (const auto& [tokens, times] : sequences) {
     const double frequency = static_cast<double>(times) * share;
-    figures.sequence_law[tokens] = frequency;
-    figures.first_token_law[static_cast<size_t>(tokens[0])] += frequency;
+    figures.sequence_distribution[tokens] = frequency;
+    figures.first_token_distribution[static_cast<size_t>(tokens[0])] += frequency;
   }
   return figures;
 }

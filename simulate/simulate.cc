@@ -65,12 +65,12 @@ Result<Simulation> ParseSimulation(std::string_view pair_json, const SimulateOpt
   if (!options.exact && options.rounds < 1) {
     return InvalidArgument("rounds is " + std::to_string(options.rounds) + ", must be at least 1");
   }
-  if (options.integer_law && simulation.rule == Rule::kGumbel) {
+  if (options.integer_distributions && simulation.rule == Rule::kGumbel) {
     return InvalidArgument(
-        "integer_law: gumbel's drafts have no distributions, because the race picks them");
+        "--integer-law: gumbel's drafts have no distributions, because the race picks them");
   }
   OUTRIDER_ASSIGN(simulation.pair, ParsePair(pair_json));
-  if (options.integer_law) RoundToIntegers(&simulation.pair.draft);
+  if (options.integer_distributions) RoundToIntegers(&simulation.pair.draft);
   return simulation;
 }
 
@@ -103,13 +103,15 @@ nlohmann::json KSeqOfFirstToken(const Simulation& simulation) {
 std::string ToJson(const Simulation& simulation, const SimulationFigures& figures,
                    const SimulateOptions& options) {
   nlohmann::json sequences = nlohmann::json::object();
-  for (const auto& [tokens, probability] : figures.sequence_law) {
+  for (const auto& [tokens, probability] : figures.sequence_distribution) {
     std::string name;
     for (const TokenId t : tokens) name += (name.empty() ? "" : ",") + std::to_string(t);
     sequences[name] = probability;
   }
   double acceptance = 0;
-  for (size_t i = 1; i < figures.accepted_law.size(); ++i) acceptance += figures.accepted_law[i];
+  for (size_t i = 1; i < figures.accepted_distribution.size(); ++i) {
+    acceptance += figures.accepted_distribution[i];
+  }
   nlohmann::json out = {{"algorithm", options.algorithm},
                         {"draft_length", simulation.shape.length},
                         {"drafts", simulation.shape.leaves()},
@@ -117,12 +119,12 @@ std::string ToJson(const Simulation& simulation, const SimulationFigures& figure
                         {"rounds", figures.rounds},
                         {"mean_accepted", figures.mean_accepted},
                         {"standard_error", figures.standard_error},
-                        {"accepted_law", figures.accepted_law},
+                        {"accepted_law", figures.accepted_distribution},
                         {"acceptance_first_token", acceptance},
                         {"alpha_first_token", AlphaOfFirstToken(simulation)},
                         {"mean_tokens", figures.mean_tokens},
                         {"mean_tokens_error", figures.mean_tokens_error},
-                        {"first_token_law", figures.first_token_law},
+                        {"first_token_law", figures.first_token_distribution},
                         {"sequence_law", std::move(sequences)}};
   if (!options.tree.empty()) out["tree"] = options.tree;
   if (simulation.rule == Rule::kSpecTr && simulation.shape.length > 0) {
@@ -146,9 +148,10 @@ Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& 
     OUTRIDER_ASSIGN(const SimulationFigures figures, ExactFigures(simulation));
     return ToJson(simulation, figures, options);
   }
-  return ToJson(simulation,
-                SampleFigures(simulation, options.rounds, options.seed, options.integer_law),
-                options);
+  return ToJson(
+      simulation,
+      SampleFigures(simulation, options.rounds, options.seed, options.integer_distributions),
+      options);
 }
 
 Result<std::string> RunSimulate(const SimulateOptions& options) {

@@ -28,7 +28,7 @@ struct SimulateOptions {
   int chain = 1;                         // R: rounds over which emitted tokens are counted, 1 to 64
   uint64_t seed = 0;
   bool exact = false;
-  bool integer_law = false;  // round the draft distributions to the integers of the wire
+  bool integer_distributions = false;  // round the draft distributions to the integers of the wire
 };
 
 // Returns one JSON object:
@@ -46,9 +46,9 @@ struct SimulateOptions {
 //                      many rounds as needed; only sequences that occurred (exact: can occur)
 //   kseq               spectr: the plan at the first token {"rho", "beta", "residual": [V]}
 // Sampled: each generation has its own seed; rows are double, but float for gumbel and, for the
-// target, with integer_law: see sample.h. Exact: draft tokens and random numbers are enumerated in
-// double. kInvalidArgument: a field of the options or the pair is invalid, or there is too much to
-// enumerate.
+// target, with integer_distributions: see sample.h. Exact: draft tokens and random numbers are
+// enumerated in double. kInvalidArgument: a field of the options or the pair is invalid, or there
+// is too much to enumerate.
 Result<std::string> Simulate(std::string_view pair_json, const SimulateOptions& options);
 
 // The same for the file at options.pair_path; kNotFound if it cannot be read.

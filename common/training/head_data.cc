@@ -34,8 +34,8 @@ struct WireHeader {
   float temperature;
   int32_t top_k;
   float top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
-  float law_mass;
-  int32_t law_entries;
+  float distribution_mass;
+  int32_t distribution_entries;
   uint32_t unused;
   uint64_t sum;  // checksum of what precedes it
 };
@@ -84,8 +84,8 @@ WireHeader ToWire(const HeadDataHeader& header) {
                   .repetition_penalty = s.repetition_penalty,
                   .presence_penalty = s.presence_penalty,
                   .frequency_penalty = s.frequency_penalty,
-                  .law_mass = header.transforms.distribution_limits.mass,
-                  .law_entries = header.transforms.distribution_limits.max_entries,
+                  .distribution_mass = header.transforms.distribution_limits.mass,
+                  .distribution_entries = header.transforms.distribution_limits.max_entries,
                   .unused = 0,
                   .sum = 0};
   std::memcpy(wire.magic, kMagic, sizeof kMagic);
@@ -112,15 +112,15 @@ Result<std::optional<HeadDataHeader>> ParseHeader(std::string_view bytes) {
   return std::optional(HeadDataHeader{
       .width = wire.width,
       .model = wire.model,
-      .transforms = {
-          .sampling = {.temperature = wire.temperature,
-                       .top_k = wire.top_k,
-                       .top_p = wire.top_p,
-                       .min_p = wire.min_p,
-                       .repetition_penalty = wire.repetition_penalty,
-                       .presence_penalty = wire.presence_penalty,
-                       .frequency_penalty = wire.frequency_penalty},
-          .distribution_limits = {.mass = wire.law_mass, .max_entries = wire.law_entries}}});
+      .transforms = {.sampling = {.temperature = wire.temperature,
+                                  .top_k = wire.top_k,
+                                  .top_p = wire.top_p,
+                                  .min_p = wire.min_p,
+                                  .repetition_penalty = wire.repetition_penalty,
+                                  .presence_penalty = wire.presence_penalty,
+                                  .frequency_penalty = wire.frequency_penalty},
+                     .distribution_limits = {.mass = wire.distribution_mass,
+                                             .max_entries = wire.distribution_entries}}});
 }
 
 // Reads the header of an open file, and leaves the file positioned after it.

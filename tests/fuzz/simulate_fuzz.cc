@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.rounds = in.Below(16);
   const int flags = in.Byte();
   options.exact = flags % 2 == 1;
-  options.integer_law = (flags & 2) != 0;
+  options.integer_distributions = (flags & 2) != 0;
   options.chain = (flags >> 2) % 4;
   if ((flags & 16) != 0) {
     for (int i = in.Below(4); i > 0; --i) options.tree.push_back(in.Below(4));

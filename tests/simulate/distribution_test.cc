@@ -87,7 +87,7 @@ TEST(SimulateDistribution, IsTheTargetsExactly) {
     ExpectTargetsDistribution(ThreeTokens(), options, drafting.name());
     if (drafting.drafts < 3) ExpectTargetsDistribution(FourTokens(), options, drafting.name());
     if (drafting.algorithm == "gumbel") continue;
-    options.integer_law = true;
+    options.integer_distributions = true;
     ExpectTargetsDistribution(ThreeTokens(), options, drafting.name() + ", integers");
   }
 }
@@ -224,7 +224,7 @@ TEST(SimulateDistribution, IsSampledAsItIsEnumerated) {
     ExpectSampled(ThreeTokens(), drafting.options(), drafting.name());
     if (drafting.algorithm == "gumbel") continue;
     SimulateOptions options = drafting.options();
-    options.integer_law = true;
+    options.integer_distributions = true;
     ExpectSampled(ThreeTokens(), options, drafting.name() + ", integers");
   }
 }
@@ -238,9 +238,11 @@ TEST(SimulateDistribution, SamplingMatchesClosedForm) {
 
 // Rounding changes a row by 2^-17 per entry, and a token below half a unit is never drafted.
 TEST(SimulateDistribution, IntegerWeightsAreClose) {
-  const auto accepted = [](bool integer_law) {
+  const auto accepted = [](bool integer_distributions) {
     return ReportOf(ThreeTokens(),
-                    {.draft_length = 2, .exact = true, .integer_law = integer_law})["mean_accepted"]
+                    {.draft_length = 2,
+                     .exact = true,
+                     .integer_distributions = integer_distributions})["mean_accepted"]
         .get<double>();
   };
   EXPECT_NE(accepted(true), accepted(false));
@@ -249,7 +251,7 @@ TEST(SimulateDistribution, IntegerWeightsAreClose) {
   const Json pair = IidPair({0.001, 0.999}, {2e-6, 1 - 2e-6});
   SimulateOptions options{.algorithm = "token", .draft_length = 1, .exact = true};
   EXPECT_NEAR(ReportOf(pair, options)["mean_accepted"].get<double>(), 0.999 + 2e-6, 1e-12);
-  options.integer_law = true;
+  options.integer_distributions = true;
   EXPECT_NEAR(ReportOf(pair, options)["mean_accepted"].get<double>(), 0.999, 1e-12);
 }
 

@@ -84,8 +84,8 @@ TEST(Simulate, RefusesOptionsByName) {
   EXPECT_THAT(Refusal(pair, {.rounds = 0}), HasSubstr("rounds is 0"));
   EXPECT_THAT(Refusal(pair, {.chain = 0}), HasSubstr("chain is 0"));
   EXPECT_THAT(Refusal(pair, {.chain = 65}), HasSubstr("chain is 65"));
-  EXPECT_THAT(Refusal(pair, {.algorithm = "gumbel", .integer_law = true}),
-              HasSubstr("integer_law"));
+  EXPECT_THAT(Refusal(pair, {.algorithm = "gumbel", .integer_distributions = true}),
+              HasSubstr("--integer-law"));
 }
 
 TEST(Simulate, RefusesTreesByName) {

@@ -45,7 +45,7 @@ DrafterPool::DrafterPool(TargetIdentity target, const DraftDistributionLimits& d
                          VerifierMetrics* metrics, const Clock* clock,
                          const DrafterPoolOptions& options)
     : target_(std::move(target)),
-      law_limits_(distribution_limits),
+      distribution_limits_(distribution_limits),
       options_(options),
       metrics_(metrics),
       clock_(clock) {}
@@ -157,7 +157,7 @@ DrafterWelcome DrafterPool::WelcomeFor(const DrafterHello& hello, int rows) cons
           .model = target_.model,
           .zone = options_.zone,
           .vocab_limit = std::min(vocab_limit(), rows),
-          .distribution_limits = law_limits_};
+          .distribution_limits = distribution_limits_};
 }
 
 DrafterDemand DrafterPool::Demand() const {

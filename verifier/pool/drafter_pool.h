@@ -69,7 +69,7 @@ class DrafterPool final : public DraftSource {
   void set_consumer(DraftConsumer* consumer) { consumer_ = consumer; }
 
   // What every drafter is told on joining. Thread: any.
-  const DraftDistributionLimits& distribution_limits() const { return law_limits_; }
+  const DraftDistributionLimits& distribution_limits() const { return distribution_limits_; }
 
   // Handles a drafter's hello. It is welcomed and takes sessions from now on, or refused with
   // kFailedPrecondition and the difference, or with kResourceExhausted if there are as many as may
@@ -163,7 +163,7 @@ class DrafterPool final : public DraftSource {
   std::optional<uint64_t> Choose(int tokens, bool try_silent) const;
 
   const TargetIdentity target_;
-  const DraftDistributionLimits law_limits_;
+  const DraftDistributionLimits distribution_limits_;
   const DrafterPoolOptions options_;
   VerifierMetrics* const metrics_;
   const Clock* const clock_;

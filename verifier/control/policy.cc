@@ -4,6 +4,8 @@
 
 namespace outrider {
 
+bool IsSeconds(double seconds) { return std::isfinite(seconds) && seconds > 0; }
+
 ArmMask AllowedArms(const ArmSet& arms, const Context& context) {
   const ArmMask allowed = context.allowed & arms.all();
   return allowed != 0 ? allowed : ArmSet::Bit(arms.plain());
@@ -16,7 +18,5 @@ bool Teaches(const ArmSet& arms, const Choice& choice, const Outcome& outcome) {
   const int drafted = outcome.drafted < 0 ? length : outcome.drafted;
   return drafted <= length && outcome.accepted >= 0 && outcome.accepted <= drafted;
 }
-
-bool IsSeconds(double seconds) { return std::isfinite(seconds) && seconds > 0; }
 
 }  // namespace outrider

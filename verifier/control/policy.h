@@ -13,6 +13,8 @@
 namespace outrider {
 
 inline constexpr double kUnknownSeconds = std::numeric_limits<double>::quiet_NaN();
+// Whether `seconds` is a valid time.
+bool IsSeconds(double seconds);
 
 // What is known before a round about a proposer for this session; NaN: unknown.
 struct StreamEstimate {
@@ -86,7 +88,5 @@ class Policy {
 ArmMask AllowedArms(const ArmSet& arms, const Context& context);
 // Whether the policy may learn from a round: it is complete, and its counts are valid.
 bool Teaches(const ArmSet& arms, const Choice& choice, const Outcome& outcome);
-// Whether `seconds` is a valid time.
-bool IsSeconds(double seconds);
 
 }  // namespace outrider

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,17 +14,17 @@
 #include "common/base/clock.h"
 #include "common/spec/draft_tree.h"
 #include "common/spec/drafting.h"
+#include "verifier/control/policy.h"
 
 namespace outrider {
 
 // A drafter's measured speed, in seconds; NaN: unknown.
 struct DraftTiming {
-  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-  double network = kUnknown;   // round trip
-  double depth = kUnknown;     // drafting of one depth
-  double last = kUnknown;      // drafting of this session's last draft
-  double last_round_trip = 0;  // from its plan to its arrival
-  double early = 0;            // share of drafts that arrive before plans that repeat the last one
+  double network = kUnknownSeconds;  // round trip
+  double depth = kUnknownSeconds;    // drafting of one depth
+  double last = kUnknownSeconds;     // drafting of this session's last draft
+  double last_round_trip = 0;        // from its plan to its arrival
+  double early = 0;  // share of drafts that arrive before plans that repeat the last one
   bool acceptance_head = false;  // it has one, which stop rules may name
   bool trial = false;  // it is suspended: a plan would test it, and would not wait for the draft
   std::string_view model = {};  // of the drafter; valid until the source's next call

@@ -87,7 +87,7 @@ void Assignment::BeginRound(const SessionVerdict& decision, int accepted, Time n
   early.clear();
   if (next > kManyTokens) {
     reads = true;
-    last_seconds = DraftTiming::kUnknown;
+    last_seconds = kUnknownSeconds;
   }
 }
 

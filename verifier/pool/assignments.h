@@ -61,10 +61,10 @@ struct Assignment {
   double worth = 0;            // the draft's, as told to DraftSource::SetTimeout; seconds
   Overdue overdue;
   DraftKind kind = DraftKind::kSampled;
-  int late_in_a_row = 0;                        // late drafts in a row
-  double last_seconds = DraftTiming::kUnknown;  // of its last whole draft, as the drafter reports
-  double last_round_trip = 0;                   // from its plan to its arrival
-  bool fresh = true;                            // no whole draft has arrived yet
+  int late_in_a_row = 0;                  // late drafts in a row
+  double last_seconds = kUnknownSeconds;  // of its last whole draft, as the drafter reports
+  double last_round_trip = 0;             // from its plan to its arrival
+  bool fresh = true;                      // no whole draft has arrived yet
   bool reads = true;  // the drafter reads many tokens before this draft (kManyTokens)
 
   // Parts that may still arrive for the last plan. Each has at least one depth, or is a refusal.

@@ -300,7 +300,7 @@ Status DrafterPool::TakeEarly(ConnectedDrafter& drafter, Assignment& assignment,
 void DrafterPool::RecordEarly(ConnectedDrafter& drafter, Assignment& assignment, double waited) {
   drafter.drafted_tokens += static_cast<uint64_t>(assignment.asked.draft.total_draws());
   drafter.early.Add(1);
-  assignment.last_seconds = DraftTiming::kUnknown;
+  assignment.last_seconds = kUnknownSeconds;
   assignment.last_round_trip = waited;
   assignment.late_in_a_row = 0;
   if (metrics_ != nullptr) metrics_->early_drafts_used_total.Increment();
@@ -562,7 +562,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
   if (timing.trial && !drafter.punctuality.IsTrialDue(clock_->Now())) return std::nullopt;
   timing.acceptance_head = drafter.hello.acceptance_head;
   timing.model = drafter.hello.model;
-  timing.network = drafter.NetworkSeconds().value_or(DraftTiming::kUnknown);
+  timing.network = drafter.NetworkSeconds().value_or(kUnknownSeconds);
   if (drafter.depth.measured) timing.depth = drafter.depth.mean;
   timing.early = drafter.early.value;
   return timing;

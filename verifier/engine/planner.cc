@@ -12,11 +12,16 @@
 namespace outrider {
 namespace {
 
+// REQUIRES: `kind` proposes without a model.
+LocalSource SourceOf(Proposer::Kind kind) {
+  return kind == Proposer::Kind::kPromptLookup ? LocalSource::kLookup : LocalSource::kSuffix;
+}
+
 // A match at least this long counts as another proposer, because its tokens are much more likely to
 // be accepted. Prompt lookup does not search for longer ones.
-int StrongMatch(LocalSource source, const LocalProposerOptions& options) {
+int StrongMatch(Proposer::Kind kind, const LocalProposerOptions& options) {
   constexpr int kSuffixMatchTokens = 6;
-  return source == LocalSource::kLookup ? options.lookup.max_n : kSuffixMatchTokens;
+  return kind == Proposer::Kind::kPromptLookup ? options.lookup.max_n : kSuffixMatchTokens;
 }
 
 constexpr char kStrong[] = "strong";
@@ -103,15 +108,13 @@ void SessionPlanner::Read(std::span<const TokenId> tokens) {
   read_ += tokens.size();
 }
 
-ArmMask SessionPlanner::LocalArms(LocalSource source, int room,
+ArmMask SessionPlanner::LocalArms(Proposer::Kind kind, int room,
                                   std::span<StreamEstimate, kMaxArms> streams) {
   const ArmSet& arms = planner_->arms();
-  const Proposer::Kind kind = source == LocalSource::kLookup ? Proposer::Kind::kPromptLookup
-                                                             : Proposer::Kind::kSuffixAutomaton;
-  const LocalProposal& proposal = local_.Propose(source, std::min(room, arms.max_length()));
+  const LocalProposal& proposal = local_.Propose(SourceOf(kind), std::min(room, arms.max_length()));
   const auto length = static_cast<int>(proposal.tokens.size());
   if (length == 0) return 0;
-  const bool strong = proposal.match_length >= StrongMatch(source, planner_->options_.local);
+  const bool strong = proposal.match_length >= StrongMatch(kind, planner_->options_.local);
   ArmMask mask = 0;
   int shortest = -1;
   for (int arm = 0; arm < arms.size(); ++arm) {
@@ -150,8 +153,8 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
   if (read_ == tokens && longest > 0) {
-    allowed |= LocalArms(LocalSource::kLookup, longest, streams) |
-               LocalArms(LocalSource::kSuffix, longest, streams);
+    allowed |= LocalArms(Proposer::Kind::kPromptLookup, longest, streams) |
+               LocalArms(Proposer::Kind::kSuffixAutomaton, longest, streams);
   }
   return allowed & possible_;
 }
@@ -279,11 +282,8 @@ NextRound SessionPlanner::RoundOf(const Arm& arm, const Situation& situation) {
     }
     case Proposer::Kind::kPromptLookup:
     case Proposer::Kind::kSuffixAutomaton: {
-      const LocalSource source = arm.proposer.kind == Proposer::Kind::kPromptLookup
-                                     ? LocalSource::kLookup
-                                     : LocalSource::kSuffix;
       const int length = std::min(situation.longest(), arm.shape.length);
-      next.draft = ToDraft(local_.Propose(source, length).tokens, kind_);
+      next.draft = ToDraft(local_.Propose(SourceOf(arm.proposer.kind), length).tokens, kind_);
       break;
     }
   }

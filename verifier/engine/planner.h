@@ -152,8 +152,8 @@ class SessionPlanner {
   int64_t switches() const { return switches_.earlier + control_->switches(); }
   // The round of `arm`, with its draft if the proposer is the verifier's own.
   NextRound RoundOf(const Arm& arm, const Situation& situation);
-  // The arms that the source's proposal allows; also fills in its length.
-  ArmMask LocalArms(LocalSource source, int room, std::span<StreamEstimate, kMaxArms> streams);
+  // The arms that the proposal of `kind`, one without a model, allows; also fills in its length.
+  ArmMask LocalArms(Proposer::Kind kind, int room, std::span<StreamEstimate, kMaxArms> streams);
   // The key of what is learned: one drafter's model tells nothing about another's, nor greedy text
   // about sampled text.
   std::string Pair() const;

@@ -64,16 +64,16 @@ Status CompleteDevices(ServiceOptions* o) {
 void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
   app.option_defaults()->group("Batching");
   EngineOptions& engine = o->engine;
-  app.add_option("--max-sessions", engine.max_sessions, "Generations that run at once")
+  app.add_option("--max-sessions", engine.admission.max_running, "Generations that run at once")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--max-waiting", engine.max_waiting,
+  app.add_option("--max-waiting", engine.admission.max_waiting,
                  "Generations that may wait; more are refused with RESOURCE_EXHAUSTED")
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--max-waiting-per-client", engine.max_waiting_per_client,
+  app.add_option("--max-waiting-per-client", engine.admission.max_waiting_per_client,
                  "Generations of one client (metadata outrider-client) that may wait")
       ->check(CLI::Range(0, 1 << 20));
   app.add_flag(
-      "!--no-prefix-cache", engine.prefix_cache,
+      "!--no-prefix-cache", engine.admission.prefix_cache,
       "Compute every prompt from its first token, even if an earlier one has the same beginning");
   app.add_option("--step-target", engine.step_target_seconds,
                  "Target seconds of a forward pass, which gets fewer rows if it takes longer; 0: "
@@ -302,7 +302,7 @@ Status Complete(VerifierOptions* o) {
   if (o->prefix_digest && o->service.metrics.empty()) {
     return InvalidArgument("--prefix-digest is served on the metrics port: give --metrics");
   }
-  if (o->prefix_digest && !o->engine.prefix_cache) {
+  if (o->prefix_digest && !o->engine.admission.prefix_cache) {
     return InvalidArgument(
         "--prefix-digest lists the prefix cache, which --no-prefix-cache switches off: give one");
   }
@@ -350,7 +350,7 @@ Status Complete(VerifierOptions* o) {
   drafter.int8_activations = o->service.int8_activations;
   drafter.kv_cache = o->service.kv_cache;
   drafter.cuda_graphs = o->service.cuda_graphs;
-  o->embedded.prefix_cache = o->engine.prefix_cache;
+  o->embedded.prefix_cache = o->engine.admission.prefix_cache;
   return CheckTransport(o->service);
 }
 

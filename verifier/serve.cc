@@ -181,7 +181,7 @@ std::shared_ptr<PrefixDigest> MakePrefixDigest(const VerifierOptions& options,
 EngineOptions EngineOptionsOf(const VerifierOptions& options, const Loaded& loaded,
                               PrefixDigest* digest, Tracer* tracer) {
   EngineOptions engine = options.engine;
-  engine.prefix_digest = digest;
+  engine.admission.prefix_digest = digest;
   engine.tracer = tracer;
   engine.defaults = loaded.defaults;
   if (engine.planner.has_value()) engine.planner->passes = loaded.passes;

@@ -16,9 +16,9 @@ std::vector<PassTime> PassesOf(const PassCost& cost) {
 }
 
 EngineOptions EngineOptionsOf(const FleetScenario& scenario, bool speculates, uint64_t seed) {
-  EngineOptions options{.max_sessions = scenario.verifier.sessions,
-                        .max_waiting = scenario.verifier.waiting,
-                        .max_waiting_per_client = scenario.verifier.waiting};
+  EngineOptions options{.admission = {.max_running = scenario.verifier.sessions,
+                                      .max_waiting = scenario.verifier.waiting,
+                                      .max_waiting_per_client = scenario.verifier.waiting}};
   options.speculation.draft_length = scenario.draft_length;
   options.scheduler.token_budget = scenario.verifier.token_budget;
   options.draw_seed = [next = seed]() mutable { return ++next; };

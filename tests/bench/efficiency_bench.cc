@@ -85,8 +85,8 @@ struct Bench {
   Outcome Run(const Setting& setting) const {
     const SteadyClock clock;
     testing::LocalPairOptions pair_options{.distribution_limits = setting.distribution_limits};
-    pair_options.engine.max_waiting = 1 << 20;
-    pair_options.engine.max_sessions = options.concurrency;
+    pair_options.engine.admission.max_waiting = 1 << 20;
+    pair_options.engine.admission.max_running = options.concurrency;
     pair_options.engine.scheduler.token_budget = kBatchTokens;
     pair_options.drafter.max_step_tokens = kBatchTokens;
     pair_options.drafter.chunk_depths = 16;  // one message per draft

@@ -116,7 +116,7 @@ Rates ForwardRowsPerSecond(const Options& options, Model& model, int n) {
 
 Rates EngineRowsPerSecond(const Options& options, Model& model, const Tokenizer& tokenizer, int n) {
   const SteadyClock clock;
-  EngineOptions engine_options{.max_sessions = n, .prefix_cache = false};
+  EngineOptions engine_options{.admission = {.max_running = n, .prefix_cache = false}};
   engine_options.scheduler.token_budget = model.max_batch_tokens();
   Engine engine(engine_options, &model, &tokenizer, nullptr, nullptr, &clock);
   int started = 0;

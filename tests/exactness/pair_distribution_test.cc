@@ -54,7 +54,7 @@ class PairDistribution : public ::testing::Test {
   std::vector<std::vector<TokenId>> Generate(int count, const LocalPairOptions& given,
                                              GenerationRequest request) {
     LocalPairOptions options = given;
-    options.engine.max_sessions = 4;
+    options.engine.admission.max_running = 4;
     options.drafter.head = &head_;
     uint64_t drawn = 0;
     options.engine.draw_seed = [&drawn] { return ++drawn; };

@@ -61,7 +61,7 @@ class TimedDistribution : public ::testing::Test {
         .drafter_cost = {.first_row = 0.008},
         .one_way = 0.001,
         .slowness = [&] { return std::uniform_real_distribution<>(0.3, 2)(random); }};
-    options.engine.prefix_cache = false;
+    options.engine.admission.prefix_cache = false;
     options.engine.scheduler.prefill_chunk = 16;
     options.engine.speculation = {.draft_length = 8, .paths = 1, .stop = stop};
     options.engine.draw_seed = [this] { return random_(); };

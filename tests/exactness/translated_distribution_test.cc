@@ -152,7 +152,7 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
     LocalPairOptions options{.drafts_cross_verdicts = drafts_cross_verdicts_,
                              .draft_tokenizer = draft_tokenizer_.get()};
     options.drafter.ahead_tokens = ahead_tokens;
-    options.engine.max_sessions = 4;
+    options.engine.admission.max_running = 4;
     LocalPair pair(options, &target_, &draft_, target_tokenizer_.get(), &clock_);
     GenerationRequest request{.prompt = {1, 2, 5},
                               .sampling = s.sampling,

@@ -242,10 +242,10 @@ class Verifier {
 
   static EngineOptions Options(Input& in) {
     const int flags = in.Byte();
-    return {.max_sessions = 1 + flags % 4,
-            .max_waiting = 6,
-            .max_waiting_per_client = 4,
-            .prefix_cache = (flags & 16) != 0,
+    return {.admission = {.max_running = 1 + flags % 4,
+                          .max_waiting = 6,
+                          .max_waiting_per_client = 4,
+                          .prefix_cache = (flags & 16) != 0},
             .speculation = {.draft_length = 3, .paths = 1 + (flags >> 5) % 3},
             .max_draft_length = 6,
             .max_paths = 4,

@@ -18,8 +18,8 @@
 namespace outrider {
 
 struct AdmissionOptions {
-  int max_running = 256;
-  int max_waiting = 1024;
+  int max_running = 256;   // at once
+  int max_waiting = 1024;  // in the queue
   int max_waiting_per_client = 1024;
   bool prefix_cache = true;               // share the KV of common prefixes
   PrefixDigest* prefix_digest = nullptr;  // lists the prefix cache's pages, if set; outlives it

@@ -88,7 +88,8 @@ RequestLimits Engine::LimitsOf(const EngineOptions& options, const Model& model,
           .max_draft_tokens = options.max_draft_tokens,
           .untrusted_drafters = options.untrusted_drafters,
           .max_prompt_bytes = tokenizer.MostBytes(model.config().max_position_embeddings),
-          .max_waiting = std::min(options.max_waiting, options.max_waiting_per_client),
+          .max_waiting =
+              std::min(options.admission.max_waiting, options.admission.max_waiting_per_client),
           .defaults = options.defaults};
 }
 
@@ -99,12 +100,7 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
       tokenizer_(tokenizer),
       clock_(clock),
       limits_(LimitsOf(options, *model, *tokenizer)),
-      admission_({.max_running = options.max_sessions,
-                  .max_waiting = options.max_waiting,
-                  .max_waiting_per_client = options.max_waiting_per_client,
-                  .prefix_cache = options.prefix_cache,
-                  .prefix_digest = options.prefix_digest},
-                 &sessions_, model, &observers_),
+      admission_(options.admission, &sessions_, model, &observers_),
       pace_(PaceFor(options, *model)),
       exchange_({.sessions = &sessions_,
                  .admission = &admission_,
@@ -115,7 +111,7 @@ Engine::Engine(const EngineOptions& options, Model* model, const Tokenizer* toke
                  .mask_scratch = &mask_scratch_,
                  .max_forced_tokens = options.max_draft_tokens},
                 options.planner, limits_.kv_tokens, metrics),
-      gate_(options.max_waiting,
+      gate_(options.admission.max_waiting,
             metrics != nullptr ? &metrics->requests_refused_queue_full : nullptr) {
   auto shares = std::make_unique<ProposerShares>();
   proposer_shares_ = shares.get();

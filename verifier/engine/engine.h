@@ -41,11 +41,7 @@
 namespace outrider {
 
 struct EngineOptions {
-  int max_sessions = 256;  // running at once
-  int max_waiting = 1024;  // in the queue
-  int max_waiting_per_client = 1024;
-  bool prefix_cache = true;               // share the KV of common prefixes
-  PrefixDigest* prefix_digest = nullptr;  // lists the prefix cache's pages, if set; outlives it
+  AdmissionOptions admission;
   // Chooses what each round drafts if the request leaves it open. Without it, as below.
   std::optional<PlannerOptions> planner;
   // The defaults of requests.

@@ -29,7 +29,7 @@ TEST_F(BrokenLogitsTest, EndTheirRequestAlone) {
   path.insert(path.end(), want.begin(), want.end());
   int ended = 0;
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
-    Restart({.prefix_cache = false}, &metrics_);
+    Restart({.admission = {.prefix_cache = false}}, &metrics_);
     Break(path, bad);
     const auto broken = Submit(1, Greedy(12));
     GenerationRequest sound = Greedy(12);
@@ -54,7 +54,7 @@ TEST_F(BrokenLogitsTest, EndRequestsUnderEverySampling) {
   Break({1, 2, 3, 4, 5, 6}, std::nanf(""));
   for (const Rule rule : {Rule::kBlock, Rule::kGumbel}) {
     for (const float top_p : {1.f, 0.5f}) {
-      Restart({.prefix_cache = false});
+      Restart({.admission = {.prefix_cache = false}});
       GenerationRequest request = Greedy(12);
       request.sampling = {.temperature = 0.8f, .top_p = top_p, .repetition_penalty = 1.2f};
       request.speculation.rule = rule;
@@ -78,7 +78,7 @@ TEST_F(BrokenLogitsTest, AfterRejectedTokensCountForNothing) {
   int rejected = 0, accepted = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     source_ = {};
-    Restart({.prefix_cache = false});
+    Restart({.admission = {.prefix_cache = false}});
     GenerationRequest request = Greedy(20);
     request.sampling.temperature = 1;
     request.seed = seed;

@@ -257,8 +257,8 @@ class EngineDistribution : public ::testing::Test {
     const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(kVocab)).value();
     testing::PuppetDraftSource source;
     testing::FakeClock clock;
-    Engine engine({.prefix_cache = !is_crowded_}, &model_, tokenizer.get(), &source, &metrics_,
-                  &clock);
+    Engine engine({.admission = {.prefix_cache = !is_crowded_}}, &model_, tokenizer.get(), &source,
+                  &metrics_, &clock);
     std::map<Tokens, int64_t> counts;
     for (uint64_t i = 1; i <= testing::GenerationsOfADistribution(); ++i) {
       Tokens text;

@@ -24,7 +24,7 @@ class EngineTest : public ::testing::Test {
   EngineTest() {
     testing::GiveDevice(model_);
     tokenizer_ = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
-    Restart({.prefix_cache = false});
+    Restart({.admission = {.prefix_cache = false}});
   }
 
   void Restart(const EngineOptions& options, VerifierMetrics* metrics = nullptr) {

@@ -98,7 +98,7 @@ TEST_F(EngineTest, NewDrafterGetsNoOldDraft) {
 // Under load drafts get narrower, then shorter, then disappear, so that every sequence keeps its
 // turn.
 TEST_F(EngineTest, TrimsDraftsToShareOfStep) {
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64}});
+  Restart({.admission = {.prefix_cache = false}, .scheduler = {.token_budget = 64}});
   GenerationRequest request = Greedy(40);
   request.speculation = {.draft_length = 4, .paths = 4};
   Submit(1, request);

@@ -15,7 +15,7 @@ using testing::RecordingSink;
 
 TEST_F(EngineTest, SharesSlotsEvenlyAmongClients) {
   source_.accepts = false;
-  Restart({.max_sessions = 2, .prefix_cache = false});
+  Restart({.admission = {.max_running = 2, .prefix_cache = false}});
   GenerationRequest greedy = Greedy(4);
   greedy.client = "many";
   std::vector<std::shared_ptr<RecordingSink>> many;
@@ -29,7 +29,7 @@ TEST_F(EngineTest, SharesSlotsEvenlyAmongClients) {
 }
 
 TEST_F(EngineTest, BoundsEachClientsShareOfQueue) {
-  Restart({.max_waiting = 10, .max_waiting_per_client = 2, .prefix_cache = false});
+  Restart({.admission = {.max_waiting = 10, .max_waiting_per_client = 2, .prefix_cache = false}});
   GenerationRequest request = Greedy(5);
   request.client = "a";
   Submit(1, request);
@@ -41,7 +41,7 @@ TEST_F(EngineTest, BoundsEachClientsShareOfQueue) {
 }
 
 TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
-  Restart({.max_waiting = 2, .prefix_cache = false});
+  Restart({.admission = {.max_waiting = 2, .prefix_cache = false}});
   Submit(1, Greedy(5));
   Submit(2, Greedy(5));
   const auto sink = std::make_shared<RecordingSink>();
@@ -50,7 +50,7 @@ TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
 }
 
 TEST_F(EngineTest, RefusalsAreCountedByReason) {
-  Restart({.max_waiting = 3, .max_waiting_per_client = 2}, &metrics_);
+  Restart({.admission = {.max_waiting = 3, .max_waiting_per_client = 2}}, &metrics_);
   const auto refuse = [&](uint64_t id, const std::string& client) {
     GenerationRequest request = Greedy(5);
     request.client = client;
@@ -70,7 +70,7 @@ TEST_F(EngineTest, RefusalsAreCountedByReason) {
 }
 
 TEST_F(EngineTest, GateClosesWhileQueueIsFull) {
-  Restart({.max_sessions = 1, .max_waiting = 2, .prefix_cache = false});
+  Restart({.admission = {.max_running = 1, .max_waiting = 2, .prefix_cache = false}});
   const auto enters = [&] {
     const bool free = engine_->gate().TryEnter();
     if (free) engine_->gate().Leave();
@@ -89,7 +89,7 @@ TEST_F(EngineTest, GateClosesWhileQueueIsFull) {
 }
 
 TEST_F(EngineTest, QueuesAllChoicesOrNone) {
-  Restart({.max_waiting = 4}, &metrics_);
+  Restart({.admission = {.max_waiting = 4}}, &metrics_);
   Submit(1, Greedy(5));
   Submit(2, Greedy(5));
   EXPECT_EQ(engine_->Submit(Choices(3, 3, Greedy(5))).code(), Code::kResourceExhausted);

@@ -15,7 +15,7 @@ class TimedEngineTest : public EngineTest {
     model_.set_on_forward([this](int rows) {
       clock_.Advance(std::chrono::milliseconds(20) + rows * std::chrono::milliseconds(2));
     });
-    Restart({.prefix_cache = false}, &metrics_);
+    Restart({.admission = {.prefix_cache = false}}, &metrics_);
     // The cost of a row is known from plain decoding, alone and next to others.
     for (const uint64_t id : {100, 101, 102}) {
       GenerationRequest request = Greedy(id == 100 ? 40 : 20);
@@ -67,7 +67,7 @@ class TimedEngineTest : public EngineTest {
 TEST_F(TimedEngineTest, PlainDecodingHasSpeedupOne) {
   source_.accepts = false;
   // Not all sequences fit into a step, so a round takes several steps.
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 4}}, &metrics_);
+  Restart({.admission = {.prefix_cache = false}, .scheduler = {.token_budget = 4}}, &metrics_);
   Submit(1, Greedy(60));
   for (int step = 0; step < 20; ++step) engine_->Step();
   for (uint64_t id = 2; id < 10; ++id) {  // prompts, and nine times the load

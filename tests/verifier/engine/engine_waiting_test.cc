@@ -25,7 +25,7 @@ TEST_F(EngineTest, LeavingDraftersCostFewWaits) {
 
 // Nobody waits for a draft while the text is being computed, so the longer timeout is not used up.
 TEST_F(EngineTest, NoDraftIsLateDuringPrefill) {
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 16}});
+  Restart({.admission = {.prefix_cache = false}, .scheduler = {.token_budget = 16}});
   model_.set_on_forward([this](int) { clock_.Advance(std::chrono::milliseconds(900)); });
   GenerationRequest request = Greedy(20);
   request.prompt.assign(70, 3);
@@ -64,7 +64,7 @@ TEST_F(EngineTest, FirstTokenDoesNotWait) {
 }
 
 TEST_F(EngineTest, IgnoresDraftPartOfOldRound) {
-  EngineOptions options{.prefix_cache = false,
+  EngineOptions options{.admission = {.prefix_cache = false},
                         .planner = PlannerOptions{.control = {.policy = "fixed:draft-1x8"}}};
   options.scheduler.prefill_chunk = 4;
   Restart(options);

@@ -135,7 +135,7 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
  protected:
   LateDraftsTest() {
     model_.set_on_forward([this](int) { clock_.Advance(kStep); });
-    EngineOptions options{.prefix_cache = false};
+    EngineOptions options{.admission = {.prefix_cache = false}};
     if (*GetParam().policy != '\0') {
       options.planner = PlannerOptions{.control = {.policy = GetParam().policy}};
       options.planner->max_paths = 1;

@@ -73,7 +73,7 @@ TEST(Logprobs, ComeFromRawRows) {
   FakeModel model({.vocab_size = 32, .order = 1, .total_pages = 64});
   const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(testing::kLetters)).value();
   const testing::FakeClock clock;
-  EngineOptions options{.prefix_cache = false};
+  EngineOptions options{.admission = {.prefix_cache = false}};
   options.planner = PlannerOptions{.control = {.policy = "fixed:lookup-4"}};
   options.draw_seed = [] { return 11; };
   Engine engine(options, &model, tokenizer.get(), nullptr, nullptr, &clock);

@@ -16,7 +16,7 @@ namespace {
 class PlannedEngineTest : public EngineTest {
  protected:
   void Plan(const std::string& policy, bool with_drafter) {
-    EngineOptions options{.prefix_cache = false};
+    EngineOptions options{.admission = {.prefix_cache = false}};
     options.planner = PlannerOptions{.control = {.policy = policy}};
     engine_ = std::make_unique<Engine>(options, &markov_, tokenizer_.get(),
                                        with_drafter ? &source_ : nullptr, nullptr, &clock_);

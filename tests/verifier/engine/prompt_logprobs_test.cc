@@ -102,7 +102,8 @@ class PromptLogprobs : public ::testing::Test {
 // In chunks of five rows, next to another prompt and a sequence that decodes.
 TEST_F(PromptLogprobs, MatchRowsInAnyBatch) {
   source_.accepts = false;
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
+  Restart({.admission = {.prefix_cache = false},
+           .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
   GenerationRequest plain = RequestWithLogprobs({9, 8, 7}, 0);
   plain.prompt_logprobs.reset();
   plain.logprobs = 1;
@@ -126,7 +127,8 @@ TEST_F(PromptLogprobs, MatchRowsBesideDraftedRound) {
   for (const bool wants_logprobs : {false, true}) {
     SCOPED_TRACE(wants_logprobs);
     source_ = {};
-    Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
+    Restart({.admission = {.prefix_cache = false},
+             .scheduler = {.token_budget = 64, .prefill_chunk = 5}});
     GenerationRequest request = RequestWithLogprobs({9, 8, 7}, 0);
     request.prompt_logprobs.reset();
     if (wants_logprobs) request.logprobs = 2;
@@ -161,7 +163,8 @@ TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
   source_.accepts = false;
   step_ =
       std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns each
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 64}});
+  Restart({.admission = {.prefix_cache = false},
+           .scheduler = {.token_budget = 64, .prefill_chunk = 64}});
   const auto most_rows = [&] {
     size_t most = 0;
     for (const auto& batch : model_->batches()) {
@@ -193,7 +196,8 @@ TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
 
 TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
   source_.accepts = false;
-  Restart({.prefix_cache = false, .scheduler = {.token_budget = 64, .prefill_chunk = 4}});
+  Restart({.admission = {.prefix_cache = false},
+           .scheduler = {.token_budget = 64, .prefill_chunk = 4}});
   GenerationRequest without = RequestWithLogprobs(prompt_, 0);
   without.prompt_logprobs.reset();
   const auto plain = Submit(1, without);
@@ -205,7 +209,7 @@ TEST_F(PromptLogprobs, ChangeNoTokenOfTheOutput) {
 
 TEST_F(PromptLogprobs, IgnoreThePrefixCache) {
   source_.accepts = false;
-  Restart({.prefix_cache = true});
+  Restart({.admission = {.prefix_cache = true}});
   Tokens prompt;
   for (int i = 0; i < 40; ++i) prompt.push_back(i % 20);
   GenerationRequest without = RequestWithLogprobs(prompt, 0);
@@ -222,7 +226,7 @@ TEST_F(PromptLogprobs, IgnoreThePrefixCache) {
 
 TEST_F(PromptLogprobs, AreEmptyForOneTokenPrompt) {
   source_.accepts = false;
-  Restart({.prefix_cache = false});
+  Restart({.admission = {.prefix_cache = false}});
   const auto sink = Submit(1, RequestWithLogprobs({4}, 2));
   RunAll();
   ASSERT_TRUE(sink->ended);

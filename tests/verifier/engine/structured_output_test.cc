@@ -26,7 +26,7 @@ class StructuredOutputTest : public ::testing::Test {
  protected:
   StructuredOutputTest() {
     testing::GiveDevice(model_);
-    engine_ = std::make_unique<Engine>(EngineOptions{.prefix_cache = false}, &model_,
+    engine_ = std::make_unique<Engine>(EngineOptions{.admission = {.prefix_cache = false}}, &model_,
                                        tokenizer_.get(), &source_, &metrics_, &clock_);
     source_.accepts = false;
   }
@@ -121,7 +121,7 @@ TEST_F(StructuredOutputTest, CutCharacterIsLeftOut) {
   tokenizer_ =  // each byte in the byte alphabet
       Tokenizer::FromJson(testing::TokenizerJsonOf({"\u00f0", "\u0141", "\u0130", "\u012b"}))
           .value();
-  engine_ = std::make_unique<Engine>(EngineOptions{.prefix_cache = false}, &model_,
+  engine_ = std::make_unique<Engine>(EngineOptions{.admission = {.prefix_cache = false}}, &model_,
                                      tokenizer_.get(), &source_, &metrics_, &clock_);
   for (int tokens = 1; tokens <= 4; ++tokens) {
     GenerationRequest request{.prompt = {1, 2, 3}, .max_tokens = tokens};

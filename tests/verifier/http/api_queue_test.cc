@@ -232,7 +232,7 @@ TEST_F(ApiQueueTest, DrainingFinishesAllChoices) {
 
 TEST_F(ApiQueueTest, FullQueueRefusesAllChoices) {
   held_.Release();
-  const int others = EngineOptions().max_waiting - 7;
+  const int others = EngineOptions().admission.max_waiting - 7;
   ASSERT_TRUE(engine_.gate().TryEnter(others));
   const auto refused = Post("/v1/completions", kEightChoices);
   ASSERT_TRUE(refused->RunUntilReply());

@@ -10,13 +10,16 @@
 namespace outrider {
 namespace {
 
-// Steps of 20 ms plus half a millisecond per row, drafts of 2 ms per token.
+// Steps of 20 ms plus half a millisecond per row.
+void ObserveSteps(CostModel* costs) {
+  for (const double rows : {1, 64}) costs->ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+}
+
+// Such steps, and drafts of 2 ms per token.
 class AdaptiveTest : public ::testing::Test {
  protected:
   explicit AdaptiveTest(bool shared = true) : policy_(arms_, costs_, shared) {
-    for (int i = 0; i < 8; ++i) {
-      for (const double rows : {1, 64}) costs_.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
-    }
+    for (int i = 0; i < 8; ++i) ObserveSteps(&costs_);
     for (const int proposer : {0, 1}) costs_.ObserveDraft(proposer, 1, 4, 0.008);
   }
   double SecondsOf(int arm) const {
@@ -277,7 +280,7 @@ TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {
 TEST(Adaptive, TriesFastestArmFirst) {
   const ArmSet arms = MakeArms({Chain("a", 4, "a"), Chain("b", 4, "b"), Plain()});
   CostModel costs(arms.proposers());
-  for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
+  ObserveSteps(&costs);
   const StreamEstimate streams[2] = {{.round_trip = 0.002, .draft_depth = 0.002},
                                      {.round_trip = 0.002, .draft_depth = 0.002}};
   Adaptive policy(arms, costs, false);
@@ -288,31 +291,32 @@ TEST(Adaptive, TriesFastestArmFirst) {
   EXPECT_EQ(session->Choose({.remaining = 511, .streams = streams}).arm, 1);
 }
 
-// A round loses 4.4 plain ones if nothing is accepted: 3 % of 512 tokens allow that, of 128 they do
-// not.
-TEST(Adaptive, TriesUnknownDrafterWithinBudget) {
-  const ArmSet arms = MakeArms({Chain("a", 16), Plain()});
-  CostModel costs(arms.proposers());
-  for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
-  const StreamEstimate streams[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
-  Adaptive policy(arms, costs, false);
-  EXPECT_EQ(policy.Open()->Choose({.remaining = 128, .streams = streams}).arm, 1);
-  EXPECT_EQ(policy.Open()->Choose({.remaining = 512, .streams = streams}).arm, 0);
+// A drafter of which nothing is known. Its round loses 4.4 plain ones if nothing is accepted: 3 %
+// of 512 tokens allow that, of 128 they do not.
+class AdaptiveBudget : public ::testing::Test {
+ protected:
+  AdaptiveBudget() { ObserveSteps(&costs_); }
+
+  const ArmSet arms_ = MakeArms({Chain("a", 16), Plain()});
+  CostModel costs_{arms_.proposers()};
+  const StreamEstimate streams_[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
+};
+
+TEST_F(AdaptiveBudget, TriesUnknownDrafterWithinBudget) {
+  Adaptive policy(arms_, costs_, false);
+  EXPECT_EQ(policy.Open()->Choose({.remaining = 128, .streams = streams_}).arm, 1);
+  EXPECT_EQ(policy.Open()->Choose({.remaining = 512, .streams = streams_}).arm, 0);
 }
 
 // They are served tokens like any others, so the budget grows with each of them.
-TEST(Adaptive, RepeatedPlainRoundsRaiseBudget) {
-  const ArmSet arms = MakeArms({Chain("a", 16), Plain()});
-  CostModel costs(arms.proposers());
-  for (const double rows : {1, 64}) costs.ObserveStep(rows, 0, 0.020 + 0.0005 * rows);
-  const StreamEstimate streams[1] = {{.round_trip = 0.05, .draft_depth = 0.002}};
-  Adaptive policy(arms, costs, true);
+TEST_F(AdaptiveBudget, RepeatedPlainRoundsRaiseBudget) {
+  Adaptive policy(arms_, costs_, true);
   const auto session = policy.Open();
-  const Choice plain = session->Choose({.remaining = 128, .streams = streams});
+  const Choice plain = session->Choose({.remaining = 128, .streams = streams_});
   ASSERT_EQ(plain.arm, 1);
   session->Observe(plain, {.accepted = 0, .emitted = 1, .seconds = plain.seconds});
   for (int i = 0; i < 384; ++i) session->ObserveRepeated();
-  EXPECT_EQ(session->Choose({.remaining = 128, .streams = streams}).arm, 0);
+  EXPECT_EQ(session->Choose({.remaining = 128, .streams = streams_}).arm, 0);
 }
 
 TEST(Adaptive, WorksBeforeAnythingWasMeasured) {

@@ -15,6 +15,13 @@ PlannerOptions WithPolicy(const std::string& policy) { return {.control = {.poli
 
 const DraftTiming kNear{.network = 1e-3, .depth = 1e-4};
 const Situation kRoomy{.remaining = 100, .room = 64, .drafter = kNear};
+const Situation kUnknown{.remaining = 100, .room = 64, .drafter = DraftTiming{}};
+
+DraftTree DraftOf(int length) {
+  DraftTree draft;
+  for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
+  return draft;
+}
 
 class PlannerTest : public ::testing::Test {
  protected:
@@ -32,6 +39,16 @@ class PlannerTest : public ::testing::Test {
   // A step that ends a round of one session.
   void OnStep(int rows, double seconds) {
     planner_->OnStep({.sessions = 1, .planned = 1, .rows = rows, .seconds = seconds});
+  }
+  // A round of which nothing is accepted, with a step of `step` seconds and a drafter that takes
+  // `drafting` seconds per depth, which is not known before. Returns the length of its draft.
+  int PlayRound(SessionPlanner* session, double step, double drafting) {
+    const int length = session->Choose(kUnknown, 0).shape.length;
+    const double drafted = length * drafting;
+    if (length > 0) session->OnDrafted(DraftOf(length), drafted + 1e-4, drafted);
+    OnStep(1 + length, step);
+    session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = step + drafted});
+    return length;
   }
 
   static inline const RequestLimits kLimits{
@@ -180,17 +197,8 @@ TEST_F(PlannerTest, MeasuresNewAndLongSilentDrafters) {
   const auto drafts_in = [&](int rounds, double seconds) {
     int drafts = 0;
     for (int round = 0; round < rounds; ++round) {
-      const NextRound next =
-          session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0);
-      const int length = next.shape.length;
-      drafts += length > 0 ? 1 : 0;
-      if (length > 0) {
-        DraftTree draft;
-        for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
-        session->OnDrafted(draft, 100 * seconds, 50 * seconds);  // far too slow
-      }
-      OnStep(1 + length, seconds);
-      session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
+      const double drafting = 50 * seconds;  // far too slow
+      drafts += PlayRound(session.get(), seconds, drafting) > 0 ? 1 : 0;
     }
     return drafts;
   };
@@ -207,11 +215,8 @@ TEST_F(PlannerTest, ProbesDoNotRepeatEachOther) {
   const auto session = Open("adaptive");
   std::vector<int> lengths;
   for (int round = 0; round < 20; ++round) {
-    const int length =
-        session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0).shape.length;
+    const int length = PlayRound(session.get(), /*step=*/0.01, /*drafting=*/0.5);
     if (length > 0) lengths.push_back(length);
-    OnStep(1 + length, 0.01);
-    session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = 0.01});
   }
   EXPECT_THAT(lengths, ElementsAre(1, 2, 1));
 }
@@ -219,22 +224,11 @@ TEST_F(PlannerTest, ProbesDoNotRepeatEachOther) {
 // A drafter that only seemed slow, as one that has just started may, is measured again once that
 // costs no more than a hundredth of the time. A probe delays one of the sessions.
 TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
-  const double drafting = 0.02;  // per depth, with steps of 1 ms
   const auto rounds_to_a_draft = [&](SessionPlanner* session, int most) {
-    int rounds = 0;
-    for (int length = 0; length == 0 && rounds < most; ++rounds) {
-      length =
-          session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0).shape.length;
-      if (length > 0) {
-        DraftTree draft;
-        for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
-        session->OnDrafted(draft, length * drafting + 1e-4, length * drafting);
-      }
-      const double seconds = 0.001 + length * drafting;
-      OnStep(1 + length, 0.001);
-      session->Conclude({.accepted = 0, .drafted = length, .emitted = 1, .seconds = seconds});
+    for (int rounds = 1; rounds <= most; ++rounds) {
+      if (PlayRound(session, /*step=*/0.001, /*drafting=*/0.02) > 0) return rounds;
     }
-    return rounds;
+    return most;
   };
   for (const int others : {0, 4}) {
     const auto session = Open("adaptive");
@@ -331,16 +325,12 @@ TEST_F(PlannerTest, PromptsBesideDraftsDelayNothing) {
   const auto session = Open("adaptive");
   int drafts = 0;
   for (int round = 0; round < 600; ++round) {
-    const NextRound next =
-        session->Choose({.remaining = 100, .room = 64, .drafter = DraftTiming{}}, 0);
-    const int length = next.shape.length;
+    const int length = session->Choose(kUnknown, 0).shape.length;
     if (round >= 300) drafts += length > 0 ? 1 : 0;
     if (length > 0) {
       planner_->OnStep({.sessions = 1, .rows = 40, .prompt_rows = 40, .seconds = 0.050});
       session->OnDraftComplete(0);
-      DraftTree draft;
-      for (int depth = 0; depth < length; ++depth) draft.AddDraw(depth, 1);
-      session->OnDrafted(draft, 0.050, 0.001);
+      session->OnDrafted(DraftOf(length), 0.050, 0.001);
     }
     const double step = 0.010 + 0.001 * (1 + length);
     OnStep(1 + length, step);

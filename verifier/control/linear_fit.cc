@@ -50,9 +50,11 @@ void LinearFit::Observe(const Features& features, double seconds) {
   if (!sound || features[first] <= 0) return;
   if (observations_ == 0) weights_[first] = seconds / features[first];
   double scale = seconds;
-  if (estimates_ == Estimates::kMean && observations_ >= kFirst && Predict(features) > 0) {
-    scale = Predict(features);
-    seconds = std::min(seconds, kStall * scale);
+  if (estimates_ == Estimates::kMean && observations_ >= kFirst) {
+    if (const double predicted = Predict(features); predicted > 0) {
+      scale = predicted;
+      seconds = std::min(seconds, kStall * scale);
+    }
   }
   ++observations_;
   for (size_t i = 0; i < kFeatures; ++i) {

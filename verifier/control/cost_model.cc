@@ -70,19 +70,16 @@ double CostModel::StepSeconds(double rows, double context) const {
 
 double CostModel::RoundSeconds(const ArmSet::Facts& arm, const Context& context) const {
   const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
-  return StepSeconds(sessions * arm.rows, context.step_context) + WaitSeconds(arm, context) -
-         EarlySeconds(arm, context);
+  const Wait wait = WaitOf(arm, context);
+  return StepSeconds(sessions * arm.rows, context.step_context) + wait.seconds - wait.early;
 }
 
 double CostModel::EarlySeconds(const ArmSet::Facts& arm, const Context& context) const {
-  if (!arm.has_fixed_length) return 0;
-  const auto at = static_cast<size_t>(arm.proposer);
-  const double early = at < context.streams.size() ? context.streams[at].early : 0;
-  return early > 0 ? early * WaitSeconds(arm, context) : 0;
+  return WaitOf(arm, context).early;
 }
 
-double CostModel::WaitSeconds(const ArmSet::Facts& arm, const Context& context) const {
-  if (arm.sequences == 0) return 0;
+CostModel::Wait CostModel::WaitOf(const ArmSet::Facts& arm, const Context& context) const {
+  if (arm.sequences == 0) return {};
   const double sessions = context.step_sessions >= 1 ? context.step_sessions : 1;
   const auto at = static_cast<size_t>(arm.proposer);
   const Draft& draft = drafts_[at];
@@ -97,7 +94,9 @@ double CostModel::WaitSeconds(const ArmSet::Facts& arm, const Context& context) 
   } else {
     drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain());
   }
-  return round_trip + drafting;
+  const double wait = round_trip + drafting;
+  const bool early = arm.has_fixed_length && stream.early > 0;
+  return {.seconds = wait, .early = early ? stream.early * wait : 0};
 }
 
 double CostModel::OthersSeconds(const ArmSet::Facts& arm, const Context& context) const {

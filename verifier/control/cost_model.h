@@ -57,8 +57,12 @@ class CostModel {
     double observations = 4;  // starts as if 4 steps had been as predicted
   };
   static size_t BucketOf(double rows);
-  // Seconds that a round waits for a draft that is not early.
-  double WaitSeconds(const ArmSet::Facts& arm, const Context& context) const;
+  // A round's wait for its draft.
+  struct Wait {
+    double seconds = 0;  // if the draft is not early
+    double early = 0;    // of these, what early drafts save on average
+  };
+  Wait WaitOf(const ArmSet::Facts& arm, const Context& context) const;
 
   LinearFit step_;
   std::array<Correction, kBuckets> corrections_;

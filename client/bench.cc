@@ -80,8 +80,8 @@ void SleepUntil(Time time, const std::stop_token& stop) {
   stopped.wait_until(lock, stop, time, [] { return false; });
 }
 
-RequestRecord RunOne(Verifiers& verifiers, const BenchOptions& options, const BenchPrompt& prompt,
-                     int index, const std::stop_token& stop, Progress* progress) {
+BenchRequest RunOne(Verifiers& verifiers, const BenchOptions& options, const BenchPrompt& prompt,
+                    int index, const std::stop_token& stop, Progress* progress) {
   RequestOptions request_options = options.request;
   if (prompt.max_tokens.has_value()) request_options.max_tokens = prompt.max_tokens;
   if (request_options.seed.has_value()) *request_options.seed += static_cast<uint64_t>(index);
@@ -90,7 +90,7 @@ RequestRecord RunOne(Verifiers& verifiers, const BenchOptions& options, const Be
 
   const Time started = SteadyClock().Now();
   TokenTimes times(started);
-  RequestRecord record;
+  BenchRequest record;
   const auto on_chunk = [&](const v1::TokenChunk& chunk) {
     times.OnChunk(SteadyClock().Now(), chunk.token_ids_size());
     progress->AddTokens(chunk.token_ids_size());
@@ -125,10 +125,10 @@ RequestRecord RunOne(Verifiers& verifiers, const BenchOptions& options, const Be
   return record;
 }
 
-Status FirstFailure(const std::vector<RequestRecord>& records, const BenchReport& report,
+Status FirstFailure(const std::vector<BenchRequest>& records, const BenchReport& report,
                     bool allow_refused) {
   const int failed = report.requests_failed - (allow_refused ? report.requests_refused : 0);
-  for (const RequestRecord& record : records) {
+  for (const BenchRequest& record : records) {
     if (!record.interrupted && !record.status.ok() && !(allow_refused && record.refused())) {
       return record.status.Annotate(std::to_string(failed) + " of " +
                                     std::to_string(records.size()) +
@@ -147,7 +147,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
   const std::stop_token stop = signals.token();
   OUTRIDER_ASSIGN(const std::unique_ptr<Verifiers> verifiers, Verifiers::Create(options));
 
-  std::vector<std::optional<RequestRecord>> made(static_cast<size_t>(requests));
+  std::vector<std::optional<BenchRequest>> made(static_cast<size_t>(requests));
   std::atomic<int> next = 0;
   std::vector<double> starts(made.size());  // seconds after the first one
   Progress progress;
@@ -174,8 +174,8 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
     for (int w = 0; w < count; ++w) workers.emplace_back(work);
     progress.Wait(count, requests, console);
   }
-  std::vector<RequestRecord> records;
-  for (std::optional<RequestRecord>& record : made) {
+  std::vector<BenchRequest> records;
+  for (std::optional<BenchRequest>& record : made) {
     if (record.has_value()) records.push_back(std::move(*record));
   }
   const double starting = starts.empty() ? 0 : *std::max_element(starts.begin(), starts.end());

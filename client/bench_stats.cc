@@ -18,7 +18,7 @@ struct Acceptance {
   uint64_t tokens = 0;
   uint64_t rounds = 0;
 
-  void Add(const RequestRecord& record) {
+  void Add(const BenchRequest& record) {
     tokens += record.accepted_tokens;
     rounds += record.drafted_rounds;
   }
@@ -50,7 +50,7 @@ Percentiles PercentilesOf(std::vector<double> values) {
           .p99 = Percentile(values, 0.99)};
 }
 
-BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
+BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
                       double starting_seconds) {
   BenchReport report;
   report.seconds = seconds;
@@ -59,7 +59,7 @@ BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
   std::vector<double> refusal_ms;
   Acceptance all;
   std::map<std::string, Acceptance> by_domain;
-  for (const RequestRecord& record : records) {
+  for (const BenchRequest& record : records) {
     if (!record.interrupted && !record.status.ok()) {
       ++report.requests_failed;
       ++report.errors[CodeName(record.status.code())];

@@ -30,7 +30,8 @@ class TokenTimes {
   std::vector<double> itl_ms_;
 };
 
-struct RequestRecord {
+// What became of one of a benchmark's requests.
+struct BenchRequest {
   Status status;
   std::string domain;  // "": none
   std::optional<double> ttft_ms;
@@ -102,7 +103,7 @@ struct BenchReport {
 };
 
 // `starting_seconds`: from the first request's start to the last one's.
-BenchReport Summarise(const std::vector<RequestRecord>& records, double seconds,
+BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
                       double starting_seconds);
 
 }  // namespace outrider

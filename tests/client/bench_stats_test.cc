@@ -49,8 +49,8 @@ TEST(TokenTimes, SharesGapAmongTokensOfChunk) {
                                           DoubleNear(10, 1e-9), DoubleNear(10, 1e-9)));
 }
 
-RequestRecord Record(const std::string& domain, uint64_t drafted_rounds, uint64_t accepted) {
-  RequestRecord record;
+BenchRequest Record(const std::string& domain, uint64_t drafted_rounds, uint64_t accepted) {
+  BenchRequest record;
   record.domain = domain;
   record.ttft_ms = 5;
   record.itl_ms = {1, 2};
@@ -81,9 +81,9 @@ TEST(Summarise, CountsAcceptedTokensByDomain) {
 }
 
 TEST(Summarise, FailedRequestAddsOnlyToErrors) {
-  RequestRecord failed = Record("code", 4, 12);
+  BenchRequest failed = Record("code", 4, 12);
   failed.status = Unavailable("gone");
-  RequestRecord full = failed;
+  BenchRequest full = failed;
   full.status = ResourceExhausted("full");
   const BenchReport report = Summarise({failed, Record("stories", 1, 1), failed, full}, 1.0, 0.5);
   EXPECT_EQ(report.requests_ok, 1);
@@ -94,10 +94,10 @@ TEST(Summarise, FailedRequestAddsOnlyToErrors) {
 }
 
 TEST(Summarise, TimesRefusalsBeforeFirstToken) {
-  RequestRecord refused;
+  BenchRequest refused;
   refused.status = ResourceExhausted("full");
   refused.seconds = 0.004;
-  RequestRecord cut = Record("", 1, 1);  // tokens came before
+  BenchRequest cut = Record("", 1, 1);  // tokens came before
   cut.status = ResourceExhausted("the peer does not read");
   cut.seconds = 9;
   const BenchReport report = Summarise({refused, Record("", 1, 1), cut, refused}, 1.0, 0.5);
@@ -108,7 +108,7 @@ TEST(Summarise, TimesRefusalsBeforeFirstToken) {
 }
 
 TEST(Summarise, InterruptedRequestCountsReceivedTokens) {
-  RequestRecord cut = Record("code", 4, 12);
+  BenchRequest cut = Record("code", 4, 12);
   cut.status = Status(Code::kCancelled, "cancelled");
   cut.interrupted = true;
   const BenchReport report = Summarise({cut, Record("code", 1, 1)}, 2.0, 1.0);
@@ -124,7 +124,7 @@ TEST(Summarise, WithoutDraftsAcceptsNothingPerRound) {
 }
 
 TEST(BenchReport, TableNamesErrorsAndDomains) {
-  RequestRecord failed = Record("code", 4, 12);
+  BenchRequest failed = Record("code", 4, 12);
   failed.status = Unavailable("gone");
   const std::string table = BenchTable(Summarise({failed, Record("stories", 2, 3)}, 1.0, 0.5));
   EXPECT_THAT(table, HasSubstr("UNAVAILABLE"));

@@ -86,10 +86,10 @@ void FindTiles(const BatchLayout& batch, const AttentionShape& shape, int tile_q
   }
 }
 
-int Chunks(const AttentionUnit& unit) { return unit.chunk_end - unit.chunk_begin; }
+int Chunks(const AttentionPlanUnit& unit) { return unit.chunk_end - unit.chunk_begin; }
 
 // Results of each query that a tile leaves to its merge, if a unit takes `per_unit` chunks.
-int64_t Results(const AttentionUnit& tile, int64_t per_unit) {
+int64_t Results(const AttentionPlanUnit& tile, int64_t per_unit) {
   return Chunks(tile) > per_unit ? 1 + Chunks(tile) - per_unit : 0;
 }
 
@@ -105,19 +105,19 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
   FindPaths(batch, plan);
   FindTiles(batch, shape, limits.tile_queries, plan);
 
-  const std::vector<AttentionUnit> tiles = plan->units;
+  const std::vector<AttentionPlanUnit> tiles = plan->units;
   int64_t chunks = 0;
-  for (const AttentionUnit& tile : tiles) chunks += Chunks(tile);
+  for (const AttentionPlanUnit& tile : tiles) chunks += Chunks(tile);
   int64_t per_unit = std::max<int64_t>(1, chunks * shape.num_kv_heads / limits.blocks);
   const auto partials = [&] {
     int64_t sum = 0;
-    for (const AttentionUnit& tile : tiles) sum += Results(tile, per_unit) * tile.queries;
+    for (const AttentionPlanUnit& tile : tiles) sum += Results(tile, per_unit) * tile.queries;
     return sum;
   };
   while (partials() > limits.max_partials) per_unit *= 2;
 
   plan->units.clear();
-  for (const AttentionUnit& tile : tiles) {
+  for (const AttentionPlanUnit& tile : tiles) {
     if (Chunks(tile) <= per_unit) {
       plan->units.push_back(tile);
       continue;
@@ -129,7 +129,7 @@ void PlanAttention(const BatchLayout& batch, const AttentionShape& shape,
                             .results = static_cast<int32_t>(Results(tile, per_unit))});
     for (int chunk = tile.chunk_begin; chunk < tile.chunk_end;
          chunk += static_cast<int>(per_unit)) {
-      AttentionUnit unit = tile;
+      AttentionPlanUnit unit = tile;
       unit.chunk_begin = chunk;
       unit.chunk_end = std::min(tile.chunk_end, chunk + static_cast<int>(per_unit));
       unit.partial = plan->partials;

@@ -22,7 +22,7 @@ constexpr int kAttentionChunk = 256;  // positions
 // A unit: chunks [chunk_begin, chunk_end) of the tile of queries [first_query, first_query +
 // queries) of a sequence, counted row by row, with `group` (query heads per KV head) queries per
 // row.
-struct AttentionUnit {
+struct AttentionPlanUnit {
   int32_t sequence = 0;
   int32_t first_query = 0;
   int32_t queries = 0;
@@ -47,7 +47,7 @@ struct AttentionMerge {
 };
 
 struct AttentionPlan {
-  std::vector<AttentionUnit> units;
+  std::vector<AttentionPlanUnit> units;
   std::vector<AttentionMerge> merges;
   int partials = 0;      // results per query that are merged
   int tile_queries = 0;  // in the largest tile

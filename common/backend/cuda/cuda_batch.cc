@@ -145,7 +145,7 @@ AttentionCall CallAt(const std::byte* device, const ArrayOffsets& offsets,
           .path_begin = Ints(device, offsets.path_begin),
           .paths = Ints(device, offsets.lists),
           .passes = Ints(device, offsets.passes),
-          .units = reinterpret_cast<const AttentionUnit*>(device + offsets.units),
+          .units = reinterpret_cast<const AttentionPlanUnit*>(device + offsets.units),
           .merges = reinterpret_cast<const AttentionMerge*>(device + offsets.merges),
           .counts = Ints(device, offsets.counts),
           .shape = shape};

@@ -80,8 +80,9 @@ struct SharedLayout {
 
 // One unit, by the whole block.
 template <int kTile, class T>
-__device__ inline void Attend(const AttentionCall& call, const AttentionUnit& unit, const T* keys,
-                              const T* values, float key_scale, float value_scale, float* shared) {
+__device__ inline void Attend(const AttentionCall& call, const AttentionPlanUnit& unit,
+                              const T* keys, const T* values, float key_scale, float value_scale,
+                              float* shared) {
   __shared__ Query query[kTile];
   __shared__ int64_t offset[kAttentionChunk];
   // Maximum and sum of each query, in this chunk and over all chunks so far.
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, kTile < kTileQueries ? 1 : 2)
                     float value_scale) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(float, shared);
-  ForOwnUnits(call, [&](const AttentionUnit& unit) {
+  ForOwnUnits(call, [&](const AttentionPlanUnit& unit) {
     Attend<kTile>(call, unit, keys, values, key_scale, value_scale, shared);
   });
 }

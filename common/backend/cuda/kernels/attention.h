@@ -24,8 +24,8 @@ struct AttentionCall {
   const int32_t* path_begin = nullptr;  // [rows] into paths; not read when no sequence is a tree
   const int32_t* paths = nullptr;
   const int32_t* passes = nullptr;
-  const AttentionUnit* units = nullptr;    // [units]
-  const AttentionMerge* merges = nullptr;  // [merges]
+  const AttentionPlanUnit* units = nullptr;  // [units]
+  const AttentionMerge* merges = nullptr;    // [merges]
   // The number of units and of merges; null if the launch has exactly as many.
   const int32_t* counts = nullptr;
   const float* qkv = nullptr;  // [rows, (num_heads + 2 * num_kv_heads) * head_dim], rotated

@@ -33,7 +33,7 @@ struct FewLayout {
 template <int kDim, class T>
 class FewQueries {
  public:
-  __device__ FewQueries(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
+  __device__ FewQueries(const AttentionCall& call, const AttentionPlanUnit& unit, int kv_head,
                         const T* keys, const T* values, unsigned char* shared)
       : call_(call),
         shape_(call.shape),
@@ -306,7 +306,7 @@ class FewQueries {
 
   const AttentionCall& call_;
   const AttentionShape& shape_;
-  const AttentionUnit& unit_;
+  const AttentionPlanUnit& unit_;
   const int kv_head_, warp_, lane_;
   // What this thread copies in a step: one piece of every kKeysAtOnce-th key and value.
   const int own_key_, own_column_;
@@ -331,7 +331,7 @@ __global__ void __launch_bounds__(kThreads)
     AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  ForOwnUnits(call, [&](const AttentionUnit& unit) {
+  ForOwnUnits(call, [&](const AttentionPlanUnit& unit) {
     FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
   });
 }

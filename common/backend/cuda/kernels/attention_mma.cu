@@ -33,7 +33,7 @@ struct Layout {
 
 // One unit, by the whole block.
 template <int kDim, class T>
-__device__ inline void AttendOnTensorCores(const AttentionCall& call, const AttentionUnit& unit,
+__device__ inline void AttendOnTensorCores(const AttentionCall& call, const AttentionPlanUnit& unit,
                                            const T* keys, const T* values, unsigned char* shared) {
   using Core = TensorCore<T>;
   using Parts = Layout<kDim>;
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
     AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
-  ForOwnUnits(call, [&](const AttentionUnit& unit) {
+  ForOwnUnits(call, [&](const AttentionPlanUnit& unit) {
     AttendOnTensorCores<kDim, T>(call, unit, keys, values, shared);
   });
 }

@@ -45,7 +45,7 @@ struct StepIndex {
 template <int kStep>
 class StepOrder {
  public:
-  __device__ StepOrder(const AttentionCall& call, const AttentionUnit& unit)
+  __device__ StepOrder(const AttentionCall& call, const AttentionPlanUnit& unit)
       : positions_(call.positions),
         passes_(call.passes),
         unit_(unit),
@@ -90,7 +90,7 @@ class StepOrder {
 
   const int32_t* const positions_;
   const int32_t* const passes_;
-  const AttentionUnit& unit_;
+  const AttentionPlanUnit& unit_;
   const int tail_;  // the first step that is not the same for all rows
 };
 
@@ -105,8 +105,8 @@ struct Query {
   __device__ bool Sees(int position) const { return position >= begin && position < end; }
 };
 
-__device__ inline Query FindQuery(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
-                                  int index) {
+__device__ inline Query FindQuery(const AttentionCall& call, const AttentionPlanUnit& unit,
+                                  int kv_head, int index) {
   Query q;
   if (index >= unit.queries) return q;
   const AttentionShape& shape = call.shape;
@@ -152,7 +152,7 @@ struct TileQueries {
   int any_begin, any_end;  // positions that at least one query of the tile sees
   int all_begin, all_end;  // those that all of them see
 
-  __device__ TileQueries(const AttentionCall& call, const AttentionUnit& unit, int kv_head,
+  __device__ TileQueries(const AttentionCall& call, const AttentionPlanUnit& unit, int kv_head,
                          int first) {
     const int g = static_cast<int>(threadIdx.x) % kWarpSize / 4;
 #pragma unroll

@@ -73,10 +73,10 @@ __device__ T WarpPrefix(T value) {
 }
 
 // Part `part` of [begin, end) when split into one part per warp, in multiples of the warp size.
-struct Range {
+struct IndexRange {
   int begin, end;
 };
-__device__ inline Range PartOf(Range all, int part) {
+__device__ inline IndexRange PartOf(IndexRange all, int part) {
   const int steps = (all.end - all.begin + kWarpSize - 1) / kWarpSize;
   const int length = (steps + Warps() - 1) / Warps() * kWarpSize;
   const int begin = min(all.begin + part * length, all.end);

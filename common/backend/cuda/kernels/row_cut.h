@@ -85,7 +85,7 @@ __device__ inline void FindBin(CutShared& shared, Bits above, Bits goal) {
 template <class Distribution>
 __device__ int FindEqual(const Distribution& distribution, const RowCut& before, int n, float value,
                          int nth, CutShared& shared) {
-  const Range mine = PartOf({0, n}, Warp());
+  const IndexRange mine = PartOf({0, n}, Warp());
   int count = 0;
   for (int i = mine.begin + Lane(); i < mine.end; i += kWarpSize) {
     const float p = distribution(i);

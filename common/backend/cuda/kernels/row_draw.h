@@ -21,10 +21,10 @@ struct DrawShared {
 // is split again.
 __device__ inline TokenId DrawFromRow(const float* row, int n, double coin, DrawShared& shared) {
   constexpr int kShortEntries = 256;
-  Range range = {0, n};
+  IndexRange range = {0, n};
   double goal = -1;  // within the range's own sum; not known yet
   while (goal < 0 || (range.end - range.begin > kShortEntries && Warps() > 1)) {
-    const Range mine = PartOf(range, Warp());
+    const IndexRange mine = PartOf(range, Warp());
     double sum = 0;
     ForEntries(row, mine.begin + Lane(), mine.end, kWarpSize,
                [&](float x, int) { sum += static_cast<double>(x); });

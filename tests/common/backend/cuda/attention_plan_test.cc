@@ -59,7 +59,7 @@ void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const Attenti
           shape.sliding_window > 0 ? std::max(0, position + 1 - shape.sliding_window) : 0;
       for (int chunk = seen / kAttentionChunk; chunk <= position / kAttentionChunk; ++chunk) {
         EXPECT_EQ(std::count_if(plan.units.begin(), plan.units.end(),
-                                [&](const AttentionUnit& u) {
+                                [&](const AttentionPlanUnit& u) {
                                   return u.sequence == s && u.first_query <= q &&
                                          q < u.first_query + u.queries && u.chunk_begin <= chunk &&
                                          chunk < u.chunk_end;
@@ -71,7 +71,7 @@ void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const Attenti
   }
   for (const AttentionMerge& merge : plan.merges) {
     int next = merge.partial;
-    for (const AttentionUnit& unit : plan.units) {
+    for (const AttentionPlanUnit& unit : plan.units) {
       if (unit.sequence != merge.sequence || unit.first_query != merge.first_query) continue;
       EXPECT_EQ(unit.partial, next);
       EXPECT_EQ(unit.is_first != 0, next == merge.partial);
@@ -82,7 +82,7 @@ void ExpectComplete(const AttentionPlan& plan, const Batch& batch, const Attenti
     for (int i = merge.partial; i < next; ++i) ++used[static_cast<size_t>(i)];
   }
   EXPECT_TRUE(std::all_of(used.begin(), used.end(), [](int n) { return n == 1; }));
-  for (const AttentionUnit& unit : plan.units) {
+  for (const AttentionPlanUnit& unit : plan.units) {
     EXPECT_GT(unit.chunk_end, unit.chunk_begin);
     EXPECT_LE(unit.queries, tile_queries);
     EXPECT_LE(unit.queries, plan.tile_queries);
@@ -196,7 +196,7 @@ TEST(AttentionPlan, PathsCoverEveryTreeRow) {
     const AttentionPlan plan =
         Plan(batch, shape, {.blocks = 1, .max_partials = 0, .tile_queries = tile});
     std::vector<std::vector<int32_t>> unit_passes;
-    for (const AttentionUnit& unit : plan.units) {
+    for (const AttentionPlanUnit& unit : plan.units) {
       unit_passes.emplace_back(plan.passes.begin() + unit.pass_begin,
                                plan.passes.begin() + unit.pass_end);
     }

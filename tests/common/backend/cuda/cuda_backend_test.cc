@@ -339,8 +339,8 @@ TEST(CudaBackend, PlansAPassForEachWindow) {
   CudaBatch batch(&stream);
   const AttentionLimits limits = {.blocks = 1, .max_partials = 100, .tile_queries = 8};
   batch.BeginPasses({&layout, 1}, all, limits, /*for_graphs=*/true);
-  const AttentionUnit* all_units = batch.Attention(layout, all, limits).call.units;
-  const AttentionUnit* some_units = batch.Attention(layout, some, limits).call.units;
+  const AttentionPlanUnit* all_units = batch.Attention(layout, all, limits).call.units;
+  const AttentionPlanUnit* some_units = batch.Attention(layout, some, limits).call.units;
   stream.Wait();
   EXPECT_EQ(all_units->begin, 0);
   EXPECT_EQ(some_units->begin, 401);

@@ -353,15 +353,10 @@ grpc::ServerUnaryReactor* GenerationService::ServeTokenize(grpc::CallbackServerC
                                                            v1::TokenizeRequest request,
                                                            v1::TokenizeResponse* response) {
   const auto answer = [this, response](const v1::TokenizeRequest& asked) {
-    Result<std::vector<TokenId>> ids =
-        served_.tokenizer->Encode(asked.text(), asked.parse_special());
+    const Result<std::vector<TokenId>> ids = EncodeText(
+        *served_.tokenizer, asked.text(),
+        {.add_special_tokens = asked.add_prefix(), .parse_special = asked.parse_special()});
     if (!ids.ok()) return ids.status().Annotate("text");
-    if (asked.add_prefix()) {
-      const std::vector<TokenId>& prefix = served_.tokenizer->prompt_prefix();
-      ids->insert(ids->begin(), prefix.begin(), prefix.end());
-      const std::vector<TokenId>& suffix = served_.tokenizer->prompt_suffix();
-      ids->insert(ids->end(), suffix.begin(), suffix.end());
-    }
     response->mutable_token_ids()->Assign(ids->begin(), ids->end());
     return Status();
   };

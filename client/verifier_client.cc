@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/plaintext.h"
+#include "common/rpc/service_names.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token_file.h"
 #include "common/rpc/values_wire.h"
@@ -18,8 +19,6 @@ namespace {
 
 // For calls that answer from memory: if they take longer, the service hangs.
 constexpr double kShortCallSeconds = 10;
-
-constexpr char kGenerationService[] = "outrider.v1.Generation";
 
 // An address with a gRPC scheme may resolve to several verifiers.
 bool HasScheme(const std::string& address) {

@@ -6,14 +6,9 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/rpc/service_names.h"
 
 namespace outrider {
-namespace {
-
-// Reports ready while it is attached to at least one verifier.
-constexpr char kDraftingService[] = "outrider.v1.Drafting";
-
-}  // namespace
 
 void LoopMetrics::OnStep(const StepReport& report) {
   metrics_->draft_tokens_total.Increment(report.drafted_tokens);

@@ -28,6 +28,7 @@ class LoopMetrics final : public DraftObserver {
   GraphCounts graphs_;  // those that the metrics include
 };
 
+// Health checks get "serving" while at least one verifier is attached.
 class Attachments final : public LinksObserver {
  public:
   // `health` may be null if there is no server. With `exit_on_refusal` a refusal ends the process.

@@ -22,6 +22,7 @@
 #include "common/rpc/client_tokens.h"
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
+#include "common/rpc/service_names.h"
 #include "common/rpc/token_file.h"
 #include "common/service/open_tracer.h"
 #include "common/service/served_model.h"
@@ -44,8 +45,6 @@
 namespace outrider {
 namespace {
 
-constexpr char kGenerationService[] = "outrider.v1.Generation";
-constexpr char kDraftingService[] = "outrider.v1.Drafting";
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
 
 Result<std::unique_ptr<TokenFile>> OpenTokens(const std::string& path) {

@@ -42,7 +42,7 @@ class RpcServer {
 
   // 0: a unix socket.
   int port() const { return intake_ != nullptr ? intake_->port() : 0; }
-  // Health of a service by its full name ("outrider.v1.Generation").
+  // Health of a service by its full name (service_names.h).
   void SetServing(const std::string& service, bool serving);
   // Cancels calls that still run after `grace`.
   void Shutdown(Duration grace);

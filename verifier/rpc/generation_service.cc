@@ -8,6 +8,7 @@
 
 #include "common/base/mutex.h"
 #include "common/rpc/incoming.h"
+#include "common/rpc/service_names.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "verifier/rpc/call_record.h"
@@ -293,9 +294,9 @@ grpc::ServerWriteReactor<v1::GenerateResponse>* GenerationService::ServeGenerate
       RequestRecord::Start(served_.tracer, TraceOf(*context),
                            {.id = std::move(id), .route = "Generate", .client = caller.client});
   if (record->is_traced()) {
-    record->Name("outrider.v1.Generation/Generate",
+    record->Name(std::string(kGenerationService) + "/Generate",
                  {{"rpc.system", "grpc"},
-                  {"rpc.service", "outrider.v1.Generation"},
+                  {"rpc.service", kGenerationService},
                   {"rpc.method", "Generate"},
                   {"gen_ai.operation.name", "text_completion"},
                   {"gen_ai.provider.name", "outrider"},

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/periodic.h"
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/process_metrics.h"
@@ -35,7 +36,7 @@
 #include "verifier/engine/vllm_names.h"
 #include "verifier/http/api.h"
 #include "verifier/http/server.h"
-#include "verifier/pool/demand_thread.h"
+#include "verifier/pool/demand.h"
 #include "verifier/rpc/authorization.h"
 #include "verifier/rpc/drafting_service.h"
 #include "verifier/rpc/generation_service.h"
@@ -295,7 +296,7 @@ class Services {
   EngineThread thread_;
   std::unique_ptr<EmbeddedDrafter> embedded_;
   std::optional<StatusBoard> board_;
-  std::optional<DemandThread> demand_;
+  std::optional<Periodic> demand_;
   Intake intake_;
   TextWorkers text_workers_;
   const ClientAuthorization client_authorization_;
@@ -317,7 +318,11 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
         {.listen = options_.http, .tls = access_.tls, .headers = CorsHeaders(options_.http_cors)},
         &api_));
   }
-  demand_.emplace(&engine_, &pool_, &thread_);
+  demand_.emplace(kDemandPeriod, [this] {
+    // An engine that is too busy to take the task tells the drafters later.
+    (void)thread_.TryPost(
+        [this] { pool_.TellDemand({.running = engine_.running(), .waiting = engine_.waiting()}); });
+  });
   if (exporter_ != nullptr) {
     board_.emplace(
         StatusBoard::Watched{

@@ -9,6 +9,7 @@
 #include "simulate/fleet/fleet_visit.h"
 #include "simulate/fleet/rate_drafter.h"
 #include "simulate/fleet/rate_verifier.h"
+#include "verifier/pool/demand.h"
 
 namespace outrider {
 namespace {
@@ -17,8 +18,6 @@ namespace {
 constexpr double kLongestBackoff = 2;
 // So that time goes on whatever a subset asks for.
 constexpr Duration kLeastPause = std::chrono::milliseconds(1);
-// As verifier/pool/demand_thread.h.
-constexpr Duration kDemandPeriod = std::chrono::seconds(1);
 constexpr Duration kSharePeriod = std::chrono::milliseconds(500);
 
 constexpr std::string_view kVerifierPrefix = "verifier-";

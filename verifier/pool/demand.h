@@ -15,6 +15,9 @@ namespace outrider {
 // depends on the pair (`outrider plan`), but verifiers of one fleet only compare their demands.
 inline constexpr int kSessionsPerDrafter = 8;
 
+// How often a verifier tells its drafters.
+inline constexpr Duration kDemandPeriod = std::chrono::seconds(1);
+
 struct RequestLoad {
   int running = 0;
   int waiting = 0;

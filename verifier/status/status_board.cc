@@ -8,6 +8,8 @@
 namespace outrider {
 namespace {
 
+constexpr Duration kSamplePeriod = std::chrono::seconds(1);
+
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 const Headers& CommonHeaders() {
@@ -46,38 +48,19 @@ std::string StatusBoard::Seen::ToJson(Time now) {
 }
 
 StatusBoard::StatusBoard(const Watched& watched, StatusHistory::Served served)
-    : watched_(watched),
-      seen_(std::make_shared<Seen>(std::move(served), std::chrono::steady_clock::now())),
-      thread_([this] { Run(); }) {}
+    : seen_(std::make_shared<Seen>(std::move(served), std::chrono::steady_clock::now())),
+      sampler_(kSamplePeriod, [seen = seen_, watched] {
+        // If the engine is too busy to take the task, the page shows that.
+        (void)watched.thread->TryPost([seen, watched] { Sample(watched, *seen); });
+        seen->Collect();
+      }) {}
 
-StatusBoard::~StatusBoard() {
-  {
-    MutexLock lock(mu_);
-    stopping_ = true;
-    stopped_.notify_all();
-  }
-  thread_.join();
-}
-
-void StatusBoard::Run() {
-  const auto look = [seen = seen_, w = watched_] {
-    StatusNow now{.engine = w.engine->Snapshot(),
-                  .drafters = w.pool->Snapshot(),
-                  .faults = FaultsOf(*w.metrics)};
-    StatusSample sample = SampleOf(std::chrono::steady_clock::now(), now.engine, *w.metrics);
-    seen->Leave(std::move(sample), std::move(now));
-  };
-  Time next = std::chrono::steady_clock::now();
-  while (true) {
-    // If the engine is too busy to take the task, the page shows that.
-    (void)watched_.thread->TryPost(look);
-    seen_->Collect();
-    next += watched_.every;
-    MutexLock lock(mu_);
-    while (!stopping_ && lock.WaitUntil(stopped_, next) != std::cv_status::timeout) {
-    }
-    if (stopping_) return;
-  }
+void StatusBoard::Sample(const Watched& watched, Seen& seen) {
+  StatusNow now{.engine = watched.engine->Snapshot(),
+                .drafters = watched.pool->Snapshot(),
+                .faults = FaultsOf(*watched.metrics)};
+  StatusSample sample = SampleOf(std::chrono::steady_clock::now(), now.engine, *watched.metrics);
+  seen.Leave(std::move(sample), std::move(now));
 }
 
 void StatusBoard::ServeOn(MetricsExporter& exporter) const {

@@ -9,15 +9,14 @@
 // Owner: main, between the engine's thread and the exporter's end. Thread: has its own.
 #pragma once
 
-#include <condition_variable>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/base/periodic.h"
 #include "common/metrics/exporter.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/engine_thread.h"
@@ -35,13 +34,9 @@ class StatusBoard {
     DrafterPool* pool = nullptr;
     VerifierMetrics* metrics = nullptr;
     EngineThread* thread = nullptr;
-    Duration every = std::chrono::seconds(1);
   };
 
   StatusBoard(const Watched& watched, StatusHistory::Served served);
-  ~StatusBoard();
-  StatusBoard(const StatusBoard&) = delete;
-  StatusBoard& operator=(const StatusBoard&) = delete;
 
   // The pages may be requested after the board is gone: they show its last sample.
   void ServeOn(MetricsExporter& exporter) const;
@@ -68,14 +63,11 @@ class StatusBoard {
     Mutex mu_;
     StatusHistory history_ OUTRIDER_GUARDED_BY(mu_);
   };
-  void Run() OUTRIDER_EXCLUDES(mu_);
+  // Thread: the engine thread.
+  static void Sample(const Watched& watched, Seen& seen);
 
-  const Watched watched_;
   const std::shared_ptr<Seen> seen_;
-  Mutex mu_;
-  std::condition_variable stopped_;
-  bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
-  std::thread thread_;
+  Periodic sampler_;
 };
 
 }  // namespace outrider

@@ -1,9 +1,6 @@
 #include "drafter/serve.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -23,6 +20,7 @@
 #include "common/rpc/plaintext.h"
 #include "common/rpc/server.h"
 #include "common/rpc/token_file.h"
+#include "common/service/host_and_pid.h"
 #include "common/service/open_tracer.h"
 #include "common/service/served_model.h"
 #include "common/text/tokenizer.h"
@@ -38,12 +36,6 @@ namespace {
 
 constexpr int kExitRefused = 3;
 constexpr Duration kShutdownGrace = std::chrono::seconds(1);
-
-std::string DefaultName() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return std::string(host.data()) + ":" + std::to_string(getpid());
-}
 
 // The token must exist from the start, and should not cross the network in plaintext.
 Status CheckToken(const DrafterOptions& options) {
@@ -135,7 +127,7 @@ DraftLoopOptions LoopOptionsOf(const DrafterOptions& options, const Loaded& load
 
 DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {
   const Model& model = *loaded.model;
-  return {.name = options.name.empty() ? DefaultName() : options.name,
+  return {.name = options.name.empty() ? HostAndPid() : options.name,
           .model = loaded.config().name,
           .tokenizer = loaded.tokenizer->fingerprint(),
           .vocab_size = loaded.config().vocab_size,
@@ -151,7 +143,7 @@ DrafterHello HelloOf(const DrafterOptions& options, const Loaded& loaded) {
 VerifierLinksOptions LinkOptionsOf(const DrafterOptions& options, const Loaded& loaded,
                                    const DrafterHello& hello, std::shared_ptr<TlsFiles> tls) {
   // Drafters may share a name, but must not share their ranks of the verifiers.
-  const std::string identity = hello.name + " " + DefaultName();
+  const std::string identity = hello.name + " " + HostAndPid();
   return {
       .targets = options.verifiers,
       .link = {.dial = {.hello = hello,

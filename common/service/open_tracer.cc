@@ -1,22 +1,14 @@
 #include "common/service/open_tracer.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <utility>
 #include <vector>
 
+#include "common/service/host_and_pid.h"
 #include "common/trace/file_exporter.h"
 #include "common/trace_http/http_exporter.h"
 
 namespace outrider {
 namespace {
-
-std::string HostAndPid() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
-  return std::string(host.data()) + ":" + std::to_string(getpid());
-}
 
 ExportCounts CountsOf(Counter exported, Counter dropped) {
   const auto add = [](Counter counter) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
-#include <span>
 #include <utility>
 #include <vector>
 
@@ -23,12 +22,6 @@ using Shape = std::vector<int64_t>;
 constexpr int64_t kTileOutputs = 64;
 
 int64_t Ceil(int64_t count, int64_t unit) { return (count + unit - 1) / unit; }
-
-std::string Show(std::span<const int64_t> shape) {
-  std::string text;
-  for (const int64_t side : shape) text += (text.empty() ? "" : ", ") + std::to_string(side);
-  return "[" + text + "]";
-}
 
 uint32_t Word(const SafetensorsEntry& entry, int64_t index) {
   uint32_t word;
@@ -108,8 +101,8 @@ Result<const SafetensorsEntry*> QuantizedTensors::Find(const std::string& name,
   const SafetensorsEntry* const entry = checkpoint_.Entry(name);
   if (entry == nullptr) return InvalidArgument("no tensor " + name);
   if (entry->dtype != dtype || entry->shape != Shape(shape)) {
-    return InvalidArgument(name + " is " + Show(entry->shape) + " " + entry->dtype +
-                           ", config.json asks for " + Show(Shape(shape)) + " " +
+    return InvalidArgument(name + " is " + ShapeText(entry->shape) + " " + entry->dtype +
+                           ", config.json asks for " + ShapeText(Shape(shape)) + " " +
                            std::string(dtype));
   }
   bytes_read_ += static_cast<int64_t>(entry->bytes.size());
@@ -125,7 +118,7 @@ Result<std::vector<float>> QuantizedTensors::FindScales(const std::string& name,
   if (first * second == 1) shape = {1, 1};  // a single scale may have any rank
   if (view->elements() != static_cast<size_t>(first * second) || shape != Shape{first, second}) {
     return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
-                           Show(Shape{first, second}));
+                           ShapeText(Shape{first, second}));
   }
   std::vector<float> scales(view->elements());
   LoadElements(*view, 0, scales);
@@ -133,7 +126,7 @@ Result<std::vector<float>> QuantizedTensors::FindScales(const std::string& name,
     if (std::isfinite(scales[i]) && scales[i] != 0.f) continue;
     const auto index = static_cast<int64_t>(i);
     const char* const what = scales[i] == 0.f ? "0" : std::isnan(scales[i]) ? "NaN" : "infinite";
-    return DataLoss(name + Show(Shape{index / second, index % second}) + " is " + what +
+    return DataLoss(name + ShapeText(Shape{index / second, index % second}) + " is " + what +
                     "; scales must be finite and not 0: the checkpoint is damaged, fetch or "
                     "convert it again");
   }
@@ -209,7 +202,7 @@ Status QuantizedTensors::ReadBytes(const Part& part, std::string_view dtype,
       std::find_if(codes, end, [](uint8_t code) { return IsNanCode(CodeType::kFp8E4M3, code); });
   if (nan == end) return Status();
   const int64_t index = nan - codes;
-  return DataLoss(name + Show(Shape{index / part.columns, index % part.columns}) +
+  return DataLoss(name + ShapeText(Shape{index / part.columns, index % part.columns}) +
                   " is NaN; weights must be finite: the checkpoint is damaged, fetch or convert it "
                   "again");
 }
@@ -250,8 +243,8 @@ Status QuantizedTensors::ReadPacked(const Part& part, QuantizedMatrix* matrix) {
   std::array<int64_t, 2> sides;
   std::memcpy(sides.data(), shape->bytes.data(), sizeof sides);
   if (sides != std::array{part.rows, part.columns}) {
-    return InvalidArgument(part.base + "weight_shape is " + Show(sides) +
-                           ", config.json asks for " + Show(Shape{part.rows, part.columns}));
+    return InvalidArgument(part.base + "weight_shape is " + ShapeText(sides) +
+                           ", config.json asks for " + ShapeText(Shape{part.rows, part.columns}));
   }
   OUTRIDER_ASSIGN(const SafetensorsEntry* entry,
                   Find(part.base + "weight_packed", "I32", {part.rows, words}));
@@ -302,7 +295,7 @@ Status QuantizedTensors::ReadByInput(const Part& part, QuantizedMatrix* matrix) 
   const uint32_t mask = (1u << bits) - 1;
   const bool is_awq = quantization_.layout == Layout::kAwq;
   if ((is_awq ? part.rows : part.columns) % per_word != 0) {
-    return InvalidArgument(part.base + "qweight: " + Show(Shape{part.rows, part.columns}) +
+    return InvalidArgument(part.base + "qweight: " + ShapeText(Shape{part.rows, part.columns}) +
                            " does not fill its words");
   }
   const std::string name = part.base + "qweight";
@@ -377,8 +370,9 @@ Status QuantizedTensors::ReadOrder(const Part& part, const std::string& name,
     for (int64_t k = 0; k < part.columns; ++k) {
       const auto group = static_cast<int32_t>(Word(*entry, k));
       if (group < 0 || group >= part.groups) {
-        return InvalidArgument(part.base + name + Show(Shape{k}) + " is " + std::to_string(group) +
-                               ", but there are " + std::to_string(part.groups) + " groups");
+        return InvalidArgument(part.base + name + ShapeText(Shape{k}) + " is " +
+                               std::to_string(group) + ", but there are " +
+                               std::to_string(part.groups) + " groups");
       }
       group_inputs[static_cast<size_t>(group)].push_back(static_cast<int32_t>(k));
     }

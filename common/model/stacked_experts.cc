@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <span>
 
 #include "common/base/mapped_file.h"
 #include "common/math/fp4.h"
@@ -11,19 +10,13 @@
 namespace outrider {
 namespace {
 
-std::string ShowShape(std::span<const int64_t> shape) {
-  std::string text;
-  for (const int64_t side : shape) text += (text.empty() ? "" : ", ") + std::to_string(side);
-  return "[" + text + "]";
-}
-
 Result<const SafetensorsEntry*> FindBytes(const Checkpoint& checkpoint, const std::string& name,
                                           const std::vector<int64_t>& shape) {
   const SafetensorsEntry* const entry = checkpoint.Entry(name);
   if (entry == nullptr) return InvalidArgument("no tensor " + name);
   if (entry->dtype == "U8" && entry->shape == shape) return entry;
-  return InvalidArgument(name + " is " + ShowShape(entry->shape) + " " + entry->dtype +
-                         ", config.json asks for " + ShowShape(shape) + " U8");
+  return InvalidArgument(name + " is " + ShapeText(entry->shape) + " " + entry->dtype +
+                         ", config.json asks for " + ShapeText(shape) + " U8");
 }
 
 const uint8_t* BytesOf(const SafetensorsEntry& entry) {
@@ -58,7 +51,7 @@ Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const 
     const int64_t index = nan - begin;
     const std::array<int64_t, 3> place = {index / groups / shape.rows, index / groups % shape.rows,
                                           index % groups};
-    return DataLoss(name + "_scales" + ShowShape(place) +
+    return DataLoss(name + "_scales" + ShapeText(place) +
                     " is NaN; scales must be finite: the checkpoint is damaged, fetch or convert "
                     "it again");
   }
@@ -68,7 +61,7 @@ Result<StackedExperts> StackedExperts::Find(const Checkpoint& checkpoint, const 
   const std::vector<int64_t> sides = {shape.experts, shape.columns, shape.rows};
   if (view->shape != sides) {
     return InvalidArgument(name + " is " + view->Describe() + ", config.json asks for " +
-                           ShowShape(sides));
+                           ShapeText(sides));
   }
   found.view_ = *view;
   return found;

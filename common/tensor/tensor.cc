@@ -21,14 +21,13 @@ size_t TensorView::elements() const {
   return n;
 }
 
-std::string TensorView::Describe() const {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    if (i > 0) out += ", ";
-    out += std::to_string(shape[i]);
-  }
-  return out + "] " + DtypeName(dtype);
+std::string ShapeText(std::span<const int64_t> shape) {
+  std::string text;
+  for (const int64_t side : shape) text += (text.empty() ? "" : ", ") + std::to_string(side);
+  return "[" + text + "]";
 }
+
+std::string TensorView::Describe() const { return ShapeText(shape) + " " + DtypeName(dtype); }
 
 float LoadElement(const TensorView& tensor, size_t index) {
   float value = 0;

@@ -22,6 +22,9 @@ constexpr size_t DtypeBytes(Dtype dtype) {
 }
 const char* DtypeName(Dtype dtype);
 
+// "[2048, 512]": a shape, or the indices of an element.
+std::string ShapeText(std::span<const int64_t> shape);
+
 // A dense row-major tensor that somebody else owns (the mapped file).
 struct TensorView {
   const void* data = nullptr;

@@ -1,24 +1,20 @@
 #include "verifier/chat/reasoning.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "common/base/check.h"
 #include "verifier/chat/call_parser.h"
+#include "verifier/chat/format_names.h"
 
 namespace outrider {
 namespace {
 
-struct Named {
-  std::string_view name;
-  ReasoningFormat format;
-};
-
-constexpr Named kNames[] = {{"none", ReasoningFormat::kNone},
-                            {"qwen3", ReasoningFormat::kQwen3},
-                            {"deepseek_r1", ReasoningFormat::kDeepSeekR1},
-                            {"mistral", ReasoningFormat::kMistral}};
+constexpr NamedFormat<ReasoningFormat> kReasoningFormats[] = {
+    {"none", ReasoningFormat::kNone},
+    {"qwen3", ReasoningFormat::kQwen3},
+    {"deepseek_r1", ReasoningFormat::kDeepSeekR1},
+    {"mistral", ReasoningFormat::kMistral}};
 
 bool IsAllSpace(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return IsSpace(c); });
@@ -26,26 +22,13 @@ bool IsAllSpace(std::string_view text) {
 
 }  // namespace
 
-std::string_view NameOf(ReasoningFormat format) {
-  const auto* const found =
-      std::find_if(std::begin(kNames), std::end(kNames),
-                   [&](const Named& named) { return named.format == format; });
-  OUTRIDER_CHECK(found != std::end(kNames));
-  return found->name;
-}
+std::string_view NameOf(ReasoningFormat format) { return NameIn(kReasoningFormats, format); }
 
 ReasoningFormat ReasoningFormatOf(std::string_view name) {
-  const auto* const found = std::find_if(std::begin(kNames), std::end(kNames),
-                                         [&](const Named& named) { return named.name == name; });
-  OUTRIDER_CHECK(found != std::end(kNames));
-  return found->format;
+  return FormatIn(kReasoningFormats, name);
 }
 
-std::vector<std::string> ReasoningFormatNames() {
-  std::vector<std::string> names;
-  for (const Named& named : kNames) names.emplace_back(named.name);
-  return names;
-}
+std::vector<std::string> ReasoningFormatNames() { return NamesIn(kReasoningFormats); }
 
 // A template that drops the reasoning of earlier turns may contain the end marker alone. Whether a
 // prompt opens the reasoning is read from the prompt, so no template needs kDeepSeekR1.

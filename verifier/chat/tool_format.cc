@@ -1,20 +1,12 @@
 #include "verifier/chat/tool_format.h"
 
-#include <algorithm>
-#include <iterator>
-
-#include "common/base/check.h"
+#include "verifier/chat/format_names.h"
 #include "verifier/chat/markers.h"
 
 namespace outrider {
 namespace {
 
-struct NamedFormat {
-  std::string_view name;
-  ToolFormat format;
-};
-
-constexpr NamedFormat kFormats[] = {
+constexpr NamedFormat<ToolFormat> kToolFormats[] = {
     {"none", ToolFormat::kNone},
     {"hermes", ToolFormat::kHermes},
     {"llama3_json", ToolFormat::kLlama3Json},
@@ -26,27 +18,11 @@ constexpr NamedFormat kFormats[] = {
 
 }  // namespace
 
-std::string_view NameOf(ToolFormat format) {
-  const auto* const found =
-      std::find_if(std::begin(kFormats), std::end(kFormats),
-                   [&](const NamedFormat& named) { return named.format == format; });
-  OUTRIDER_CHECK(found != std::end(kFormats));
-  return found->name;
-}
+std::string_view NameOf(ToolFormat format) { return NameIn(kToolFormats, format); }
 
-ToolFormat ToolFormatOf(std::string_view name) {
-  const auto* const found =
-      std::find_if(std::begin(kFormats), std::end(kFormats),
-                   [&](const NamedFormat& named) { return named.name == name; });
-  OUTRIDER_CHECK(found != std::end(kFormats));
-  return found->format;
-}
+ToolFormat ToolFormatOf(std::string_view name) { return FormatIn(kToolFormats, name); }
 
-std::vector<std::string> ToolFormatNames() {
-  std::vector<std::string> names;
-  for (const NamedFormat& named : kFormats) names.emplace_back(named.name);
-  return names;
-}
+std::vector<std::string> ToolFormatNames() { return NamesIn(kToolFormats); }
 
 ToolFormat DetectToolFormat(std::string_view chat_template) {
   const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };

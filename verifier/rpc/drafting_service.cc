@@ -139,7 +139,12 @@ class AttachReactor final : public AttachCall {
  private:
   Status Handle() {
     OUTRIDER_ASSIGN(const v1::FromDrafter message, incoming_.Parse(kDrafterMessage));
-    switch (message.message_case()) {
+    const v1::FromDrafter::MessageCase kind = message.message_case();
+    if (kind == v1::FromDrafter::MESSAGE_NOT_SET) return Status();  // of a later version
+    if (kind != v1::FromDrafter::kHello && !greeted_) {
+      return FailedPrecondition("the first message must be Hello");
+    }
+    switch (kind) {
       case v1::FromDrafter::kHello: {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
@@ -152,7 +157,6 @@ class AttachReactor final : public AttachCall {
             });
       }
       case v1::FromDrafter::kDrafts: {
-        if (!greeted_) return FailedPrecondition("the first message must be Hello");
         OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
                         FromWire(message.drafts(), pool_->distribution_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
@@ -161,18 +165,16 @@ class AttachReactor final : public AttachCall {
         });
       }
       case v1::FromDrafter::kLoad: {
-        if (!greeted_) return FailedPrecondition("the first message must be Hello");
         return Post(
             [pool = pool_, id = id_, load = FromWire(message.load())] { pool->OnLoad(id, load); });
       }
       case v1::FromDrafter::kMatch: {
-        if (!greeted_) return FailedPrecondition("the first message must be Hello");
         return Post([pool = pool_, id = id_, match = FromWire(message.match()), sink = sink_] {
           const Status status = pool->OnMatch(id, match);
           if (!status.ok()) sink->Close(ToGrpc(status));
         });
       }
-      case v1::FromDrafter::MESSAGE_NOT_SET: return Status();  // of a later version
+      case v1::FromDrafter::MESSAGE_NOT_SET: break;
     }
     return Status();
   }

@@ -33,7 +33,7 @@ void Intake::Submit(std::vector<RequestChoice> choices, const RefusedFn& refused
 
 void Intake::Cancel(uint64_t id, std::function<void()> then) {
   thread_->Post([engine = engine_, id, then = std::move(then)] {
-    engine->Cancel(id, Status(Code::kCancelled, "the client cancelled the request"));
+    engine->Cancel(id, ClientGone());
     if (then != nullptr) then();
   });
 }

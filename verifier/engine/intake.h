@@ -15,6 +15,9 @@
 
 namespace outrider {
 
+// How a request ends whose client has hung up.
+inline Status ClientGone() { return Status(Code::kCancelled, "the client has gone"); }
+
 class Intake {
  public:
   // `after`: when to try again, if that may help.
@@ -31,8 +34,8 @@ class Intake {
   void Submit(std::vector<RequestChoice> choices, const RefusedFn& refused);
   void Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink,
               const RefusedFn& refused);
-  // The client is gone. `then` runs on the engine thread afterwards, even if the engine has no such
-  // request.
+  // Ends it with ClientGone. `then` runs on the engine thread afterwards, even if the engine has no
+  // such request.
   void Cancel(uint64_t id, std::function<void()> then = nullptr);
 
  private:

@@ -244,7 +244,7 @@ void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, 
   call->exchange->OnGone([this, call, ticket = *ticket] {
     if (std::exchange(call->over, true)) return;
     workers_->Cancel(ticket);
-    EndRecord(*call, Status(Code::kCancelled, "the client has gone"), kClientGone);
+    EndRecord(*call, ClientGone(), kClientGone);
     metrics_->CountRequest(call->route->name, kClientGone);
   });
 }

@@ -174,7 +174,7 @@ void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after)
 
 void HttpGeneration::OnGone() {
   if (over_) return;
-  EndRecord(Status(Code::kCancelled, "the client has gone"), streaming_ ? kOk : kClientGone);
+  EndRecord(ClientGone(), streaming_ ? kOk : kClientGone);
   CancelRest();
   over_ = true;
   if (!streaming_) parts_.metrics->CountRequest(parts_.route, kClientGone);

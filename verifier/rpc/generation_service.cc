@@ -140,22 +140,20 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     request->client = about_.caller.client;
     request->trace = about_.record->link();
     MutexLock lock(mu_);
-    if (gone_) return Reject(Status(Code::kCancelled, "the client has gone"));
+    if (gone_) return Reject(ClientGone());
     submitted_ = true;
     Submit(std::move(request).value());
   }
 
   // The client has hung up, or its deadline has passed.
   void Cancel(TextWorkers& workers) OUTRIDER_EXCLUDES(mu_) {
-    if (ticket_ != 0 && workers.Cancel(ticket_)) {
-      return Reject(Status(Code::kCancelled, "the client has gone"));
-    }
+    if (ticket_ != 0 && workers.Cancel(ticket_)) return Reject(ClientGone());
     MutexLock lock(mu_);
     gone_ = true;
     if (!submitted_) return;  // rejected, or a worker has it and closes the stream
     // Closes the stream of a request that never reached the engine.
     intake_->Cancel(id_, [record = about_.record, stream = stream_] {
-      EndRecord(*record, Status(Code::kCancelled, "the client has gone"));
+      EndRecord(*record, ClientGone());
       stream->Close(grpc::Status::CANCELLED);
     });
   }

@@ -13,7 +13,7 @@
 namespace outrider {
 
 struct DrafterMetrics {
-  DrafterMetrics(MetricsRegistry& registry, const std::string& model_name);
+  explicit DrafterMetrics(MetricsRegistry& registry);
 
   Counter draft_tokens_total;
   Counter not_finite_rows_total;  // logits rows that are not finite; nothing is drafted from them

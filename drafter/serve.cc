@@ -193,9 +193,9 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
   OUTRIDER_TRY(CheckCanListen(
       {{"--listen", options.service.listen}, {"--metrics", options.service.metrics}}));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
-  MetricsRegistry registry;
+  MetricsRegistry registry(MetricLabels{{"model_name", loaded.config().name}});
   AddProcessMetrics(registry);
-  DrafterMetrics metrics(registry, loaded.config().name);
+  DrafterMetrics metrics(registry);
   OUTRIDER_ASSIGN(const std::unique_ptr<Tracer> tracer,
                   OpenTracer(options.service, "outrider-drafter", options.name,
                              /*sample_ratio=*/0,  // it begins no traces

@@ -227,7 +227,7 @@ class Services {
         loaded_(loaded),
         metrics_(metrics),
         exporter_(exporter),
-        http_metrics_(registry, loaded.config().name),
+        http_metrics_(registry),
         pool_(IdentityOf(loaded), options.distribution_limits, metrics, &clock_,
               {.min_draft_wait = options.min_draft_wait_seconds,
                .max_drafters = options.max_drafters,
@@ -402,10 +402,10 @@ Status Serve(const VerifierOptions& options, const StopOnSignal& signals,
                                {"--metrics", options.service.metrics},
                                {"--http", options.http}}));
   OUTRIDER_ASSIGN(const Loaded loaded, Load(options, signals, load_model));
-  MetricsRegistry registry;
+  MetricsRegistry registry(MetricLabels{{"model_name", loaded.config().name}});
   AddProcessMetrics(registry);
-  VerifierMetrics metrics(registry, loaded.config().name, ArmNames(options.engine));
-  ExportConfig(registry, loaded.config().name,
+  VerifierMetrics metrics(registry, ArmNames(options.engine));
+  ExportConfig(registry,
                {.page_tokens = loaded.model->page_tokens(),
                 .pages = loaded.model->total_pages(),
                 .devices = std::max(1, static_cast<int>(options.service.devices.size()))});

@@ -16,8 +16,10 @@
 namespace outrider {
 namespace {
 
-prometheus::Labels ToPrometheus(const MetricLabels& labels) {
-  return prometheus::Labels(labels.begin(), labels.end());
+prometheus::Labels Together(const MetricLabels& all, const MetricLabels& own) {
+  prometheus::Labels labels(own.begin(), own.end());
+  labels.insert(all.begin(), all.end());
+  return labels;
 }
 
 // The library throws for malformed or conflicting names. Those are constants in our code, so this
@@ -47,8 +49,10 @@ uint64_t Histogram::count() const { return histogram_->Collect().histogram.sampl
 
 double Histogram::sum() const { return histogram_->Collect().histogram.sample_sum; }
 
-MetricsRegistry::MetricsRegistry()
-    : registry_(std::make_shared<prometheus::Registry>()), read_(std::make_shared<ReadMetrics>()) {}
+MetricsRegistry::MetricsRegistry(MetricLabels labels)
+    : labels_(std::move(labels)),
+      registry_(std::make_shared<prometheus::Registry>()),
+      read_(std::make_shared<ReadMetrics>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
 Counter MetricsRegistry::MakeCounter(const std::string& name, const std::string& help,
@@ -58,7 +62,7 @@ Counter MetricsRegistry::MakeCounter(const std::string& name, const std::string&
                 .Name(name)
                 .Help(help)
                 .Register(*registry_)
-                .Add(ToPrometheus(labels));
+                .Add(Together(labels_, labels));
   }));
 }
 
@@ -69,7 +73,7 @@ Gauge MetricsRegistry::MakeGauge(const std::string& name, const std::string& hel
                 .Name(name)
                 .Help(help)
                 .Register(*registry_)
-                .Add(ToPrometheus(labels));
+                .Add(Together(labels_, labels));
   }));
 }
 
@@ -81,7 +85,7 @@ Histogram MetricsRegistry::MakeHistogram(const std::string& name, const std::str
                 .Name(name)
                 .Help(help)
                 .Register(*registry_)
-                .Add(ToPrometheus(labels), buckets);
+                .Add(Together(labels_, labels), buckets);
   }));
 }
 

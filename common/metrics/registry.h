@@ -73,7 +73,8 @@ class ReadMetrics;
 
 class MetricsRegistry {
  public:
-  MetricsRegistry();
+  // `labels`: of every metric that it makes.
+  explicit MetricsRegistry(MetricLabels labels = {});
   ~MetricsRegistry();
   MetricsRegistry(const MetricsRegistry&) = delete;
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
@@ -88,8 +89,8 @@ class MetricsRegistry {
   Histogram MakeHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& buckets, const MetricLabels& labels = {});
 
-  // Metrics without labels, or with constant ones, whose value `read` gives at each scrape. Thread
-  // of `read`: those that answer scrapes; it must not block. A name can be taken once.
+  // Metrics whose value `read` gives at each scrape; they have no labels but `labels`. Thread of
+  // `read`: those that answer scrapes; it must not block. A name can be taken once.
   using ReadFn = std::function<double()>;
   void AddCounter(const std::string& name, const std::string& help, ReadFn read,
                   const MetricLabels& labels = {});
@@ -101,6 +102,7 @@ class MetricsRegistry {
 
  private:
   friend class MetricsExporter;
+  const MetricLabels labels_;
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::shared_ptr<ReadMetrics> read_;  // those of AddCounter and AddGauge
 };

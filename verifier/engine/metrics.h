@@ -14,8 +14,8 @@ namespace outrider {
 
 struct VerifierMetrics {
   // `arm_names`: the controller's arms; empty without one.
-  VerifierMetrics(MetricsRegistry& registry, const std::string& model_name,
-                  const std::vector<std::string>& arm_names = {});
+  explicit VerifierMetrics(MetricsRegistry& registry,
+                           const std::vector<std::string>& arm_names = {});
 
   // Times of a request in seconds. Each is observed once, when it is known.
   Histogram time_to_first_token_seconds;
@@ -145,7 +145,6 @@ struct ServedModelConfig {
 };
 // Exports it. The size of the cache is in labels of outrider_cache_config_info, whose value is 1,
 // as vLLM does: endpoint pickers read it.
-void ExportConfig(MetricsRegistry& registry, const std::string& model_name,
-                  const ServedModelConfig& config);
+void ExportConfig(MetricsRegistry& registry, const ServedModelConfig& config);
 
 }  // namespace outrider

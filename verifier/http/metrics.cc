@@ -8,7 +8,7 @@ void HttpMetrics::CountRequest(const std::string& route, int code) {
   if (found == requests_.end()) {
     const Counter counter = registry_.MakeCounter(
         "outrider_http_requests_total", "HTTP requests answered, by route and status code",
-        {{"model_name", model_name_}, {"route", route}, {"code", std::to_string(code)}});
+        {{"route", route}, {"code", std::to_string(code)}});
     found = requests_.emplace(std::pair(route, code), counter).first;
   }
   found->second.Increment();

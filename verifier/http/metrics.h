@@ -14,15 +14,13 @@ namespace outrider {
 
 class HttpMetrics {
  public:
-  HttpMetrics(MetricsRegistry& registry, std::string model_name)
-      : registry_(registry), model_name_(std::move(model_name)) {}
+  explicit HttpMetrics(MetricsRegistry& registry) : registry_(registry) {}
 
   // `route`: one of our few, never a client's path; `code`: of the answer.
   void CountRequest(const std::string& route, int code) OUTRIDER_EXCLUDES(mu_);
 
  private:
   MetricsRegistry& registry_;
-  const std::string model_name_;
   Mutex mu_;
   std::map<std::pair<std::string, int>, Counter> requests_ OUTRIDER_GUARDED_BY(mu_);
 };

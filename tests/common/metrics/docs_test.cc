@@ -47,10 +47,10 @@ void ExpectListed(const std::set<std::string>& documented, const std::set<std::s
 
 TEST(MetricsPage, ListsEveryMetricAndNoOther) {
   MetricsRegistry registry;
-  VerifierMetrics verifier(registry, "m", {"plain"});
-  ExportConfig(registry, "m", {.page_tokens = 16, .pages = 100});
-  DrafterMetrics drafter(registry, "m");
-  HttpMetrics(registry, "m").CountRequest("health", 200);
+  VerifierMetrics verifier(registry, {"plain"});
+  ExportConfig(registry, {.page_tokens = 16, .pages = 100});
+  DrafterMetrics drafter(registry);
+  HttpMetrics(registry).CountRequest("health", 200);
   AddProcessMetrics(registry);
   std::set<std::string> documented = DocumentedNames();
   documented.merge(DocumentedNames("process_"));
@@ -60,8 +60,8 @@ TEST(MetricsPage, ListsEveryMetricAndNoOther) {
 
 TEST(MetricsPage, ListsEveryVllmName) {
   MetricsRegistry registry;
-  VerifierMetrics verifier(registry, "m", {"plain"});
-  ExportConfig(registry, "m", {.page_tokens = 16, .pages = 100});
+  VerifierMetrics verifier(registry, {"plain"});
+  ExportConfig(registry, {.page_tokens = 16, .pages = 100});
   std::set<std::string> theirs;
   for (const auto& [name, alias] : VllmAliases().names) {
     EXPECT_THAT(registry.Names(), ::testing::Contains(name));
@@ -72,14 +72,14 @@ TEST(MetricsPage, ListsEveryVllmName) {
 
 TEST(VerifierMetrics, CountsAcceptedPositionsFromFirst) {
   MetricsRegistry registry;
-  VerifierMetrics metrics(registry, "m", {"plain"});
+  VerifierMetrics metrics(registry, {"plain"});
   metrics.CountAcceptedPositions(0);
   metrics.CountAcceptedPositions(2);
   metrics.CountAcceptedPositions(1000);  // beyond the last position that is counted
   const auto position = [&](const char* label) {
     return registry
         .MakeCounter("outrider_spec_decode_num_accepted_tokens_per_pos_total", "",
-                     {{"model_name", "m"}, {"position", label}})
+                     {{"position", label}})
         .value();
   };
   EXPECT_EQ(position("0"), 2);

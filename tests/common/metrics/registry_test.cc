@@ -29,6 +29,17 @@ TEST(MetricsRegistry, EqualNameAndLabelsShareMetric) {
   EXPECT_EQ(other.value(), 0);
 }
 
+TEST(MetricsRegistry, LabelsWhatItMakes) {
+  MetricsRegistry registry(MetricLabels{{"model_name", "m"}});
+  registry.MakeCounter("outrider_x_total", "x", {{"kind", "one"}});
+  registry.MakeGauge("outrider_y", "y");
+  registry.AddGauge("outrider_z", "z", [] { return 1; });
+  const std::string body = MetricsExporter::MetricsOf(registry)().body;
+  EXPECT_THAT(body, ::testing::HasSubstr("outrider_x_total{kind=\"one\",model_name=\"m\"} 0\n"));
+  EXPECT_THAT(body, ::testing::HasSubstr("outrider_y{model_name=\"m\"} 0\n"));
+  EXPECT_THAT(body, ::testing::HasSubstr("outrider_z 1\n"));
+}
+
 TEST(MetricsRegistry, ListsSortedFamiliesOnce) {
   MetricsRegistry registry;
   registry.MakeHistogram("outrider_c_seconds", "c", {1, 2});

@@ -288,7 +288,7 @@ class EngineDistribution : public ::testing::Test {
   bool drafter_masks_ = false;
   std::unique_ptr<grammar::GrammarCache> grammars_ = GrammarsWithin({});
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
   FakeModel model_{
       {.seed = 1, .vocab_size = kVocab, .sharpness = 2.f, .page_tokens = 1, .total_pages = kPages}};
   FakeModel drafter_{{.seed = 2, .vocab_size = kVocab, .sharpness = 2.f}};

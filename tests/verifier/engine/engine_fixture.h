@@ -83,7 +83,7 @@ class EngineTest : public ::testing::Test {
   testing::PuppetDraftSource source_;
   testing::FakeClock clock_;
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};  // without arms, since the engine has no planner
+  VerifierMetrics metrics_{registry_};  // without arms, since the engine has no planner
   std::vector<std::shared_ptr<testing::RecordingSink>> sinks_;
   std::unique_ptr<Engine> engine_;
 };

@@ -91,7 +91,7 @@ class Played {
   FakeModel model;
   testing::PuppetDraftSource source;
   MetricsRegistry registry;
-  VerifierMetrics metrics{registry, "m"};
+  VerifierMetrics metrics{registry};
   std::vector<std::shared_ptr<KeepingSink>> sinks;
 
  private:

@@ -26,7 +26,7 @@ class ObserversTest : public ::testing::Test {
   static DraftTree Draft() { return DraftTree::Chain(std::vector<TokenId>{1, 2, 3}, {}); }
 
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
   FakeModel model_{{}};
   testing::FakeClock clock_;
   Session session_;

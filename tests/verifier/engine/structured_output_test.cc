@@ -74,7 +74,7 @@ class StructuredOutputTest : public ::testing::Test {
   testing::PuppetDraftSource source_;
   testing::FakeClock clock_;
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
   grammar::GrammarCache grammars_{Letters(), {}};
   std::unique_ptr<Engine> engine_;
   uint64_t id_ = 0;

@@ -78,7 +78,7 @@ TEST(TextWorkers, CancelledWorkNeverRuns) {
 TEST(TextWorkers, RefuseBeyondQueueAndDeadline) {
   FakeClock clock;
   MetricsRegistry registry;
-  VerifierMetrics metrics(registry, "m");
+  VerifierMetrics metrics(registry);
   HeldWorkers held({.max_waiting = 8, .max_waiting_bytes = 100}, &clock, &metrics);
   Fate late, waiting, refused;
   TextWorkers::Work work = WorkOf("a", late);

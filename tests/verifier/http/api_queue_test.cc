@@ -109,7 +109,7 @@ class ApiQueueTest : public ::testing::Test {
     return registry_
         .MakeCounter("outrider_http_requests_total",
                      "HTTP requests answered, by route and status code",
-                     {{"model_name", "m"}, {"route", route}, {"code", std::to_string(code)}})
+                     {{"route", route}, {"code", std::to_string(code)}})
         .value();
   }
   double Waiting() const { return metrics_.tokenizer_requests_waiting.value(); }
@@ -120,8 +120,8 @@ class ApiQueueTest : public ::testing::Test {
       Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
   SteadyClock clock_;
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
-  HttpMetrics http_metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
+  HttpMetrics http_metrics_{registry_};
   Engine engine_{{}, &model_, tokenizer_.get(), nullptr, &metrics_, &clock_};
   EngineThread thread_{&engine_};
   Intake intake_{&engine_, &thread_};

@@ -61,7 +61,7 @@ class RoutesOfAnApi : public ::testing::Test {
 
   ClientTokens tokens_{nullptr};
   MetricsRegistry registry_;
-  HttpMetrics http_metrics_{registry_, "m"};
+  HttpMetrics http_metrics_{registry_};
 };
 
 TEST_F(RoutesOfAnApi, WrongPathListsRoutes) {

@@ -122,7 +122,7 @@ class CountingPool : public Pool {
   }
 
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
   DrafterPool counting_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
                         {.mass = 0.999f, .max_entries = 32},
                         &metrics_,

@@ -114,7 +114,7 @@ class GenerationServiceTest : public ::testing::Test {
           .value();
   SteadyClock clock_;
   MetricsRegistry registry_;
-  VerifierMetrics metrics_{registry_, "m"};
+  VerifierMetrics metrics_{registry_};
   DrafterPool pool_{TargetIdentity{}, {}, &metrics_, &clock_};
   Engine engine_{{}, &model_, tokenizer_.get(), &pool_, &metrics_, &clock_};
   EngineThread thread_{&engine_};

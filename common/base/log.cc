@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "common/base/escape_text.h"
+#include "common/base/file_descriptor.h"
 #include "common/base/line_limiter.h"
 #include "common/base/mutex.h"
 
@@ -69,12 +70,8 @@ ssize_t WriteAtOnce(std::string_view text) {
   if (S_ISFIFO(about.st_mode) || S_ISCHR(about.st_mode)) {
     // Opened once more for each line, because O_NONBLOCK of stderr itself would hold for all that
     // share it, such as the shell, and because stderr may be redirected at any time.
-    const int own = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (own >= 0) {
-      const ssize_t written = write_to(own);
-      close(own);
-      return written;
-    }
+    const FileDescriptor own(open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    if (own.get() >= 0) return write_to(own.get());
     if (errno == EMFILE || errno == ENFILE) return -1;  // what logs of an overload must not wait
   }
   return HasRoom() ? write_to(STDERR_FILENO) : -1;

@@ -24,26 +24,20 @@ Result<std::unique_ptr<TraceFile>> TraceFile::Open(const std::string& path, uint
   return file;
 }
 
-TraceFile::~TraceFile() {
-  if (file_ >= 0) close(file_);
-}
-
 Status TraceFile::Reopen() {
   // Not readable by everybody, because it shows who asked for how much and when.
   constexpr mode_t kMode = 0640;
   // O_NONBLOCK: opening a FIFO must not wait for a reader.
-  const int file =
-      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode);
-  if (file < 0 && errno == ENXIO)
+  FileDescriptor file(
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, kMode));
+  if (file.get() < 0 && errno == ENXIO)
     return InvalidArgument(path_ + " is not a regular file");  // a FIFO
-  if (file < 0) return Failed(path_, errno);
+  if (file.get() < 0) return Failed(path_, errno);
   struct stat stat {};
-  if (fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode)) {
-    close(file);
+  if (fstat(file.get(), &stat) != 0 || !S_ISREG(stat.st_mode)) {
     return InvalidArgument(path_ + " is not a regular file");
   }
-  if (file_ >= 0) close(file_);
-  file_ = file;
+  file_ = std::move(file);
   bytes_ = static_cast<uint64_t>(stat.st_size);
   return Status();
 }
@@ -62,11 +56,11 @@ Status TraceFile::Append(std::string line) {
     OUTRIDER_TRY(Reopen());
   }
   for (size_t done = 0; done < line.size();) {
-    const ssize_t written = write(file_, line.data() + done, line.size() - done);
+    const ssize_t written = write(file_.get(), line.data() + done, line.size() - done);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int error = errno;
-      if (done > 0 && ftruncate(file_, static_cast<off_t>(bytes_)) != 0) {
+      if (done > 0 && ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0) {
         return Failed(path_ + ": half a line is left", errno);
       }
       return Failed(path_, error);

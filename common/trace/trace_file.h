@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 
 namespace outrider {
@@ -17,9 +18,6 @@ class TraceFile {
  public:
   // Appends to existing files. `max_bytes`: of the two files together.
   static Result<std::unique_ptr<TraceFile>> Open(const std::string& path, uint64_t max_bytes);
-  ~TraceFile();
-  TraceFile(const TraceFile&) = delete;
-  TraceFile& operator=(const TraceFile&) = delete;
 
   // `line` includes its end of line. After an error no part of it remains, and the next call may
   // succeed.
@@ -32,7 +30,7 @@ class TraceFile {
 
   const std::string path_;
   const uint64_t bytes_of_each_;
-  int file_ = -1;
+  FileDescriptor file_;
   uint64_t bytes_ = 0;
 };
 

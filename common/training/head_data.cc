@@ -153,24 +153,22 @@ uint64_t PromptId(std::span<const TokenId> prompt) {
 
 Result<std::unique_ptr<HeadDataWriter>> HeadDataWriter::Open(const std::string& path, int width,
                                                              uint64_t model) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  if (file < 0) return Failure(path);
-  std::unique_ptr<HeadDataWriter> writer(new HeadDataWriter(file, path, width, model));
-  if (flock(file, LOCK_EX | LOCK_NB) != 0) {
+  FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (file.get() < 0) return Failure(path);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     return FailedPrecondition(path + ": another process writes to it");
   }
+  std::unique_ptr<HeadDataWriter> writer(new HeadDataWriter(std::move(file), path, width, model));
   OUTRIDER_TRY(writer->Read());
   return writer;
 }
 
-HeadDataWriter::~HeadDataWriter() { close(file_); }
-
 Status HeadDataWriter::Read() {
   struct stat info {};
-  if (fstat(file_, &info) != 0) return Failure(path_);
+  if (fstat(file_.get(), &info) != 0) return Failure(path_);
   if (!S_ISREG(info.st_mode)) return InvalidArgument(path_ + ": not a regular file");
   std::string bytes(std::min(static_cast<size_t>(info.st_size), sizeof(WireHeader)), '\0');
-  if (pread(file_, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+  if (pread(file_.get(), bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
     return Failure(path_);
   }
   Result<std::optional<HeadDataHeader>> header = ParseHeader(bytes);
@@ -186,19 +184,19 @@ Status HeadDataWriter::Read() {
     std::string example(size, '\0');
     for (; examples_ > 0; --examples_) {
       const auto offset = static_cast<off_t>(sizeof(WireHeader) + (examples_ - 1) * size);
-      if (pread(file_, example.data(), size, offset) != static_cast<ssize_t>(size)) {
+      if (pread(file_.get(), example.data(), size, offset) != static_cast<ssize_t>(size)) {
         return Failure(path_);
       }
       if (IsWhole(example)) break;
     }
     end = static_cast<off_t>(sizeof(WireHeader) + examples_ * size);
   }
-  return ftruncate(file_, end) == 0 ? Status() : Failure(path_);
+  return ftruncate(file_.get(), end) == 0 ? Status() : Failure(path_);
 }
 
 Status HeadDataWriter::Write(std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = write(file_, bytes.data(), bytes.size());
+    const ssize_t written = write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return Failure(path_);
     bytes.remove_prefix(static_cast<size_t>(written));

@@ -14,8 +14,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "common/base/file_descriptor.h"
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/spec/draft_distribution.h"
@@ -53,9 +56,6 @@ class HeadDataWriter {
   // else (it is not changed).
   static Result<std::unique_ptr<HeadDataWriter>> Open(const std::string& path, int width,
                                                       uint64_t model);
-  ~HeadDataWriter();
-  HeadDataWriter(const HeadDataWriter&) = delete;
-  HeadDataWriter& operator=(const HeadDataWriter&) = delete;
 
   // The transforms of the file; unset while it has no example.
   const std::optional<HeadTransforms>& transforms() const { return transforms_; }
@@ -68,12 +68,12 @@ class HeadDataWriter {
   Status Append(std::span<const HeadExample> examples);
 
  private:
-  HeadDataWriter(int file, std::string path, int width, uint64_t model)
-      : file_(file), path_(std::move(path)), width_(width), model_(model) {}
+  HeadDataWriter(FileDescriptor file, std::string path, int width, uint64_t model)
+      : file_(std::move(file)), path_(std::move(path)), width_(width), model_(model) {}
   Status Read();
   Status Write(std::string_view bytes);
 
-  const int file_;
+  const FileDescriptor file_;
   const std::string path_;
   const int width_;
   const uint64_t model_;

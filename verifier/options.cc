@@ -334,11 +334,10 @@ Status Complete(VerifierOptions* o) {
     return InvalidArgument("--drafter-names needs --tls-ca: the names are those of certificates");
   }
   if (!o->http.empty()) {
-    const Status address = CheckHostPort(o->http);
-    if (!address.ok()) return address.Annotate("--http");
-  }
-  if (!o->http.empty() && !o->service.allow_plaintext && o->service.tls.cert.empty()) {
-    OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
+    OUTRIDER_TRY(CheckHostPort(o->http).Annotate("--http"));
+    if (!o->service.allow_plaintext && o->service.tls.cert.empty()) {
+      OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
+    }
   }
   ServiceOptions& drafter = o->embedded.service;
   const ServiceOptions without;

@@ -135,12 +135,10 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
 
 Status CheckTransport(const ServiceOptions& options) {
   if (!options.listen.empty() && !options.listen.starts_with("unix:")) {
-    const Status address = CheckHostPort(options.listen);
-    if (!address.ok()) return address.Annotate("--listen");
+    OUTRIDER_TRY(CheckHostPort(options.listen).Annotate("--listen"));
   }
   if (!options.metrics.empty()) {
-    const Status address = CheckHostPort(options.metrics);
-    if (!address.ok()) return address.Annotate("--metrics");
+    OUTRIDER_TRY(CheckHostPort(options.metrics).Annotate("--metrics"));
   }
   if (options.tls.cert.empty() != options.tls.key.empty()) {
     return InvalidArgument("--tls-cert and --tls-key belong together: give both");

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/simulate/report.h"
+#include "tests/support/bernoulli_figures.h"
 
 namespace outrider {
 namespace {
@@ -144,30 +145,8 @@ TEST(FourTokenFigures, OfOneDraft) {
 
 // Ber(a) as draft, Ber(b) as target: Sun et al. 2023, Eq. 10.
 TEST(BernoulliFigures, MatchTabledAcceptance) {
-  const struct {
-    double b;
-    int k;
-    double rho, beta, kseq, optimum, multiround;
-  } kCases[] = {
-      {.10, 1, 1.000000, .850000, .850000, .850000, .850000},
-      {.10, 2, 1.164096, .835904, .973072, 1.000000, .962500},
-      {.10, 3, 1.193875, .833761, .995406, 1.000000, .990625},
-      {.10, 4, 1.198973, .833405, .999230, 1.000000, .997656},
-      {.10, 8, 1.199999, .833333, .999999, 1.000000, .999991},
-      {.50, 2, 1.390388, .609612, .847597, .937500, .812500},
-      {.50, 4, 1.800869, .527644, .950217, 1.000000, .894531},
-      {.50, 8, 1.984846, .501909, .996211, 1.000000, .966629},
-      {.75, 1, 1.000000, .500000, .500000, .500000, .500000},
-      {.75, 2, 1.593070, .406930, .648268, .687500, .625000},
-      {.75, 3, 2.018157, .373875, .754539, .828125, .718750},
-      {.75, 4, 2.319550, .357780, .829887, .933594, .789062},
-      {.75, 5, 2.531434, .348758, .882858, 1.000000, .841797},
-      {.75, 6, 2.679212, .343311, .919803, 1.000000, .881348},
-      {.75, 8, 2.851852, .337662, .962963, 1.000000, .933258},
-      {.75, 10, 2.932601, .335249, .983150, 1.000000, .962458},
-  };
   constexpr double kSixDecimals = 0.51e-6;
-  for (const auto& c : kCases) {
+  for (const testing::BernoulliFigures& c : testing::kBernoulliFigures) {
     const std::string what = "b " + std::to_string(c.b) + ", k " + std::to_string(c.k);
     const Json pair = IidPair({1 - c.b, c.b}, {0.75, 0.25});
     const Json kseq = Exact(pair, "spectr", 1, c.k);

@@ -12,6 +12,7 @@
 #include "common/math/coins.h"
 #include "common/spec/race.h"
 #include "common/spec/sequence_sampling.h"
+#include "tests/support/bernoulli_figures.h"
 #include "tests/support/host_rules.h"
 
 namespace outrider {
@@ -297,19 +298,17 @@ TEST(VerifyRound, GumbelIsRaceAtEachPosition) {
 }
 
 TEST(AcceptanceOfFirstToken, HasThePublishedFigures) {
-  // Ber(1/4) against Ber(3/4); SpecTr, Fig. 4.
   const DraftDistribution distribution{{0, 1}, {49152, 16384}};
-  const std::vector<float> row = {0.25f, 0.75f};
-  const double kseq[] = {0.5, 0.648268, 0.754539, 0.829887};
-  const double optimum[] = {0.5, 0.6875, 0.828125, 0.933594};
-  for (int k = 1; k <= 4; ++k) {
+  for (const testing::BernoulliFigures& c : testing::kBernoulliFigures) {
+    const std::vector<float> row = {static_cast<float>(1 - c.b), static_cast<float>(c.b)};
     DraftTree tree;
     tree.SetDistribution(DraftTree::kRoot, distribution);
-    for (int i = 0; i < k; ++i) tree.AddDraw(DraftTree::kRoot, i % 2);
+    for (int i = 0; i < c.k; ++i) tree.AddDraw(DraftTree::kRoot, i % 2);
     const FirstTokenAcceptance got = AcceptanceOfFirstToken(tree, row);
-    EXPECT_NEAR(got.kseq, kseq[k - 1], 1e-6) << k;
-    EXPECT_NEAR(got.optimum, optimum[k - 1], 1e-6) << k;
+    EXPECT_NEAR(got.kseq, c.kseq, 1e-6) << c.b << " " << c.k;
+    EXPECT_NEAR(got.optimum, c.optimum, 1e-6) << c.b << " " << c.k;
   }
+  const std::vector<float> row = {0.25f, 0.75f};
   EXPECT_EQ(AcceptanceOfFirstToken(DraftTree(), row).optimum, 0);
 }
 

@@ -13,25 +13,38 @@
 
 namespace outrider {
 
-// Completions and chats of letters: "a" is token 0.
-class ApiRequestTest : public ::testing::Test {
+// A model of letters, for which requests are parsed: "a" is token 0.
+class ApiModelTest : public ::testing::Test {
  protected:
-  ApiRequestTest() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
+  explicit ApiModelTest(const std::string& tokenizer_json = testing::AsciiTokenizerJson())
+      : tokenizer_(Tokenizer::FromJson(tokenizer_json).value()) {
     model_ = {.name = "m",
               .tokenizer = tokenizer_.get(),
               .chat_template = testing::PlainChatTemplate(),
-              .limits = {.vocab_size = testing::kAsciiTokens,
+              .limits = {.vocab_size = tokenizer_->vocab_size(),
                          .max_context = 64,
                          .kv_tokens = 64,
                          .max_draft_length = 8,
                          .max_paths = 4,
                          .max_draft_tokens = 24}};
-    grammars_ =
-        grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
-            .value();
+    SetEndTokens({kEndToken});
+  }
+
+  void SetEndTokens(const std::vector<TokenId>& ends) {
+    grammars_ = grammar::GrammarCache::Create(*tokenizer_, ends, tokenizer_->vocab_size()).value();
     model_.grammars = grammars_.get();
   }
 
+  static constexpr TokenId kEndToken = 95;  // a newline, which no text of these tests needs
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<grammar::GrammarCache> grammars_;
+  ApiModel model_;
+};
+
+// Parses completions and chats that have `fields` besides the prompt.
+class ApiRequestTest : public ApiModelTest {
+ protected:
   Result<ApiRequest> Completion(const std::string& fields) const {
     return ParseCompletion(R"({"prompt": "abc")" + (fields.empty() ? "" : ", " + fields) + "}",
                            model_);
@@ -46,10 +59,6 @@ class ApiRequestTest : public ::testing::Test {
     EXPECT_TRUE(parsed.ok()) << fields << ": " << parsed.status().ToString();
     return parsed.ok() ? parsed->prompts.at(0) : GenerationRequest{};
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<grammar::GrammarCache> grammars_;
-  ApiModel model_;
 };
 
 // The fields of a request that is refused, and a part of the error's message.

@@ -2,13 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "tests/support/plain_chat.h"
-#include "tests/support/tiny_tokenizer.h"
-#include "verifier/http/api_request.h"
+#include "tests/verifier/http/api_request_fixture.h"
 
 namespace outrider {
 namespace {
@@ -20,20 +17,9 @@ using testing::kBosToken;
 using testing::kMarkToken;
 using ::testing::Not;
 
-// "a" is token 0.
-class PromptText : public ::testing::Test {
+class PromptText : public ApiModelTest {
  protected:
-  PromptText() : tokenizer_(Tokenizer::FromJson(testing::SpecialTokenizerJson()).value()) {
-    model_ = {.name = "m",
-              .tokenizer = tokenizer_.get(),
-              .chat_template = testing::PlainChatTemplate(),
-              .limits = {.vocab_size = testing::kSpecialTokens,
-                         .max_context = 64,
-                         .kv_tokens = 64,
-                         .max_draft_length = 8,
-                         .max_paths = 4,
-                         .max_draft_tokens = 24}};
-  }
+  PromptText() : ApiModelTest(testing::SpecialTokenizerJson()) {}
 
   std::vector<TokenId> PromptTokens(const std::string& prompt,
                                     const std::string& fields = "") const {
@@ -42,9 +28,6 @@ class PromptText : public ::testing::Test {
     EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
     return parsed.ok() ? parsed->prompts.at(0).prompt : std::vector<TokenId>();
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  ApiModel model_;
 };
 
 TEST_F(PromptText, BeginsWithBosByDefault) {

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -18,10 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/support/plain_chat.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/http/api_request_fixture.h"
 #include "verifier/http/api_error.h"
-#include "verifier/http/api_request.h"
 
 namespace outrider {
 namespace {
@@ -30,20 +27,8 @@ using UnorderedJson = nlohmann::json;
 
 bool IsNumber(std::string_view type) { return type == "integer" || type == "number"; }
 
-class FieldRanges : public ::testing::Test {
+class FieldRanges : public ApiModelTest {
  protected:
-  FieldRanges() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
-    model_ = {.name = "m",
-              .tokenizer = tokenizer_.get(),
-              .chat_template = testing::PlainChatTemplate(),
-              .limits = {.vocab_size = testing::kAsciiTokens,
-                         .max_context = 64,
-                         .kv_tokens = 64,
-                         .max_draft_length = 8,
-                         .max_paths = 4,
-                         .max_draft_tokens = 24}};
-  }
-
   // "" if a body with this member is accepted; otherwise the field that the error names.
   std::string Refused(FieldsOf kind, const UnorderedJson& member) const {
     UnorderedJson body = {{"prompt", "abc"}, {"echo", true}};  // so that max_tokens may be 0
@@ -96,8 +81,6 @@ class FieldRanges : public ::testing::Test {
     ++tried_;
   }
 
-  std::unique_ptr<Tokenizer> tokenizer_;
-  ApiModel model_;
   int tried_ = 0;
 };
 

@@ -14,8 +14,7 @@
 #include <vector>
 
 #include "common/rpc/client_tokens.h"
-#include "tests/support/plain_chat.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/http/api_request_fixture.h"
 #include "verifier/http/api.h"
 #include "verifier/http/open_api.h"
 #include "verifier/http/request_fields.h"
@@ -211,22 +210,15 @@ TEST(OpenApi, HoldsTogether) {
   EXPECT_EQ(model["parameters"][0]["name"], "model");
 }
 
-class TokenRequests : public ::testing::Test {
+class TokenRequests : public ApiModelTest {
  protected:
-  TokenRequests() : tokenizer_(Tokenizer::FromJson(testing::SpecialTokenizerJson()).value()) {
-    model_ = {.name = "m",
-              .tokenizer = tokenizer_.get(),
-              .chat_template = testing::PlainChatTemplate(),
-              .limits = {.vocab_size = testing::kSpecialTokens, .max_context = 64}};
-  }
+  TokenRequests() : ApiModelTest(testing::SpecialTokenizerJson()) {}
+
   nlohmann::json Tokens(const std::string& body) const {
     const Result<std::string> answer = Tokenize(body, model_);
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     return answer.ok() ? nlohmann::json::parse(*answer) : nlohmann::json();
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  ApiModel model_;
 };
 
 TEST_F(TokenRequests, PromptTokensMatchCompletion) {
@@ -244,16 +236,7 @@ TEST_F(TokenRequests, PromptTokensMatchCompletion) {
 
 TEST_F(TokenRequests, ChatTokensMatchChatCompletion) {
   const std::string fields = R"("messages": [{"role": "user", "content": "a<x>"}])";
-  const auto chat = ParseChat("{" + fields + R"(, "max_tokens": 1})",
-                              {.name = "m",
-                               .tokenizer = tokenizer_.get(),
-                               .chat_template = model_.chat_template,
-                               .limits = {.vocab_size = testing::kSpecialTokens,
-                                          .max_context = 64,
-                                          .kv_tokens = 64,
-                                          .max_draft_length = 8,
-                                          .max_paths = 4,
-                                          .max_draft_tokens = 24}});
+  const auto chat = ParseChat("{" + fields + R"(, "max_tokens": 1})", model_);
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();
   EXPECT_EQ(Tokens("{" + fields + "}")["tokens"], nlohmann::json(chat->prompts.at(0).prompt));
 }

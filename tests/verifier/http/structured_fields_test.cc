@@ -5,15 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tests/support/plain_chat.h"
-#include "tests/support/tiny_tokenizer.h"
+#include "tests/verifier/http/api_request_fixture.h"
 #include "verifier/http/api_error.h"
-#include "verifier/http/api_request.h"
 #include "verifier/http/json_text.h"
 
 namespace outrider {
@@ -22,28 +19,12 @@ namespace {
 using Kind = GrammarSource::Kind;
 using ::testing::HasSubstr;
 
-constexpr TokenId kEndToken = 95;  // a newline, which no text of these tests needs
 constexpr char kSchema[] = R"({"type":"object","properties":{"a":{"type":"integer"}}})";
 
-class StructuredFieldsTest : public ::testing::Test {
+class StructuredFieldsTest : public ApiModelTest {
  protected:
-  StructuredFieldsTest() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
-    model_ = {.name = "m",
-              .tokenizer = tokenizer_.get(),
-              .chat_template = testing::PlainChatTemplate(),
-              .answer_format = {.tools = ToolFormat::kHermes, .reasoning = ReasoningFormat::kQwen3},
-              .limits = {.vocab_size = testing::kAsciiTokens,
-                         .max_context = 64,
-                         .kv_tokens = 64,
-                         .max_draft_length = 8,
-                         .max_paths = 4,
-                         .max_draft_tokens = 24}};
-    SetEndTokens({kEndToken});
-  }
-
-  void SetEndTokens(const std::vector<TokenId>& ends) {
-    grammars_ = grammar::GrammarCache::Create(*tokenizer_, ends, testing::kAsciiTokens).value();
-    model_.grammars = grammars_.get();
+  StructuredFieldsTest() {
+    model_.answer_format = {.tools = ToolFormat::kHermes, .reasoning = ReasoningFormat::kQwen3};
   }
 
   Result<ApiRequest> Completion(const Json& fields) const {
@@ -74,10 +55,6 @@ class StructuredFieldsTest : public ::testing::Test {
       EXPECT_THAT(error["message"].get<std::string>(), HasSubstr(says)) << fields;
     }
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<grammar::GrammarCache> grammars_;
-  ApiModel model_;
 };
 
 Json Format(const Json& schema) {

@@ -6,14 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "common/grammar/grammar.h"
-#include "tests/support/tiny_tokenizer.h"
-#include "verifier/http/api_request.h"
+#include "tests/verifier/http/api_request_fixture.h"
 #include "verifier/http/json_text.h"
 #include "verifier/http/token_requests.h"
 
@@ -28,20 +26,12 @@ constexpr char kShowing[] =
     "{{ tools | tojson }}|{% for m in messages %}{{ m | tojson }}{% endfor %}"
     "{% if add_generation_prompt %}{{ end | default('') }}{% endif %}";
 
-class ToolFieldsTest : public ::testing::Test {
+class ToolFieldsTest : public ApiModelTest {
  protected:
-  ToolFieldsTest() : tokenizer_(Tokenizer::FromJson(testing::SpecialTokenizerJson()).value()) {
-    model_ = {
-        .name = "m",
-        .tokenizer = tokenizer_.get(),
-        .chat_template = ChatTemplate::FromText(kShowing),
-        .answer_format = {.tools = ToolFormat::kHermes},
-        .limits = {
-            .vocab_size = testing::kSpecialTokens, .max_context = 1 << 20, .kv_tokens = 1 << 20}};
-    grammars_ = grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95},
-                                              testing::kSpecialTokens)
-                    .value();
-    model_.grammars = grammars_.get();
+  ToolFieldsTest() : ApiModelTest(testing::SpecialTokenizerJson()) {
+    model_.chat_template = ChatTemplate::FromText(kShowing);
+    model_.answer_format = {.tools = ToolFormat::kHermes};
+    model_.limits.max_context = model_.limits.kv_tokens = 1 << 20;
   }
 
   static Json Tool(const std::string& name, const Json& parameters = Json::object()) {
@@ -65,10 +55,6 @@ class ToolFieldsTest : public ::testing::Test {
     if (!parsed.ok()) return parsed.status().ToString();
     return tokenizer_->Decode(parsed->prompts.at(0).prompt, /*skip_special=*/false);
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<grammar::GrammarCache> grammars_;
-  ApiModel model_;
 };
 
 TEST_F(ToolFieldsTest, ToolsReachTemplateUnchanged) {

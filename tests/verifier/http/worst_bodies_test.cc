@@ -4,13 +4,10 @@
 
 #include <algorithm>
 #include <ctime>
-#include <memory>
 #include <string>
 
 #include "tests/support/allocation_watch.h"
-#include "tests/support/plain_chat.h"
-#include "tests/support/tiny_tokenizer.h"
-#include "verifier/http/api_request.h"
+#include "tests/verifier/http/api_request_fixture.h"
 
 namespace outrider {
 namespace {
@@ -84,23 +81,11 @@ std::string BodyOf(const Shape& shape, size_t size) {
   }
 }
 
-class WorstBodies : public ::testing::Test {
+class WorstBodies : public ApiModelTest {
  protected:
-  WorstBodies() : tokenizer_(Tokenizer::FromJson(testing::AsciiTokenizerJson()).value()) {
-    model_ = {.name = "m",
-              .tokenizer = tokenizer_.get(),
-              .chat_template = testing::PlainChatTemplate(),
-              .answer_format = {.tools = ToolFormat::kHermes},
-              .limits = {.vocab_size = testing::kAsciiTokens,
-                         .max_context = 1 << 17,
-                         .kv_tokens = 1 << 17,
-                         .max_draft_length = 8,
-                         .max_paths = 4,
-                         .max_draft_tokens = 24}};
-    grammars_ =
-        grammar::GrammarCache::Create(*tokenizer_, std::vector<TokenId>{95}, testing::kAsciiTokens)
-            .value();
-    model_.grammars = grammars_.get();
+  WorstBodies() {
+    model_.answer_format = {.tools = ToolFormat::kHermes};
+    model_.limits.max_context = model_.limits.kv_tokens = 1 << 17;
     model_.ignore_unknown = true;  // so that nothing is rejected before it has been read completely
   }
 
@@ -127,10 +112,6 @@ class WorstBodies : public ::testing::Test {
     }
     return least;
   }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  std::unique_ptr<grammar::GrammarCache> grammars_;
-  ApiModel model_;
 };
 
 // A body of 8 times the size may take 8 times as long, with a factor of three for cache effects; a

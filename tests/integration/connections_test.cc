@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/health_probe.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
@@ -49,8 +49,7 @@ TEST(Connections, ThousandIdleOnesDelayNoProbe) {
   files.rlim_cur = 1024;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
   TempDir dir;
-  const std::string model = dir / "model";
-  ASSERT_TRUE(MakeCheckpoint(model, {.vocab_size = 300, .tokenizer = true}).ok());
+  const std::string model = testing::MakeRandomModel(dir / "model");
   const VerifierProcess verifier =
       StartVerifier(model, dir / "verifier.log", {"--http", "127.0.0.1:0"});
   ASSERT_NE(verifier.port, 0);
@@ -74,8 +73,7 @@ TEST(Connections, ThousandIdleOnesDelayNoProbe) {
 // gRPC's own listener would stop for good.
 TEST(Connections, ListenerSurvivesLackOfFiles) {
   TempDir dir;
-  const std::string model = dir / "model";
-  ASSERT_TRUE(MakeCheckpoint(model, {.vocab_size = 300, .tokenizer = true}).ok());
+  const std::string model = testing::MakeRandomModel(dir / "model");
   const VerifierProcess verifier = StartVerifier(model, dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   ASSERT_EQ(Probe(verifier.address(), ""), Health::kServing);

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -88,12 +88,10 @@ class Request {
 class Devices : public ::testing::Test {
  protected:
   Devices() {
-    CheckpointOptions options = {
-        .num_kv_heads = 4, .max_position_embeddings = 4096, .eos_token_ids = {}, .tokenizer = true};
-    EXPECT_TRUE(MakeCheckpoint(dir_ / "target", options).ok());
-    options.noise = 0.3;
-    options.noise_seed = 1;
-    EXPECT_TRUE(MakeCheckpoint(dir_ / "drafter", options).ok());
+    const CheckpointOptions options = {
+        .num_kv_heads = 4, .max_position_embeddings = 4096, .eos_token_ids = {}, .noise_seed = 1};
+    testing::MakeRandomModel(dir_ / "target", options);
+    testing::MakeRandomDrafter(dir_ / "drafter", options);
   }
 
   // Starts a verifier of `devices`, after another one if there is one.

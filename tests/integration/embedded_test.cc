@@ -4,7 +4,7 @@
 #include <csignal>
 #include <string>
 
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -20,11 +20,6 @@ using testing::TestClient;
 
 class Embedded : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(target_, {.vocab_size = 300, .tokenizer = true}).ok());
-    ASSERT_TRUE(
-        MakeCheckpoint(drafter_, {.vocab_size = 300, .noise = 0.3, .tokenizer = true}).ok());
-  }
   static v1::GenerateRequest Request() {
     v1::GenerateRequest request;
     request.set_text("abc");
@@ -35,7 +30,8 @@ class Embedded : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string target_ = dir_ / "target", drafter_ = dir_ / "drafter";
+  const std::string target_ = testing::MakeRandomModel(dir_ / "target");
+  const std::string drafter_ = testing::MakeRandomDrafter(dir_ / "drafter");
 };
 
 TEST_F(Embedded, DraftsWithoutChangingTheText) {
@@ -105,8 +101,7 @@ TEST_F(Embedded, StopsWhileItDrafts) {
 }
 
 TEST_F(Embedded, NeedsMostTokensInTarget) {
-  const std::string other = dir_ / "other";
-  ASSERT_TRUE(MakeCheckpoint(other, {.vocab_size = 600, .tokenizer = true}).ok());
+  const std::string other = testing::MakeRandomModel(dir_ / "other", {.vocab_size = 600});
   const auto process =
       Process::Start({ProgramPath("outrider-verifier"), "--model", target_, "--draft-model", other,
                       "--listen", "127.0.0.1:0", "--metrics", ""},

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -30,10 +30,6 @@ using testing::VerifierProcess;
 
 class Exit : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(model_, {.vocab_size = 300, .tokenizer = true}).ok());
-  }
-
   // Calls `run` with a folder's path `times` times on four threads, and counts the exit codes.
   template <class Run>
   std::map<int, int> CodesOf(int times, const Run& run) {
@@ -61,7 +57,7 @@ class Exit : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string model_ = dir_ / "model";
+  const std::string model_ = testing::MakeRandomModel(dir_ / "model");
 };
 
 using Codes = std::map<int, int>;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/text/tokenizer.h"
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/other_vocabulary.h"
 #include "tests/support/raw_drafter.h"
 #include "tests/support/services.h"
@@ -20,6 +20,7 @@ namespace {
 using testing::AddDraft;
 using testing::Asked;
 using ::testing::HasSubstr;
+using testing::MakeRandomModel;
 using testing::RawDrafter;
 using testing::SourcePath;
 using testing::StartDrafter;
@@ -31,21 +32,12 @@ constexpr int kVocabulary = 300;
 
 class Handshake : public ::testing::Test {
  protected:
-  // A random model with a byte-level tokenizer that fills `vocab_size`.
-  std::string MakeModel(const std::string& name, CheckpointOptions options) {
-    options.tokenizer = true;
-    const std::string path = dir_ / name;
-    const Status status = MakeCheckpoint(path, options);
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    return path;
-  }
-
   TempDir dir_;
 };
 
 TEST_F(Handshake, RefusesDrafterSharingTooFewTokens) {
-  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
-  const std::string other = MakeModel("other", {.vocab_size = 2 * kVocabulary});
+  const std::string target = MakeRandomModel(dir_ / "target", {.vocab_size = kVocabulary});
+  const std::string other = MakeRandomModel(dir_ / "other", {.vocab_size = 2 * kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter =
@@ -117,11 +109,11 @@ TEST_F(Handshake, OtherVocabularyDraftsSharedTokens) {
 }
 
 TEST_F(Handshake, PaddingIsNeverDrafted) {
-  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeRandomModel(dir_ / "target", {.vocab_size = kVocabulary});
   // The same model with more logits than tokens, like Qwen's 151936 and 152064.
   CheckpointOptions padded{.vocab_size = kVocabulary + 52};
   padded.tokenizer_tokens = kVocabulary;
-  const std::string drafter_model = MakeModel("drafter", padded);
+  const std::string drafter_model = MakeRandomModel(dir_ / "drafter", padded);
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
@@ -140,7 +132,7 @@ TEST_F(Handshake, PaddingIsNeverDrafted) {
 // A drafter of the release before: its hello names one version, and it ends the stream unless the
 // verifier answers with the same.
 TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
-  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeRandomModel(dir_ / "target", {.vocab_size = kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log", {"--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   const auto tokenizer = Tokenizer::Load(target);
@@ -169,7 +161,7 @@ TEST_F(Handshake, DrafterOfProtocolThreeIsServed) {
 }
 
 TEST_F(Handshake, NewerDrafterAgreesOnOurProtocol) {
-  const std::string target = MakeModel("target", {.vocab_size = kVocabulary});
+  const std::string target = MakeRandomModel(dir_ / "target", {.vocab_size = kVocabulary});
   const auto verifier = StartVerifier(target, dir_ / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   const auto tokenizer = Tokenizer::Load(target);

@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "tests/integration/limits_cases.h"
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 
 namespace outrider::limits {
 namespace {
@@ -167,8 +167,7 @@ void CheckRow(const Row& row, const Case& one, Target& target) {
 
 TEST(Limits, EveryRowOfTheTablesHolds) {
   Target target;
-  target.model = target.dir / "model";
-  ASSERT_TRUE(MakeCheckpoint(target.model, {.vocab_size = 300, .tokenizer = true}).ok());
+  target.model = testing::MakeRandomModel(target.dir / "model");
   target.verifier = StartVerifier(target.model, target.dir / "verifier.log",
                                   {"--http", "127.0.0.1:0", "--log-json"});
   ASSERT_NE(target.verifier.port, 0);

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/routing/page_hashes.h"
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
 
@@ -35,12 +35,6 @@ constexpr int kPageTokens = 16;
 
 class PrefixRouting : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(
-                    model_, {.vocab_size = 300, .max_position_embeddings = 2048, .tokenizer = true})
-                    .ok());
-  }
-
   // A text of letters that no other seed has.
   static std::string Letters(uint64_t seed, size_t size) {
     std::mt19937_64 random(seed);
@@ -78,7 +72,8 @@ class PrefixRouting : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string model_ = dir_ / "model";
+  const std::string model_ = testing::MakeRandomModel(
+      dir_ / "model", {.vocab_size = 300, .max_position_embeddings = 2048});
 };
 
 TEST_F(PrefixRouting, CachesMoreThanRoundRobin) {

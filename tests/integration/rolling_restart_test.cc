@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/rpc/channel.h"
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/kubelet.h"
 #include "tests/support/services.h"
 #include "tests/support/time_limit.h"
@@ -112,12 +112,6 @@ class Load {
 
 class RollingRestart : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(target_, {.vocab_size = 300, .tokenizer = true}).ok());
-    ASSERT_TRUE(
-        MakeCheckpoint(drafter_, {.vocab_size = 300, .noise = 0.3, .tokenizer = true}).ok());
-  }
-
   std::unique_ptr<Pod> StartVerifier(const std::string& name, const std::string& listen) {
     auto pod = std::make_unique<Pod>(
         PodSpec{.name = name,
@@ -159,8 +153,8 @@ class RollingRestart : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string target_ = dir_ / "target";
-  const std::string drafter_ = dir_ / "drafter";
+  const std::string target_ = testing::MakeRandomModel(dir_ / "target");
+  const std::string drafter_ = testing::MakeRandomDrafter(dir_ / "drafter");
   Endpoints verifiers_{dir_ / "verifiers"};
   int starts_ = 0;
 };

@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/integration/random_models.h"
 #include "tests/support/certificates.h"
-#include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
 #include "tests/support/time_limit.h"
 
@@ -35,14 +35,6 @@ using testing::VerifierProcess;
 
 class Scaling : public ::testing::Test {
  protected:
-  void SetUp() override {
-    CheckpointOptions options = {
-        .vocab_size = 300, .max_position_embeddings = kContext, .tokenizer = true};
-    ASSERT_TRUE(MakeCheckpoint(target_, options).ok());
-    options.noise = 0.3;
-    ASSERT_TRUE(MakeCheckpoint(drafter_, options).ok());
-  }
-
   static constexpr int kContext = 8192;
 
   struct Verifier {
@@ -98,8 +90,9 @@ class Scaling : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string target_ = dir_ / "target";
-  const std::string drafter_ = dir_ / "drafter";
+  const CheckpointOptions long_context_ = {.vocab_size = 300, .max_position_embeddings = kContext};
+  const std::string target_ = testing::MakeRandomModel(dir_ / "target", long_context_);
+  const std::string drafter_ = testing::MakeRandomDrafter(dir_ / "drafter", long_context_);
   const std::string list_ = dir_ / "verifiers";
 };
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/rpc/channel.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/certificates.h"
-#include "tests/support/checkpoint_maker.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -33,10 +33,6 @@ constexpr int kUsageExit = 2;
 
 class Security : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(model_, {.vocab_size = 300, .tokenizer = true}).ok());
-  }
-
   std::string Write(const std::string& name, const std::string& text) {
     std::ofstream(dir_ / name) << text;
     return dir_ / name;
@@ -67,7 +63,7 @@ class Security : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string model_ = dir_ / "model";
+  const std::string model_ = testing::MakeRandomModel(dir_ / "model");
 };
 
 Flags operator+(Flags a, const Flags& b) {

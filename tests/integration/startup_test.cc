@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -210,9 +210,8 @@ TEST_F(Startup, HelpSaysWhatModelsTake) {
 
 // generation_config.json applies to gRPC requests, too; and what the log says about the model.
 TEST_F(Startup, LogsTheModelsDefaults) {
-  const std::string model = dir_ / "made";
-  ASSERT_TRUE(
-      MakeCheckpoint(model, {.vocab_size = 300, .dtype = Dtype::kF32, .tokenizer = true}).ok());
+  const std::string model =
+      testing::MakeRandomModel(dir_ / "made", {.vocab_size = 300, .dtype = Dtype::kF32});
   std::ofstream(model + "/generation_config.json") << R"({"temperature": 0, "max_new_tokens": 5})";
   std::ofstream(model + "/chat_template.jinja") << "\n{% new %}";  // prevents chats, not the start
   v1::GenerateRequest request;

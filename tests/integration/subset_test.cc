@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/support/checkpoint_maker.h"
+#include "tests/integration/random_models.h"
 #include "tests/support/services.h"
 
 namespace outrider {
@@ -26,12 +26,6 @@ using testing::VerifierProcess;
 
 class SubsetOfVerifiers : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ASSERT_TRUE(MakeCheckpoint(target_, {.vocab_size = 300, .tokenizer = true}).ok());
-    ASSERT_TRUE(
-        MakeCheckpoint(drafter_, {.vocab_size = 300, .noise = 0.3, .tokenizer = true}).ok());
-  }
-
   void StartVerifiers(int count, const std::function<std::vector<std::string>(int)>& flags) {
     std::ofstream list(dir_ / "verifiers");
     for (int v = 0; v < count; ++v) {
@@ -70,8 +64,8 @@ class SubsetOfVerifiers : public ::testing::Test {
   }
 
   TempDir dir_;
-  const std::string target_ = dir_ / "target";
-  const std::string drafter_ = dir_ / "drafter";
+  const std::string target_ = testing::MakeRandomModel(dir_ / "target");
+  const std::string drafter_ = testing::MakeRandomDrafter(dir_ / "drafter");
   std::vector<VerifierProcess> verifiers_;
   std::vector<std::unique_ptr<TestClient>> clients_;
   std::vector<std::unique_ptr<Process>> drafters_;

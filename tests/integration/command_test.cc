@@ -6,16 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +22,7 @@
 namespace outrider {
 namespace {
 
+using testing::Await;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using testing::Process;
@@ -35,15 +33,6 @@ using testing::StartVerifier;
 using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
-
-bool Await(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 class CommandTest : public ::testing::Test {
  protected:

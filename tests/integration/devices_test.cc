@@ -12,6 +12,7 @@
 
 #include "tests/integration/random_models.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -41,12 +42,7 @@ bool HasEnded(pid_t pid) {
 }
 
 bool AwaitEnd(pid_t pid) {
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (!HasEnded(pid)) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+  return testing::Await([pid] { return HasEnded(pid); });
 }
 
 v1::GenerateRequest Greedy(const std::string& prompt, uint32_t tokens) {

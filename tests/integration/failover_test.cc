@@ -16,6 +16,7 @@
 namespace outrider {
 namespace {
 
+using testing::Await;
 using testing::SourcePath;
 using testing::StartDrafter;
 using testing::StartVerifier;
@@ -74,16 +75,6 @@ class Load {
   std::atomic<int> finished_{0};
   std::vector<std::thread> threads_;
 };
-
-template <class Condition>
-bool Await(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
 
 TEST(Failover, KilledDrafterFailsNoRequest) {
   TempDir dir;

@@ -6,7 +6,6 @@
 
 #include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/checkpoint_maker.h"
@@ -65,13 +64,11 @@ class LongRequest {
 };
 
 void AwaitSessions(TestClient& client, uint32_t running, uint32_t waiting) {
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (std::chrono::steady_clock::now() < until) {
+  const auto reached = [&] {
     const v1::GetStatusResponse status = client.Status();
-    if (status.sessions_running() == running && status.sessions_waiting() == waiting) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  ADD_FAILURE() << "not " << running << " running and " << waiting << " waiting";
+    return status.sessions_running() == running && status.sessions_waiting() == waiting;
+  };
+  EXPECT_TRUE(testing::Await(reached)) << running << " running and " << waiting << " waiting";
 }
 
 TEST(Overload, IsRefusedWithRetryDelay) {

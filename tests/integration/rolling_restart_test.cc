@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -56,29 +57,20 @@ class Load {
   // Waits until this many more have finished.
   bool AwaitFinished(int more) {
     const int until = finished_ + more;
-    const auto deadline = std::chrono::steady_clock::now() + kLimit;
-    while (finished_ < until) {
-      if (std::chrono::steady_clock::now() >= deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    return true;
+    return testing::Await([&] { return finished_ >= until; });
   }
   // Waits until the verifier has had drafts from `drafter`.
   bool AwaitDraftsOf(const std::string& drafter) {
-    const auto deadline = std::chrono::steady_clock::now() + kLimit;
-    while (std::chrono::steady_clock::now() < deadline) {
+    return testing::Await([&] {
       const v1::GetStatusResponse status = client_.Status();
-      for (const auto& attached : status.drafters()) {
-        if (attached.name() == drafter && attached.drafted_tokens() > 0) return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
+      return std::any_of(status.drafters().begin(), status.drafters().end(),
+                         [&](const auto& attached) {
+                           return attached.name() == drafter && attached.drafted_tokens() > 0;
+                         });
+    });
   }
 
  private:
-  static constexpr auto kLimit = testing::kTimeLimit;
-
   void RunOne(int thread, int n) {
     v1::GenerateRequest request;
     request.set_text("request " + std::to_string(n) + " of " + std::to_string(thread));
@@ -204,12 +196,8 @@ TEST_F(RollingRestart, TwoVerifiersFailNoRequest) {
     // The drafter reconnects to it, and the client's requests reach it again.
     TestClient back(address);
     ASSERT_TRUE(back.AwaitDrafters(1)) << drafter->Log();
-    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-    while (back.Status().drafters(0).drafted_tokens() == 0 &&
-           std::chrono::steady_clock::now() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_GT(back.Status().drafters(0).drafted_tokens(), 0u) << name;
+    EXPECT_TRUE(testing::Await([&] { return back.Status().drafters(0).drafted_tokens() > 0; }))
+        << name;
   }
   load.Stop();
   EXPECT_EQ(load.failed(), 0) << load.failure();

@@ -49,11 +49,7 @@ TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
                       "Once upon a time,\n", "--max-tokens", "480", "--ignore-eos"},
                      dir / "generate.log");
   // Some text has arrived.
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (generate->Log().empty() && generate->running() &&
-         std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT_TRUE(testing::Await([&] { return !generate->Log().empty() || !generate->running(); }));
   verifier.process->Signal(SIGKILL);
   EXPECT_EQ(generate->Wait(), 1);
   EXPECT_THAT(generate->Log(), HasSubstr("UNAVAILABLE"));

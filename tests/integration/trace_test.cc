@@ -14,7 +14,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/support/http_client.h"
@@ -421,11 +420,7 @@ TEST(TraceEndpoint, GetsTheSpansOfBothServices) {
   const auto sent = [&] {
     return ReadMetrics(verifier.metrics_port)["outrider_trace_spans_sent_total"];
   };
-  const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-  while (sent() == 0 && std::chrono::steady_clock::now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_GT(sent(), 0);
+  EXPECT_TRUE(testing::Await([&] { return sent() > 0; }));
   verifier.process->Signal(SIGTERM);
   EXPECT_EQ(verifier.process->Wait(), 0) << verifier.process->Log();
 

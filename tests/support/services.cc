@@ -9,7 +9,6 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <thread>
 
 #include "tests/support/metrics_reader.h"
 #include "tests/support/time_limit.h"
@@ -51,22 +50,19 @@ VerifierProcess::~VerifierProcess() {
 }
 
 void ExpectNoPageLeaked(int metrics_port) {
-  const auto until = std::chrono::steady_clock::now() + kTimeLimit;
   std::map<std::string, double> metrics;
-  do {
+  const auto all_are_free = [&] {  // also of cancelled requests, which end soon
     metrics = ReadMetrics(metrics_port);
     const double requests =
         metrics["outrider_num_requests_running"] + metrics["outrider_num_requests_waiting"];
-    if (metrics.contains("outrider_kv_pages_used") && requests == 0 &&
-        metrics["outrider_kv_pages_used"] == metrics["outrider_prefix_cache_pages"]) {
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // cancelled requests end soon
-  } while (std::chrono::steady_clock::now() < until);
-  ADD_FAILURE() << "KV pages leaked: " << metrics["outrider_kv_pages_used"] << " in use, "
-                << metrics["outrider_prefix_cache_pages"] << " by the prefix cache, with "
-                << metrics["outrider_num_requests_running"] << " requests running and "
-                << metrics["outrider_num_requests_waiting"] << " waiting";
+    return metrics.contains("outrider_kv_pages_used") && requests == 0 &&
+           metrics["outrider_kv_pages_used"] == metrics["outrider_prefix_cache_pages"];
+  };
+  EXPECT_TRUE(Await(all_are_free))
+      << "KV pages leaked: " << metrics["outrider_kv_pages_used"] << " in use, "
+      << metrics["outrider_prefix_cache_pages"] << " by the prefix cache, with "
+      << metrics["outrider_num_requests_running"] << " requests running and "
+      << metrics["outrider_num_requests_waiting"] << " waiting";
 }
 
 std::string ProgramPath(const std::string& name) {
@@ -182,12 +178,7 @@ v1::GetStatusResponse TestClient::Status() {
 }
 
 bool TestClient::AwaitDrafters(int count) {
-  const auto until = std::chrono::steady_clock::now() + kTimeLimit;
-  while (std::chrono::steady_clock::now() < until) {
-    if (Status().drafters_size() == count) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
+  return Await([&] { return Status().drafters_size() == count; });
 }
 
 }  // namespace outrider::testing

@@ -35,7 +35,7 @@ struct VerifierProcess {
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 };
 
-// Waits (at most 30 s) for the verifier's requests to end, then fails the test if pages leaked.
+// Waits for the verifier's requests to end, then fails the test if pages leaked.
 void ExpectNoPageLeaked(int metrics_port);
 
 // Fails the test (ADD_FAILURE) and returns port 0 if the service does not start.
@@ -68,7 +68,7 @@ class TestClient {
   };
   Outcome Generate(const v1::GenerateRequest& request);
   v1::GetStatusResponse Status();
-  // Waits (at most 30 s) until `count` drafters are attached; returns false if they are not.
+  // Waits until `count` drafters are attached; returns false if they never are.
   bool AwaitDrafters(int count);
 
   v1::Generation::Stub& stub() { return *stub_; }

@@ -88,11 +88,7 @@ class HttpServerTest : public ::testing::Test {
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
   static void AwaitBodyBytes(const HttpServer& server, size_t bytes) {
-    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
-    while (server.body_bytes() != bytes && std::chrono::steady_clock::now() < until) {
-      std::this_thread::yield();
-    }
-    EXPECT_EQ(server.body_bytes(), bytes);
+    EXPECT_TRUE(testing::Await([&] { return server.body_bytes() == bytes; })) << bytes;
   }
   void AwaitAnswers(int answers) const {
     const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;

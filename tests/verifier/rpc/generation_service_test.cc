@@ -10,7 +10,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "common/rpc/channel.h"
@@ -84,18 +83,14 @@ class GenerationServiceTest : public ::testing::Test {
     });
   }
 
-  // Returns false if the count is not reached within 30 s. Then releases the workers, so that every
+  // Returns false if the count is not reached in time. Then releases the workers, so that every
   // call ends.
   bool AwaitWaiting(int count) {
-    const Time until = clock_.Now() + testing::kTimeLimit;
-    while (metrics_.tokenizer_requests_waiting.value() != count) {
-      if (clock_.Now() > until) {
-        held_.Release();
-        return false;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (testing::Await([&] { return metrics_.tokenizer_requests_waiting.value() == count; })) {
+      return true;
     }
-    return true;
+    held_.Release();
+    return false;
   }
 
   static v1::GenerateRequest Text(const std::string& text) {
@@ -275,11 +270,7 @@ TEST_F(GenerationServiceTest, FreesMessageAfterTokenizing) {
   ASSERT_TRUE(AwaitWaiting(1));
   EXPECT_GE(watch.held(), kUnknownBytes) << "the message waits";
   held_.Release();
-  const Time until = clock_.Now() + testing::kTimeLimit;
-  while (watch.held() > kUnknownBytes / 2 && clock_.Now() < until) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_LT(watch.held(), kUnknownBytes / 2);
+  EXPECT_TRUE(testing::Await([&] { return watch.held() < kUnknownBytes / 2; }));
   go_on.set_value();
   v1::GenerateResponse response;
   while (reader->Read(&response)) {

@@ -88,11 +88,8 @@ class Chaos : public ::testing::Test {
 
   void ExpectSpeculationIsBack() {
     ASSERT_TRUE(client_->AwaitDrafters(kDrafters)) << "every drafter attaches again";
-    v1::GenerateRequest request;
-    request.set_text("Once upon a time, there was a little");
+    v1::GenerateRequest request = testing::StoryRequest(64);
     request.mutable_sampling()->set_temperature(0);
-    request.mutable_stop()->set_max_tokens(64);
-    request.mutable_stop()->set_ignore_eos(true);
     request.mutable_speculation()->set_draft_length(4);  // whether it pays or not
     // A drafter that was late is suspended, and a busy machine makes it late again: drafts are
     // counted until there are enough, whatever time that takes.

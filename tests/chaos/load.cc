@@ -35,11 +35,8 @@ constexpr Drafting kSampled[] = {{Speculation::RULE_TOKEN, 1},
                                  {Speculation::RULE_MULTIPATH_BLOCK, 3}};
 
 v1::GenerateRequest Request(size_t prompt, float temperature, uint32_t max_tokens) {
-  v1::GenerateRequest request;
-  request.set_text(kPrompts[prompt]);
+  v1::GenerateRequest request = testing::TextRequest(kPrompts[prompt], max_tokens);
   request.mutable_sampling()->set_temperature(temperature);
-  request.mutable_stop()->set_max_tokens(max_tokens);
-  request.mutable_stop()->set_ignore_eos(true);
   return request;
 }
 

@@ -132,11 +132,9 @@ TEST_F(CommandTest, WatchedStatusEndsThoughNobodyAnswers) {
 
 TEST_F(CommandTest, StatusNamesPromptLookupWithoutDrafter) {
   Serve({"--policy", "fixed:lookup-strong-4,lookup-4"});
-  v1::GenerateRequest request;
-  request.set_text("The cat sat on the mat. The cat sat on the mat. The cat sat on");
+  v1::GenerateRequest request =
+      testing::TextRequest("The cat sat on the mat. The cat sat on the mat. The cat sat on", 300);
   request.mutable_sampling()->set_temperature(0);
-  request.mutable_stop()->set_max_tokens(300);
-  request.mutable_stop()->set_ignore_eos(true);
   ASSERT_TRUE(TestClient(verifier_.address()).Generate(request).status.ok());
   const auto status = Run("status", {});
   EXPECT_EQ(status->Wait(), 0);

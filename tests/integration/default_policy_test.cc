@@ -30,11 +30,8 @@ TEST(DefaultPolicy, DraftsMostRoundsOfSlowTarget) {
   TestClient client(verifier.address());
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
 
-  v1::GenerateRequest request;
-  request.set_text("Once upon a time, there was a little");
+  v1::GenerateRequest request = testing::StoryRequest(128);
   request.mutable_sampling()->set_temperature(0);
-  request.mutable_stop()->set_max_tokens(128);
-  request.mutable_stop()->set_ignore_eos(true);
   // The controller learns from the first requests, and a drafter that a busy machine has slowed
   // down is suspended for a while: one request is enough, however late it comes.
   uint32_t drafted = 0, rounds = 0;

@@ -21,11 +21,8 @@ using testing::TestClient;
 class Embedded : public ::testing::Test {
  protected:
   static v1::GenerateRequest Request() {
-    v1::GenerateRequest request;
-    request.set_text("abc");
+    v1::GenerateRequest request = testing::TextRequest("abc", 200);
     request.mutable_sampling()->set_temperature(0);
-    request.mutable_stop()->set_max_tokens(200);
-    request.mutable_stop()->set_ignore_eos(true);
     return request;
   }
 

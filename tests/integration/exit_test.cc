@@ -101,10 +101,7 @@ TEST_F(Exit, BusyVerifiersExitZero) {
                           StartDrafter(model_, verifier.address(), path + ".drafter.log");
                       TestClient client(verifier.address());
                       grpc::ClientContext context;
-                      v1::GenerateRequest request;
-                      request.set_text("abc");
-                      request.mutable_stop()->set_max_tokens(400);
-                      request.mutable_stop()->set_ignore_eos(true);
+                      const v1::GenerateRequest request = testing::TextRequest("abc", 400);
                       const auto reader = client.stub().Generate(&context, request);
                       Pause(random, 40);
                       verifier.process->Signal(SIGTERM);

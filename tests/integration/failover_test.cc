@@ -52,10 +52,8 @@ class Load {
 
  private:
   void RunOne(TestClient* client, int i) {
-    v1::GenerateRequest request;
-    request.set_text("Question: Tom has " + std::to_string(i + 2) + " apples and buys");
-    request.mutable_stop()->set_max_tokens(kLongAnswer);
-    request.mutable_stop()->set_ignore_eos(true);
+    const v1::GenerateRequest request = testing::TextRequest(
+        "Question: Tom has " + std::to_string(i + 2) + " apples and buys", kLongAnswer);
     grpc::ClientContext context;
     const auto reader = client->stub().Generate(&context, request);
     v1::GenerateResponse response;
@@ -136,11 +134,7 @@ TEST(Failover, ServesWithoutAnyDrafter) {
                                                  dir / "verifier.log", {"--no-prefix-cache"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
-  v1::GenerateRequest request;
-  request.set_text("def add(a, b):");
-  request.mutable_stop()->set_max_tokens(30);
-  request.mutable_stop()->set_ignore_eos(true);
-  const TestClient::Outcome outcome = client.Generate(request);
+  const TestClient::Outcome outcome = client.Generate(testing::TextRequest("def add(a, b):", 30));
   EXPECT_TRUE(outcome.status.ok());
   EXPECT_EQ(outcome.tokens.size(), 30u);
   EXPECT_EQ(outcome.finished.speculation().rounds(), 30u);

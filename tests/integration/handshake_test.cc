@@ -119,10 +119,7 @@ TEST_F(Handshake, PaddingIsNeverDrafted) {
   const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
   TestClient client(verifier.address());
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
-  v1::GenerateRequest request;
-  request.set_text("abc");
-  request.mutable_stop()->set_max_tokens(100);
-  request.mutable_stop()->set_ignore_eos(true);
+  const v1::GenerateRequest request = testing::TextRequest("abc", 100);
   const TestClient::Outcome outcome = client.Generate(request);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_GT(outcome.finished.speculation().drafted_tokens(), 0u);

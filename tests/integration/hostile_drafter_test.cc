@@ -110,11 +110,8 @@ class Load {
 
  private:
   static v1::GenerateRequest Request(bool greedy) {
-    v1::GenerateRequest request;
-    request.set_text("Once upon a time, there was a little");
+    v1::GenerateRequest request = testing::StoryRequest(32);
     request.mutable_sampling()->set_temperature(greedy ? 0 : 1);
-    request.mutable_stop()->set_max_tokens(32);
-    request.mutable_stop()->set_ignore_eos(true);
     return request;
   }
   void Run(bool greedy) {

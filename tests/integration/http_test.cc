@@ -53,11 +53,8 @@ TEST_F(Http, StreamedWholeAndGrpcTextsAgree) {
   EXPECT_EQ(text, choice["text"]);
   EXPECT_EQ(reason, "length");
 
-  v1::GenerateRequest request;
-  request.set_text(kPrompt);
+  v1::GenerateRequest request = testing::TextRequest(kPrompt, 100);
   request.mutable_sampling()->set_temperature(0);
-  request.mutable_stop()->set_max_tokens(100);
-  request.mutable_stop()->set_ignore_eos(true);
   request.set_logprobs(2);
   const TestClient::Outcome outcome = client_->Generate(request);
   EXPECT_EQ(outcome.text, text);
@@ -80,10 +77,7 @@ TEST_F(Http, StreamedWholeAndGrpcTextsAgree) {
 
 TEST_F(Http, GrpcSendsLogprobsWithEveryToken) {
   StartWithDrafter();
-  v1::GenerateRequest request;
-  request.set_text(kPrompt);
-  request.mutable_stop()->set_max_tokens(40);
-  request.mutable_stop()->set_ignore_eos(true);
+  v1::GenerateRequest request = testing::TextRequest(kPrompt, 40);
   request.set_logprobs(3);
   grpc::ClientContext context;
   const auto reader = client_->stub().Generate(&context, request);
@@ -134,12 +128,9 @@ TEST_F(Http, StopStringsEndText) {
   EXPECT_GE(longer["usage"]["completion_tokens"], 60);
   EXPECT_THAT(longer["choices"][0]["text"].get<std::string>(), HasSubstr("girl"));
   TestClient client(verifier_.address());
-  v1::GenerateRequest request;
-  request.set_text(kPrompt);
+  v1::GenerateRequest request = testing::TextRequest(kPrompt, 200);
   request.mutable_sampling()->set_temperature(0);
-  request.mutable_stop()->set_max_tokens(200);
   request.mutable_stop()->set_min_tokens(60);
-  request.mutable_stop()->set_ignore_eos(true);
   for (const char* stop : {"girl", "zzz"}) request.mutable_stop()->add_stop_strings(stop);
   EXPECT_EQ(client.Generate(request).text, longer["choices"][0]["text"].get<std::string>());
 }

@@ -29,17 +29,10 @@ using testing::ReadMetrics;
 using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
+using testing::StoryRequest;
 using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
-
-v1::GenerateRequest LoggedStory(uint32_t tokens) {
-  v1::GenerateRequest request;
-  request.set_text("Once upon a time");
-  request.mutable_stop()->set_max_tokens(tokens);
-  request.mutable_stop()->set_ignore_eos(true);
-  return request;
-}
 
 class RequestLog : public ::testing::Test {
  protected:
@@ -77,7 +70,7 @@ class RequestLog : public ::testing::Test {
 };
 
 TEST_F(RequestLog, GrpcRequestsHaveALineEach) {
-  ASSERT_TRUE(Generate(LoggedStory(6), "finished").ok());
+  ASSERT_TRUE(Generate(StoryRequest(6), "finished").ok());
   Json line = LineOf("finished");
   EXPECT_EQ(line["message"], "request finished") << verifier_.process->Log();
   EXPECT_EQ(line["route"], "Generate");
@@ -88,14 +81,14 @@ TEST_F(RequestLog, GrpcRequestsHaveALineEach) {
   EXPECT_EQ(line["finish_reason"], "length");
   EXPECT_TRUE(line["ttft_seconds"].is_number_float());
 
-  v1::GenerateRequest bad = LoggedStory(6);
+  v1::GenerateRequest bad = StoryRequest(6);
   bad.mutable_sampling()->set_temperature(-1);
   ASSERT_FALSE(Generate(bad, "refused").ok());
   line = LineOf("refused");
   EXPECT_EQ(line["finish_reason"], "error");
   EXPECT_THAT(line["error"].get<std::string>(), HasSubstr("INVALID_ARGUMENT: "));
 
-  ASSERT_FALSE(Generate(LoggedStory(300), "cancelled", /*cancel_after_chunks=*/2).ok());
+  ASSERT_FALSE(Generate(StoryRequest(300), "cancelled", /*cancel_after_chunks=*/2).ok());
   line = LineOf("cancelled");
   EXPECT_EQ(line["finish_reason"], "abort");
   EXPECT_GE(line["tokens"], 2);
@@ -177,10 +170,10 @@ TEST(FullStderr, StallsNothingAndIsCounted) {
   };
   // 16 KiB hold fewer than 200 lines.
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE(client.Generate(LoggedStory(1)).status.ok());
+    ASSERT_TRUE(client.Generate(StoryRequest(1)).status.ok());
   }
   EXPECT_GT(lost(), 0);
-  EXPECT_TRUE(client.Generate(LoggedStory(20)).status.ok());
+  EXPECT_TRUE(client.Generate(StoryRequest(20)).status.ok());
   verifier->Signal(SIGTERM);
   EXPECT_EQ(verifier->Wait(), 0);
   close(reader);

@@ -72,10 +72,8 @@ class Load {
 
  private:
   void RunOne(int thread, int n) {
-    v1::GenerateRequest request;
-    request.set_text("request " + std::to_string(n) + " of " + std::to_string(thread));
-    request.mutable_stop()->set_max_tokens(kStreamTokens);
-    request.mutable_stop()->set_ignore_eos(true);
+    const v1::GenerateRequest request = testing::TextRequest(
+        "request " + std::to_string(n) + " of " + std::to_string(thread), kStreamTokens);
     grpc::ClientContext context;
     const auto reader = client_.stub().Generate(&context, request);
     v1::GenerateResponse response;

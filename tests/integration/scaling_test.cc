@@ -64,10 +64,8 @@ class Scaling : public ::testing::Test {
     for (int i = 0; i < concurrency; ++i) {
       threads.emplace_back([&client, &with_drafts, i] {
         for (int n = 0; n < 2; ++n) {
-          v1::GenerateRequest request;
-          request.set_text("request " + std::to_string(i) + " " + std::to_string(n));
-          request.mutable_stop()->set_max_tokens(40);
-          request.mutable_stop()->set_ignore_eos(true);
+          const v1::GenerateRequest request =
+              testing::TextRequest("request " + std::to_string(i) + " " + std::to_string(n), 40);
           const TestClient::Outcome outcome = client.Generate(request);
           EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
           EXPECT_EQ(outcome.tokens.size(), 40u);
@@ -163,10 +161,8 @@ TEST_F(Scaling, RemovedVerifierKeepsDraftsOfSessions) {
   ASSERT_TRUE(two.client->AwaitDrafters(1)) << drafter->Log();
 
   grpc::ClientContext context;
-  v1::GenerateRequest request;
-  request.set_text("a long story");
-  request.mutable_stop()->set_max_tokens(kContext - 100);  // longer than the update takes
-  request.mutable_stop()->set_ignore_eos(true);
+  const v1::GenerateRequest request =
+      testing::TextRequest("a long story", kContext - 100);  // longer than the update takes
   const auto reader = one.client->stub().Generate(&context, request);
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));

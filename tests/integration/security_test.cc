@@ -54,13 +54,7 @@ class Security : public ::testing::Test {
     return Run(arguments, log);
   }
 
-  static v1::GenerateRequest Request() {
-    v1::GenerateRequest request;
-    request.set_text("abc");
-    request.mutable_stop()->set_max_tokens(40);
-    request.mutable_stop()->set_ignore_eos(true);
-    return request;
-  }
+  static v1::GenerateRequest Request() { return testing::TextRequest("abc", 40); }
 
   TempDir dir_;
   const std::string model_ = testing::MakeRandomModel(dir_ / "model");

@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
+using testing::StoryRequest;
 using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
@@ -31,14 +32,6 @@ class Serving : public ::testing::Test {
     drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
-  }
-
-  static v1::GenerateRequest StoryRequest(uint32_t max_tokens) {
-    v1::GenerateRequest request;
-    request.set_text("Once upon a time, there was a little");
-    request.mutable_stop()->set_max_tokens(max_tokens);
-    request.mutable_stop()->set_ignore_eos(true);
-    return request;
   }
 
   TempDir dir_;

@@ -21,17 +21,10 @@ using testing::ProgramPath;
 using testing::SmallPair;
 using testing::StartDrafter;
 using testing::StartVerifier;
+using testing::StoryRequest;
 using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
-
-v1::GenerateRequest Story(uint32_t max_tokens) {
-  v1::GenerateRequest request;
-  request.set_text("Once upon a time, there was a little");
-  request.mutable_stop()->set_max_tokens(max_tokens);
-  request.mutable_stop()->set_ignore_eos(true);
-  return request;
-}
 
 TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
   TempDir dir;
@@ -61,7 +54,7 @@ TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
   ASSERT_EQ(verifier.address(), address);
   TestClient client(address);
   EXPECT_TRUE(client.AwaitDrafters(2)) << drafters[0]->Log() << drafters[1]->Log();
-  const TestClient::Outcome outcome = client.Generate(Story(60));
+  const TestClient::Outcome outcome = client.Generate(StoryRequest(60));
   EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_GT(outcome.finished.speculation().accepted_tokens(), 0u);
 }
@@ -73,7 +66,7 @@ TEST(Shutdown, DrainTimeoutReportsTokenCounts) {
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   grpc::ClientContext context;
-  const auto reader = client.stub().Generate(&context, Story(480));
+  const auto reader = client.stub().Generate(&context, StoryRequest(480));
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
   verifier.process->Signal(SIGTERM);
@@ -97,7 +90,7 @@ TEST(Shutdown, WaitsForSlowReaders) {
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   grpc::ClientContext context;
-  const auto reader = client.stub().Generate(&context, Story(400));
+  const auto reader = client.stub().Generate(&context, StoryRequest(400));
   ASSERT_NE(verifier.process->AwaitLine("request finished"), "");
   verifier.process->Signal(SIGTERM);
   ASSERT_NE(verifier.process->AwaitLine("draining"), "");
@@ -121,7 +114,7 @@ TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {
   const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");
   ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
   grpc::ClientContext context;
-  const auto reader = client.stub().Generate(&context, Story(400));
+  const auto reader = client.stub().Generate(&context, StoryRequest(400));
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
   verifier.process->Signal(SIGTERM);

@@ -105,11 +105,7 @@ TEST_F(SubsetOfVerifiers, DemandMovesDraftersToLoad) {
     threads.emplace_back([&stop, &failed, address = verifiers_[loaded].address()] {
       TestClient client(address);
       while (!stop) {
-        v1::GenerateRequest request;
-        request.set_text("abc");
-        request.mutable_stop()->set_max_tokens(200);
-        request.mutable_stop()->set_ignore_eos(true);
-        if (!client.Generate(request).status.ok()) ++failed;
+        if (!client.Generate(testing::TextRequest("abc", 200)).status.ok()) ++failed;
       }
     });
   }

@@ -83,12 +83,9 @@ class Traces : public ::testing::Test {
   }
 
   static v1::GenerateRequest StoryRequest(int tokens) {
-    v1::GenerateRequest request;
-    request.set_text("Once upon a time, there was a little");
+    v1::GenerateRequest request = testing::StoryRequest(static_cast<uint32_t>(tokens));
     request.mutable_sampling()->set_temperature(0.7f);
     request.set_seed(7);
-    request.mutable_stop()->set_max_tokens(static_cast<uint32_t>(tokens));
-    request.mutable_stop()->set_ignore_eos(true);
     return request;
   }
   // Returns the text; `traceparent` "": none.

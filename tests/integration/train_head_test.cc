@@ -101,10 +101,7 @@ TEST_F(TrainHead, TrainedHeadBeatsTheMean) {
   EXPECT_THAT(drafter_->Log(), HasSubstr("acceptance head loaded"));
   EXPECT_TRUE(client_->Status().drafters(0).acceptance_head());
   const std::string data = Read(dir_ / "data");
-  v1::GenerateRequest request;
-  request.set_text("Once upon a time, there was a little");
-  request.mutable_stop()->set_max_tokens(100);
-  request.mutable_stop()->set_ignore_eos(true);
+  v1::GenerateRequest request = testing::StoryRequest(100);
   request.mutable_speculation()->set_draft_length(8);
   request.mutable_speculation()->mutable_stop()->set_kind(v1::StopRule::KIND_HEAD);
   request.mutable_speculation()->mutable_stop()->set_threshold(0.5f);

@@ -119,6 +119,18 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
   return Process::Start(argv, log_path);
 }
 
+v1::GenerateRequest TextRequest(const std::string& text, uint32_t max_tokens) {
+  v1::GenerateRequest request;
+  request.set_text(text);
+  request.mutable_stop()->set_max_tokens(max_tokens);
+  request.mutable_stop()->set_ignore_eos(true);
+  return request;
+}
+
+v1::GenerateRequest StoryRequest(uint32_t max_tokens) {
+  return TextRequest("Once upon a time, there was a little", max_tokens);
+}
+
 grpc::Status CallByBytes(const std::string& address, const std::string& method,
                          const std::string& request,
                          const std::map<std::string, std::string>& metadata) {

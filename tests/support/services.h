@@ -47,6 +47,11 @@ std::unique_ptr<Process> StartDrafter(const std::string& model, const std::strin
                                       const std::string& log_path,
                                       const std::vector<std::string>& flags = {});
 
+// A request for `max_tokens` tokens after `text`, which no end-of-sequence token ends.
+v1::GenerateRequest TextRequest(const std::string& text, uint32_t max_tokens);
+// The same for the beginning of a story, as the default pair was trained on.
+v1::GenerateRequest StoryRequest(uint32_t max_tokens);
+
 // Makes a unary call of any method ("/package.Service/Method"), with the request given as bytes.
 grpc::Status CallByBytes(const std::string& address, const std::string& method,
                          const std::string& request,

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,28 +75,39 @@ class Load {
   std::vector<std::thread> threads_;
 };
 
-TEST(Failover, KilledDrafterFailsNoRequest) {
-  TempDir dir;
-  const VerifierProcess verifier =
-      StartVerifier(SourcePath("models/default/target"), dir / "verifier.log", kDrafting);
-  ASSERT_NE(verifier.port, 0);
-  TestClient client(verifier.address());
-  auto drafter =
-      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter.log");
-  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+// The default pair, a process each.
+class Failover : public ::testing::Test {
+ protected:
+  void Serve(const std::vector<std::string>& flags) {
+    verifier_ = StartVerifier(SourcePath("models/default/target"), dir_ / "verifier.log", flags);
+    ASSERT_NE(verifier_.port, 0);
+    client_ = std::make_unique<TestClient>(verifier_.address());
+  }
+  void AttachDrafter(const std::string& log) {
+    drafter_ = StartDrafter(SourcePath("models/default/drafter"), verifier_.address(), dir_ / log);
+    ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
+  }
 
-  Load load(&client);
+  TempDir dir_;
+  VerifierProcess verifier_;
+  std::unique_ptr<TestClient> client_;
+  std::unique_ptr<testing::Process> drafter_;
+};
+
+TEST_F(Failover, KilledDrafterFailsNoRequest) {
+  ASSERT_NO_FATAL_FAILURE(Serve(kDrafting));
+  ASSERT_NO_FATAL_FAILURE(AttachDrafter("drafter.log"));
+
+  Load load(client_.get());
   ASSERT_TRUE(Await([&] { return load.drafted() >= 2 * kRequests; }));
-  drafter->Signal(SIGKILL);
-  ASSERT_TRUE(client.AwaitDrafters(0));
+  drafter_->Signal(SIGKILL);
+  ASSERT_TRUE(client_->AwaitDrafters(0));
   const int plain = load.plain();
   ASSERT_TRUE(Await([&] { return load.plain() >= plain + kRequests; })) << "decoding goes on";
 
   const int drafted = load.drafted();
   const auto restarted = std::chrono::steady_clock::now();
-  drafter =
-      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter2.log");
-  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+  ASSERT_NO_FATAL_FAILURE(AttachDrafter("drafter2.log"));
   EXPECT_EQ(load.finished() + load.failed(), 0) << "the load was too short to see the return";
   EXPECT_TRUE(Await([&] { return load.drafted() > drafted || load.finished() == kRequests; }));
   EXPECT_GT(load.drafted(), drafted) << "speculation resumes for running sessions";
@@ -108,33 +120,23 @@ TEST(Failover, KilledDrafterFailsNoRequest) {
   EXPECT_EQ(load.finished(), kRequests);
 }
 
-TEST(Failover, StoppedDrafterCostsNoRequest) {
-  TempDir dir;
-  const VerifierProcess verifier =
-      StartVerifier(SourcePath("models/default/target"), dir / "verifier.log", kDrafting);
-  ASSERT_NE(verifier.port, 0);
-  TestClient client(verifier.address());
-  auto drafter =
-      StartDrafter(SourcePath("models/default/drafter"), verifier.address(), dir / "drafter.log");
-  ASSERT_TRUE(client.AwaitDrafters(1)) << drafter->Log();
+TEST_F(Failover, StoppedDrafterCostsNoRequest) {
+  ASSERT_NO_FATAL_FAILURE(Serve(kDrafting));
+  ASSERT_NO_FATAL_FAILURE(AttachDrafter("drafter.log"));
 
-  Load load(&client);
+  Load load(client_.get());
   ASSERT_TRUE(Await([&] { return load.drafted() >= kRequests; }));
-  drafter->Signal(SIGSTOP);
+  drafter_->Signal(SIGSTOP);
   const int plain = load.plain();
   EXPECT_TRUE(Await([&] { return load.plain() >= plain + kRequests; }));
-  drafter->Signal(SIGCONT);
+  drafter_->Signal(SIGCONT);
   load.Join();
   EXPECT_EQ(load.failed(), 0);
 }
 
-TEST(Failover, ServesWithoutAnyDrafter) {
-  TempDir dir;
-  const VerifierProcess verifier = StartVerifier(SourcePath("models/default/target"),
-                                                 dir / "verifier.log", {"--no-prefix-cache"});
-  ASSERT_NE(verifier.port, 0);
-  TestClient client(verifier.address());
-  const TestClient::Outcome outcome = client.Generate(testing::TextRequest("def add(a, b):", 30));
+TEST_F(Failover, ServesWithoutAnyDrafter) {
+  ASSERT_NO_FATAL_FAILURE(Serve({"--no-prefix-cache"}));
+  const TestClient::Outcome outcome = client_->Generate(testing::TextRequest("def add(a, b):", 30));
   EXPECT_TRUE(outcome.status.ok());
   EXPECT_EQ(outcome.tokens.size(), 30u);
   EXPECT_EQ(outcome.finished.speculation().rounds(), 30u);

@@ -14,6 +14,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/local_pair.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
 
@@ -22,17 +23,6 @@ namespace {
 
 constexpr int kVocab = 4;
 constexpr int kTokens = 8;
-
-class CollectingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-  }
-  void Finish(const Summary& /*summary*/) override {}
-  void Fail(const Status& reason) override { ADD_FAILURE() << reason.ToString(); }
-
-  std::vector<TokenId> tokens;
-};
 
 struct Setting {
   Rule rule;
@@ -61,9 +51,9 @@ class PairDistribution : public ::testing::Test {
     LocalPair pair(options, &target_, &draft_, tokenizer_.get(), &clock_);
     request.prompt = {1, 2};
     request.max_tokens = kTokens;
-    std::vector<std::shared_ptr<CollectingSink>> sinks;
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (int seed = 1; seed <= count; ++seed) {
-      sinks.push_back(std::make_shared<CollectingSink>());
+      sinks.push_back(std::make_shared<RecordingSink>(/*may_fail=*/false));
       if (request.seed.has_value()) request.seed = static_cast<uint64_t>(seed);
       const Status submitted =
           pair.engine().Submit(static_cast<uint64_t>(seed), request, sinks.back());

@@ -18,6 +18,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/local_pair.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/support/toy_pair.h"
@@ -115,18 +116,6 @@ TEST(TranslatedDistribution, HoldsForPairedEnds) {
 // ---------------------------------------------------------------------------------------------
 // Through engine, pool and loop.
 
-class CountingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-  }
-  void Finish(const Summary& summary) override { accepted = summary.accepted_tokens; }
-  void Fail(const Status& reason) override { ADD_FAILURE() << reason.ToString(); }
-
-  std::vector<TokenId> tokens;
-  int accepted = 0;
-};
-
 struct Setting {
   Rule rule;
   int paths;
@@ -164,9 +153,9 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
                                               .paths = s.paths,
                                               .stop = s.stop}};
     request.sampling.temperature = s.temperature;
-    std::vector<std::shared_ptr<CountingSink>> sinks;
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
     for (int seed = 1; seed <= count; ++seed) {
-      sinks.push_back(std::make_shared<CountingSink>());
+      sinks.push_back(std::make_shared<RecordingSink>(/*may_fail=*/false));
       request.seed = static_cast<uint64_t>(seed);
       EXPECT_TRUE(pair.engine().Submit(static_cast<uint64_t>(seed), request, sinks.back()).ok());
       while (seed % 100 == 0 && !pair.engine().idle()) pair.Run();
@@ -176,7 +165,7 @@ class TranslatedPair : public ::testing::TestWithParam<Setting> {
     accepted_ = 0;
     for (const auto& sink : sinks) {
       texts.push_back(sink->tokens);
-      accepted_ += sink->accepted;
+      accepted_ += sink->summary.accepted_tokens;
     }
     return texts;
   }

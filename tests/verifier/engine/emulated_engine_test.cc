@@ -17,6 +17,7 @@
 #include "tests/support/cuda_emulation/emulated_backend.h"
 #include "tests/support/fake_clock.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 #include "tests/support/temp_dir.h"
@@ -26,6 +27,7 @@
 namespace outrider {
 namespace {
 
+using testing::RecordingSink;
 using Tokens = std::vector<TokenId>;
 
 // The types of the model's weights, and of its keys and values.
@@ -52,42 +54,21 @@ std::unique_ptr<Model> Load(Result<std::unique_ptr<Backend>> backend,
   return std::move(model).value();
 }
 
-class KeepingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    rounds += 1;
-    drafted += chunk.drafted;
-  }
-  void Finish(const Summary& s) override {
-    ended = true;
-    accepted = s.accepted_tokens;
-  }
-  void Fail(const Status& status) override {
-    ended = true;
-    ADD_FAILURE() << status.ToString();
-  }
-
-  Tokens tokens;
-  int rounds = 0, drafted = 0, accepted = 0;
-  bool ended = false;
-};
-
 // Makes the draft after a sequence's tokens so far.
 using DraftFn = std::function<DraftTree(size_t session, const DraftPlan& plan, const Tokens&)>;
 
-std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
-                                                const std::vector<GenerationRequest>& requests,
-                                                const DraftFn& draft) {
+std::vector<std::shared_ptr<RecordingSink>> Serve(Model& model, int vocab,
+                                                  const std::vector<GenerationRequest>& requests,
+                                                  const DraftFn& draft) {
   const auto tokenizer = Tokenizer::FromJson(testing::TinyTokenizerJson(vocab)).value();
   testing::PuppetDraftSource source;
   source.accepts = draft != nullptr;
   testing::FakeClock clock;
   Engine engine({.scheduler = {.token_budget = 256}}, &model, tokenizer.get(), &source, nullptr,
                 &clock);
-  std::vector<std::shared_ptr<KeepingSink>> sinks;
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (size_t i = 0; i < requests.size(); ++i) {
-    sinks.push_back(std::make_shared<KeepingSink>());
+    sinks.push_back(std::make_shared<RecordingSink>(/*may_fail=*/false));
     EXPECT_TRUE(engine.Submit(i, requests[i], sinks.back()).ok());
   }
   while (!engine.idle()) {
@@ -103,11 +84,12 @@ std::vector<std::shared_ptr<KeepingSink>> Serve(Model& model, int vocab,
 }
 
 // Bytes of the verdicts; a logits row would be many times that.
-int64_t VerdictBytes(const std::vector<std::shared_ptr<KeepingSink>>& sinks) {
+int64_t VerdictBytes(const std::vector<std::shared_ptr<RecordingSink>>& sinks) {
   int64_t bytes = 0;
   for (const auto& sink : sinks) {
-    bytes +=
-        sink->rounds * static_cast<int64_t>(sizeof(DecidedRound)) + sink->rounds + sink->drafted;
+    for (const Chunk& chunk : sink->chunks) {
+      bytes += static_cast<int64_t>(sizeof(DecidedRound)) + 1 + chunk.drafted;
+    }
   }
   return bytes;
 }
@@ -163,7 +145,7 @@ TEST_P(EmulatedEngine, MatchesCpuTextsAndLogits) {
     EXPECT_EQ(plain[i]->tokens.size(), 16u);
     equal += plain_on_device[i]->tokens == plain[i]->tokens;
     equal_with_drafts += with_drafts[i]->tokens == plain_on_device[i]->tokens;
-    accepted += with_drafts[i]->accepted;
+    accepted += with_drafts[i]->summary.accepted_tokens;
   }
   // f32: texts could only diverge where two tokens are within about 1e-6 of each other. bf16 rounds
   // activations on the device alone, so texts of a few tokens sometimes diverge. With a rounded
@@ -256,7 +238,7 @@ TEST(EmulatedEngineDistribution, HoldsForSampledTexts) {
       for (const auto& sink : sinks) {
         ASSERT_EQ(sink->tokens.size(), 2u);
         ++counts[static_cast<size_t>(sink->tokens[0] * kSmallVocab + sink->tokens[1])];
-        accepted += sink->accepted;
+        accepted += sink->summary.accepted_tokens;
       }
     }
     EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm)

@@ -16,6 +16,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/statistics.h"
 #include "tests/support/tiny_tokenizer.h"
@@ -31,27 +32,13 @@ constexpr TokenId kStop = 3;
 constexpr int kPages = 24;  // of one token: a text and its largest draft
 constexpr int kMostSteps = 100;
 
+using testing::RecordingSink;
 using Tokens = std::vector<TokenId>;
 
 // The texts of a grammar. "c" has only one continuation, and so do others at their ends, so that
 // the verifier drafts forced tokens, too.
 const std::vector<Tokens> kGrammarTexts = {{0, 1}, {0, 2}, {0, 0, 1}, {0, 2, 0},
                                            {1},    {1, 0}, {1, 2, 0}, {2, 2, 0, 1}};
-
-class RecordingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-  }
-  void Finish(const Summary&) override { ended = true; }
-  void Fail(const Status& status) override {
-    ended = true;
-    ADD_FAILURE() << status.ToString();
-  }
-
-  Tokens tokens;
-  bool ended = false;
-};
 
 // When a planned draft arrives.
 enum class Drafts { kNever, kAlways, kEveryOther };
@@ -217,13 +204,14 @@ class EngineDistribution : public ::testing::Test {
                             .sampling = {.temperature = 0},
                             .max_tokens = kPages - prompt};
     older.speculation.enabled = false;
-    ASSERT_TRUE(engine.Submit(id - 1, older, std::make_shared<RecordingSink>()).ok());
+    ASSERT_TRUE(
+        engine.Submit(id - 1, older, std::make_shared<RecordingSink>(/*may_fail=*/false)).ok());
   }
 
   // Generates the text of session `id`, whose drafts arrive according to `drafts`.
   void Generate(Engine& engine, testing::PuppetDraftSource& source, uint64_t id,
                 const GenerationRequest& request, Drafts drafts, Tokens* text) {
-    const auto sink = std::make_shared<RecordingSink>();
+    const auto sink = std::make_shared<RecordingSink>(/*may_fail=*/false);
     if (is_crowded_) Crowd(engine, id);
     ASSERT_TRUE(engine.Submit(id, request, sink).ok());
     uint32_t answered = 0;

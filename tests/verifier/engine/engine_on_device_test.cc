@@ -14,6 +14,7 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
 #include "tests/support/puppet_draft_source.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/sequence_rows.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "tests/verifier/engine/engine_device.h"
@@ -25,35 +26,25 @@ namespace {
 using ::testing::AnyOfArray;
 using ::testing::Each;
 using ::testing::Not;
+using testing::RecordingSink;
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr FakeModelOptions kModel = {
     .vocab_size = 32, .total_pages = 1024, .max_batch_tokens = 512};
 
-class KeepingSink final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    for (const TokenLogprobs& l : chunk.logprobs) logprobs.push_back(l.logprob);
-    rows += 1 + chunk.drafted;
-  }
-  void Finish(const Summary& s) override {
-    ended = true;
-    accepted = s.accepted_tokens;
-  }
-  void Fail(const Status& status) override {
-    ended = true;
-    failure = status.ToString();
-  }
+// How many rows' logits were requested.
+int RowsOf(const RecordingSink& sink) {
+  int rows = 0;
+  for (const Chunk& chunk : sink.chunks) rows += 1 + chunk.drafted;
+  return rows;
+}
 
-  std::vector<TokenId> tokens;
+std::vector<float> ValuesOf(const RecordingSink& sink) {
   std::vector<float> logprobs;
-  int rows = 0;  // whose logits were requested
-  int accepted = 0;
-  bool ended = false;
-  std::string failure;  // "": none
-};
+  for (const TokenLogprobs& l : sink.logprobs) logprobs.push_back(l.logprob);
+  return logprobs;
+}
 
 class Played {
  public:
@@ -69,7 +60,7 @@ class Played {
     Engine engine({.scheduler = {.token_budget = 512}, .draw_seed = [&seed] { return seed++; }},
                   &model, tokenizer.get(), &source, &metrics, &clock);
     for (size_t i = 0; i < requests.size(); ++i) {
-      sinks.push_back(std::make_shared<KeepingSink>());
+      sinks.push_back(std::make_shared<RecordingSink>(may_fail));
       const Status status = engine.Submit(i, requests[i], sinks.back());
       ASSERT_TRUE(status.ok()) << status.ToString();
     }
@@ -83,8 +74,6 @@ class Played {
                                         /*complete=*/true);
       }
     }
-    if (may_fail) return;
-    for (const auto& sink : sinks) EXPECT_EQ(sink->failure, "");
   }
 
   bool may_fail = false;
@@ -92,7 +81,7 @@ class Played {
   testing::PuppetDraftSource source;
   MetricsRegistry registry;
   VerifierMetrics metrics{registry};
-  std::vector<std::shared_ptr<KeepingSink>> sinks;
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
 
  private:
   // Drafts with a model that is close to the target, cut as a drafter would.
@@ -177,8 +166,8 @@ TEST(EngineOnDevice, MatchesHostTextsWithoutCopyingRows) {
   int accepted = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
-    EXPECT_EQ(device.sinks[i]->rows, host.sinks[i]->rows) << i;
-    accepted += host.sinks[i]->accepted;
+    EXPECT_EQ(RowsOf(*device.sinks[i]), RowsOf(*host.sinks[i])) << i;
+    accepted += host.sinks[i]->summary.accepted_tokens;
   }
   EXPECT_GT(accepted, 100);
   EXPECT_EQ(device.model.device()->bytes_to_host(), 0);
@@ -227,11 +216,11 @@ TEST(EngineOnDevice, CopiesRowsForLogprobs) {
   int rows = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
-    EXPECT_EQ(device.sinks[i]->logprobs, host.sinks[i]->logprobs) << i;
+    EXPECT_EQ(ValuesOf(*device.sinks[i]), ValuesOf(*host.sinks[i])) << i;
   }
   for (const size_t i : asked) {
     EXPECT_EQ(device.sinks[i]->logprobs.size(), 14u);
-    rows += device.sinks[i]->rows;
+    rows += RowsOf(*device.sinks[i]);
   }
   const double bytes = rows * 32 * static_cast<double>(sizeof(float));
   EXPECT_EQ(static_cast<double>(device.model.device()->bytes_to_host()), bytes);
@@ -258,7 +247,7 @@ TEST(EngineOnDevice, MinTokensMatchTheHost) {
                 Each(Not(AnyOfArray(requests[i].stop_tokens))))
         << i;
     stopped += host.sinks[i]->tokens.size() < 14 ? 1 : 0;
-    accepted += host.sinks[i]->accepted;
+    accepted += host.sinks[i]->summary.accepted_tokens;
   }
   EXPECT_GT(stopped, 5);
   EXPECT_GT(accepted, 50);
@@ -293,8 +282,8 @@ TEST(EngineOnDevice, BrokenRowsMatchTheHost) {
   int failed = 0;
   for (size_t i = 0; i < requests.size(); ++i) {
     EXPECT_EQ(device.sinks[i]->tokens, host.sinks[i]->tokens) << i;
-    EXPECT_EQ(device.sinks[i]->failure, host.sinks[i]->failure) << i;
-    failed += host.sinks[i]->failure.empty() ? 0 : 1;
+    EXPECT_EQ(device.sinks[i]->status.ToString(), host.sinks[i]->status.ToString()) << i;
+    failed += host.sinks[i]->status.ok() ? 0 : 1;
   }
   EXPECT_GT(failed, 0);
 }

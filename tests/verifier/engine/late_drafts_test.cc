@@ -13,6 +13,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/engine/engine.h"
 #include "verifier/pool/drafter_pool.h"
@@ -21,6 +22,7 @@ namespace outrider {
 namespace {
 
 using testing::FakeClock;
+using testing::RecordingSink;
 
 constexpr Duration kStep = std::chrono::milliseconds(1);
 
@@ -111,20 +113,6 @@ std::optional<std::pair<Duration, DraftChunk>> FirstPart(const PlayedDrafter::As
   return std::pair(kStep, Tokens(1, asked.kind, /*more=*/true));
 }
 
-class Silence final : public GenerationSink {
- public:
-  explicit Silence(bool* ended) : ended_(ended) {}
-  void Send(Chunk) override {}
-  void Finish(const Summary&) override { *ended_ = true; }
-  void Fail(const Status& status) override {
-    ADD_FAILURE() << status.ToString();
-    *ended_ = true;
-  }
-
- private:
-  bool* ended_;
-};
-
 struct Way {
   const char* name;
   const char* policy;  // "": fixed plans
@@ -171,9 +159,9 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
                                 .ignore_eos = true};
       request.speculation.rule = GetParam().seeded ? std::optional(Rule::kToken) : std::nullopt;
       if (GetParam().seeded) request.seed = 7;
-      bool ended = false;
-      EXPECT_TRUE(engine_->Submit(++id_, request, std::make_shared<Silence>(&ended)).ok());
-      while (!ended) {
+      const auto sink = std::make_shared<RecordingSink>(/*may_fail=*/false);
+      EXPECT_TRUE(engine_->Submit(++id_, request, sink).ok());
+      while (!sink->ended) {
         drafter_->Speak(pool_, 1);
         if (engine_->Step()) continue;
         const Time next = std::min(engine_->NextDeadline().value_or(Time::max()),

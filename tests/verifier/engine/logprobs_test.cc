@@ -9,6 +9,7 @@
 
 #include "tests/support/fake_clock.h"
 #include "tests/support/fake_model.h"
+#include "tests/support/recording_sink.h"
 #include "tests/support/tiny_tokenizer.h"
 #include "verifier/engine/engine.h"
 
@@ -53,21 +54,6 @@ TEST(Logprobs, BrokenRowsGiveNoNan) {
   }
 }
 
-class Collect final : public GenerationSink {
- public:
-  void Send(Chunk chunk) override {
-    EXPECT_TRUE(chunk.logprobs.empty() || chunk.logprobs.size() == chunk.tokens.size());
-    tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-    logprobs.insert(logprobs.end(), chunk.logprobs.begin(), chunk.logprobs.end());
-  }
-  void Finish(const Summary& s) override { accepted = s.accepted_tokens; }
-  void Fail(const Status& status) override { ADD_FAILURE() << status.ToString(); }
-
-  std::vector<TokenId> tokens;
-  std::vector<TokenLogprobs> logprobs;
-  int accepted = 0;
-};
-
 // With drafts from the text itself: chains and, for greedy and gumbel, trees.
 TEST(Logprobs, ComeFromRawRows) {
   FakeModel model({.vocab_size = 32, .order = 1, .total_pages = 64});
@@ -85,7 +71,7 @@ TEST(Logprobs, ComeFromRawRows) {
     request.sampling.presence_penalty = 0.1f;
     request.speculation.rule = rule;
     request.logprobs = logprobs;
-    const auto sink = std::make_shared<Collect>();
+    const auto sink = std::make_shared<testing::RecordingSink>(/*may_fail=*/false);
     EXPECT_TRUE(engine.Submit(++id, request, sink).ok());
     while (engine.Step()) {
     }
@@ -97,7 +83,7 @@ TEST(Logprobs, ComeFromRawRows) {
       const auto asked = run(temperature, rule, 3);
       EXPECT_EQ(asked->tokens, plain->tokens);
       EXPECT_TRUE(plain->logprobs.empty());
-      EXPECT_GT(asked->accepted, 0);
+      EXPECT_GT(asked->summary.accepted_tokens, 0);
       ASSERT_EQ(asked->logprobs.size(), asked->tokens.size());
       std::vector<TokenId> path = {1, 2, 3, 4, 5, 6};
       for (size_t i = 0; i < asked->tokens.size(); ++i) {

@@ -124,7 +124,7 @@ TEST_F(DepthDrafterTest, SendsOnlyWholeGuesses) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}}, {}, &reports_);
   VerifierConnection& connection = Connect(1);
   HeldSession& held = Hold(connection, 1, 2);
-  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  RunPasses();
   connection.outbox.clear();
   const std::vector<PassShare> shares = parts_->lookahead.Plan();
   ASSERT_FALSE(shares.empty());

@@ -72,6 +72,20 @@ void ExpectIndependent(const Pair& pair) {
   EXPECT_GT(testing::ChiSquarePValue(counts, distribution), testing::kFalseAlarm);
 }
 
+// Checks the groups of at least `draws` draws and returns how many these are.
+template <class Key, class Counted>
+int CheckLargeGroups(const std::map<Key, Counted>& groups, int draws,
+                     void (*expect)(const Counted&)) {
+  int tested = 0;
+  for (const auto& [key, group] : groups) {
+    if (group.draws < draws) continue;
+    SCOPED_TRACE(::testing::PrintToString(key));
+    expect(group);
+    ++tested;
+  }
+  return tested;
+}
+
 class DraftSamplingTest : public LoopTest {
  protected:
   static constexpr uint32_t kRounds = 20000;
@@ -124,75 +138,52 @@ class DraftSamplingTest : public LoopTest {
                           .plan = {.round = round + 1, .shape = shape, .stop = stop}});
     }
   }
+
+  // One sequence's tokens by depth and the token before.
+  struct Chains {
+    std::map<std::pair<size_t, TokenId>, Group> groups;
+    int64_t missing = 0;  // depths that were not drafted
+  };
+  Chains DraftChains(int length, const StopRule& stop = {}) {
+    Chains chains;
+    Draft(
+        Sequences(1, length),
+        [&chains](const Depths& depths) {
+          for (size_t depth = 0; depth < depths.size(); ++depth) {
+            ASSERT_LE(depths[depth].size(), 1u);
+            chains.missing += depths[depth].empty() ? 1 : 0;
+            for (const Drawn& drawn : depths[depth]) {
+              chains.groups[{depth, drawn.before}].Add(drawn.distribution, drawn.token);
+            }
+          }
+        },
+        stop);
+    return chains;
+  }
 };
 
 TEST_F(DraftSamplingTest, DraftTokensFollowSentRows) {
-  std::map<std::pair<size_t, TokenId>, Group> groups;  // by depth and the token before
-  Draft(Sequences(1, 3), [&groups](const Depths& depths) {
-    for (size_t depth = 0; depth < depths.size(); ++depth) {
-      ASSERT_EQ(depths[depth].size(), 1u);
-      const Drawn& drawn = depths[depth][0];
-      groups[{depth, drawn.before}].Add(drawn.distribution, drawn.token);
-    }
-  });
-  int tested = 0;
-  for (const auto& [key, group] : groups) {
-    if (group.draws < 500) continue;
-    SCOPED_TRACE("depth " + std::to_string(key.first) + " after " + std::to_string(key.second));
-    ExpectDistribution(group);
-    ++tested;
-  }
-  EXPECT_GT(tested, 10);
+  const Chains chains = DraftChains(3);
+  EXPECT_EQ(chains.missing, 0);
+  EXPECT_GT(CheckLargeGroups(chains.groups, 500, ExpectDistribution), 10);
 }
 
 // The verifier has other ids for nine of the twelve tokens and lacks the others.
 TEST_F(DraftSamplingTest, TranslatedTokensFollowSentRows) {
   vocabulary_ = FallingVocabulary(12, 9);
-  std::map<std::pair<size_t, TokenId>, Group> groups;
-  Draft(Sequences(1, 3), [&groups](const Depths& depths) {
-    for (size_t depth = 0; depth < depths.size(); ++depth) {
-      ASSERT_EQ(depths[depth].size(), 1u);
-      const Drawn& drawn = depths[depth][0];
-      groups[{depth, drawn.before}].Add(drawn.distribution, drawn.token);
-    }
-  });
-  int tested = 0;
-  for (const auto& [key, group] : groups) {
-    if (group.draws < 500) continue;
-    SCOPED_TRACE("depth " + std::to_string(key.first) + " after " + std::to_string(key.second));
-    ExpectDistribution(group);
-    ++tested;
-  }
-  EXPECT_GT(tested, 8);
+  const Chains chains = DraftChains(3);
+  EXPECT_EQ(chains.missing, 0);
+  EXPECT_GT(CheckLargeGroups(chains.groups, 500, ExpectDistribution), 8);
 }
 
 // Whether a token is drafted is decided before it is sampled: those that are follow their rows.
 TEST_F(DraftSamplingTest, StopRulesKeepDraftDistribution) {
   for (const StopRule& stop : {StopRule{.kind = StopRule::Kind::kConfidence, .threshold = 0.3f},
                                StopRule{.kind = StopRule::Kind::kEntropy, .threshold = 1.8f}}) {
-    std::map<std::pair<size_t, TokenId>, Group> groups;
-    int64_t missing = 0;
-    Draft(
-        Sequences(1, 4),
-        [&](const Depths& depths) {
-          for (size_t depth = 0; depth < depths.size(); ++depth) {
-            missing += depths[depth].empty() ? 1 : 0;
-            for (const Drawn& drawn : depths[depth]) {
-              groups[{depth, drawn.before}].Add(drawn.distribution, drawn.token);
-            }
-          }
-        },
-        stop);
-    int tested = 0;
-    for (const auto& [key, group] : groups) {
-      if (group.draws < 500) continue;
-      SCOPED_TRACE("depth " + std::to_string(key.first) + " after " + std::to_string(key.second));
-      ExpectDistribution(group);
-      ++tested;
-    }
-    EXPECT_GT(tested, 6);
-    EXPECT_GT(missing, kRounds / 4);
-    EXPECT_LT(missing, 2 * kRounds);
+    const Chains chains = DraftChains(4, stop);
+    EXPECT_GT(CheckLargeGroups(chains.groups, 500, ExpectDistribution), 6);
+    EXPECT_GT(chains.missing, kRounds / 4);
+    EXPECT_LT(chains.missing, 2 * kRounds);
   }
 }
 
@@ -215,20 +206,8 @@ TEST_F(DraftSamplingTest, SequencesAreDrawnIndependently) {
       }
     });
     if (HasFailure()) return;
-    int distributions = 0;
-    for (const auto& [key, group] : groups) {
-      if (group.draws < 500) continue;
-      ExpectDistribution(group);
-      ++distributions;
-    }
-    EXPECT_GT(distributions, 20);
-    int independent = 0;
-    for (const auto& [key, pair] : pairs) {
-      if (pair.draws < 1000) continue;
-      ExpectIndependent(pair);
-      ++independent;
-    }
-    EXPECT_GT(independent, 6);
+    EXPECT_GT(CheckLargeGroups(groups, 500, ExpectDistribution), 20);
+    EXPECT_GT(CheckLargeGroups(pairs, 1000, ExpectIndependent), 6);
   }
 }
 
@@ -240,13 +219,7 @@ TEST_F(DraftSamplingTest, DepthsOfDifferentSequencesAreIndependent) {
     const Drawn& other = depths[0][1];
     pairs[next.before].Add(next.distribution, next.token, other.distribution, other.token);
   });
-  int tested = 0;
-  for (const auto& [before, pair] : pairs) {
-    if (pair.draws < 1000) continue;
-    ExpectIndependent(pair);
-    ++tested;
-  }
-  EXPECT_GT(tested, 2);
+  EXPECT_GT(CheckLargeGroups(pairs, 1000, ExpectIndependent), 2);
 }
 
 TEST_F(DraftSamplingTest, RowsKeepTheVerifiersLimits) {

@@ -35,6 +35,14 @@ class LookaheadTest : public PartsTest {
             .plan = {.round = round + 1, .shape = Sequences(1, 2)}};
   }
 
+  // Drafts ahead until no guess is left.
+  void RunLookahead() {
+    for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
+      parts_->depths.Run(shares);
+      shares = parts_->lookahead.Plan();
+    }
+  }
+
   Hits hits_;
 };
 
@@ -42,7 +50,7 @@ TEST_F(LookaheadTest, TakesEachSessionsMostLikelyGuess) {
   Build({.lookahead = {.tokens = 64, .max_rows = 3}});
   VerifierConnection& connection = Connect(1);
   for (const uint64_t id : {2, 1}) Hold(connection, id, 2);
-  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  RunPasses();
   const std::vector<PassShare> shares = parts_->lookahead.Plan();
   ASSERT_THAT(shares, SizeIs(3));
   EXPECT_EQ(shares[0].held->id, 2u) << "its plan is the older one";
@@ -69,12 +77,9 @@ TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
   VerifierConnection& connection = Connect(1);
   for (const bool hit : {true, false}) {
     HeldSession& held = Hold(connection, hit ? 1 : 2, 2);
-    while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+    RunPasses();
     const TokenId guessed = held.mirror->session.LikelyStops()[0].next;
-    for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
-      parts_->depths.Run(shares);
-      shares = parts_->lookahead.Plan();
-    }
+    RunLookahead();
     const TokenId drawn = held.mirror->session.draft().token(1);
     const auto mirror =
         parts_->lookahead.TakeMatch(held, Rejection(held, hit ? guessed : drawn)).mirror;
@@ -93,12 +98,9 @@ TEST_F(LookaheadTest, SendsWholeDraftsBeforeTheVerdict) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}});
   VerifierConnection& connection = Connect(1);
   HeldSession& held = Hold(connection, 1, 2);
-  while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  RunPasses();
   connection.outbox.clear();
-  for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
-    parts_->depths.Run(shares);
-    shares = parts_->lookahead.Plan();
-  }
+  RunLookahead();
   ASSERT_THAT(connection.outbox, Not(IsEmpty()));
   EXPECT_LE(connection.outbox.size(), static_cast<size_t>(kMaxEarlyDrafts));
   for (const DraftPart& part : connection.outbox) {
@@ -128,12 +130,9 @@ TEST_F(LookaheadTest, SendsAgainForAnotherPlan) {
   VerifierConnection& connection = Connect(1);
   for (const int length : {1, 3}) {
     HeldSession& held = Hold(connection, 1, 2);
-    while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+    RunPasses();
     connection.outbox.clear();
-    for (auto shares = parts_->lookahead.Plan(); !shares.empty();) {
-      parts_->depths.Run(shares);
-      shares = parts_->lookahead.Plan();
-    }
+    RunLookahead();
     ASSERT_THAT(connection.outbox, Not(IsEmpty()));
     const RoundEnd end = *connection.outbox.front().early;
     const SessionLookahead::Hit hit =

@@ -98,6 +98,10 @@ class PartsTest : public ::testing::Test {
 
   // Runs one pass over everything that waits.
   void RunPass() { parts_->depths.Run(PlanPass(parts_->sessions, {})); }
+  // Runs passes until nothing waits.
+  void RunPasses() {
+    while (!PlanPass(parts_->sessions, {}).empty()) RunPass();
+  }
 
   testing::FakeClock clock_;
   std::unique_ptr<FakeModel> model_;

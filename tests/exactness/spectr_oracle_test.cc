@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/support/bernoulli_figures.h"
+#include "tests/support/spectr_figures.h"
 #include "tests/support/toy_pair.h"
 
 namespace outrider::testing {
@@ -135,27 +135,9 @@ TEST(KSeq, HasClosedFormsOfPointMasses) {
   }
 }
 
-struct NodePlan {
-  int last;  // -1: the start
-  int k;
-  double rho, beta, accepted;
-  OutputDistribution residual;
-  double optimum;
-};
-
 TEST(ThreeTokenToy, HasDerivedPlanOfEachPrefix) {
-  const NodePlan plans[] = {
-      {-1, 2, 1.456776436, .543223564, .791355287, {0, 0, 1}, .86},
-      {-1, 3, 1.792593028, .478925552, .858518606, {0, 0, 1}, .988},
-      {0, 2, 1.5, .5, .75, {0, 0, 1}, .79},
-      {0, 3, 1.939499683, .409358133, .793949968, {0, 0, 1}, .871},
-      {1, 2, 1.430073525, .569926475, .815036763, {.616259191, 0, .383740809}, .85},
-      {1, 3, 1.631145265, .561306618, .915572633, {.873780022, 0, .126219978}, .975},
-      {2, 2, 1.648331477, .351668523, .579666295, {.202617233, .797382767, 0}, .61},
-      {2, 3, 2.151370628, .316204989, .680274126, {.109040087, .890959913, 0}, .738},
-  };
   const EnumeratedPair pair = ThreeTokens();
-  for (const NodePlan& plan : plans) {
+  for (const KSeqFigures& plan : kThreeTokenPlans) {
     const Tokens context = plan.last < 0 ? Tokens{} : Tokens{plan.last};
     const Selection s(pair.draft(context), pair.target(context), plan.k);
     EXPECT_NEAR(s.Solve().rho, plan.rho, kExact) << plan.last << " " << plan.k;

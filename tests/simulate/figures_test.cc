@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "tests/simulate/report.h"
-#include "tests/support/bernoulli_figures.h"
+#include "tests/support/spectr_figures.h"
 
 namespace outrider {
 namespace {
@@ -264,33 +264,19 @@ TEST(ThreeTokenFigures, OfTrees) {
 
 // The plan for each row of the chain, used as its initial row.
 TEST(ThreeTokenFigures, OfTheKSeqPlans) {
-  const struct {
-    int row, k;  // row -1: the start
-    double rho, beta, acceptance;
-    Row residual;
-    double optimum;
-  } kCases[] = {
-      {-1, 2, 1.456776436, .543223564, .791355287, {0, 0, 1}, .86},
-      {-1, 3, 1.792593028, .478925552, .858518606, {0, 0, 1}, .988},
-      {0, 2, 1.5, .5, .75, {0, 0, 1}, .79},
-      {0, 3, 1.939499683, .409358133, .793949968, {0, 0, 1}, .871},
-      {1, 2, 1.430073525, .569926475, .815036763, {.616259191, 0, .383740809}, .85},
-      {1, 3, 1.631145265, .561306618, .915572633, {.873780022, 0, .126219978}, .975},
-      {2, 2, 1.648331477, .351668523, .579666295, {.202617233, .797382767, 0}, .61},
-      {2, 3, 2.151370628, .316204989, .680274126, {.109040087, .890959913, 0}, .738},
-  };
-  for (const auto& c : kCases) {
+  for (const testing::KSeqFigures& c : testing::kThreeTokenPlans) {
     Json pair = ThreeTokens();
     for (const char* model : {"target", "draft"}) {
-      if (c.row >= 0) pair[model]["initial"] = pair[model]["transition"][c.row];
+      if (c.last >= 0) pair[model]["initial"] = pair[model]["transition"][c.last];
     }
     const Json report = Exact(pair, "spectr", 1, c.k);
-    const std::string what = "row " + std::to_string(c.row) + ", k " + std::to_string(c.k);
+    const std::string what = "row " + std::to_string(c.last) + ", k " + std::to_string(c.k);
     EXPECT_NEAR(report["kseq"]["rho"].get<double>(), c.rho, kPrinted) << what;
     EXPECT_NEAR(report["kseq"]["beta"].get<double>(), c.beta, kPrinted) << what;
-    EXPECT_NEAR(report["acceptance_first_token"].get<double>(), c.acceptance, kPrinted) << what;
+    EXPECT_NEAR(report["acceptance_first_token"].get<double>(), c.accepted, kPrinted) << what;
     EXPECT_NEAR(report["alpha_first_token"].get<double>(), c.optimum, kTolerance) << what;
-    ExpectRow(report["kseq"]["residual"], c.residual, kPrinted, what);
+    ExpectRow(report["kseq"]["residual"], Row(c.residual.begin(), c.residual.end()), kPrinted,
+              what);
   }
 }
 

@@ -12,8 +12,8 @@
 #include "common/math/coins.h"
 #include "common/spec/race.h"
 #include "common/spec/sequence_sampling.h"
-#include "tests/support/bernoulli_figures.h"
 #include "tests/support/host_rules.h"
+#include "tests/support/spectr_figures.h"
 
 namespace outrider {
 namespace {

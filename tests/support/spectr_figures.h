@@ -1,9 +1,13 @@
-// Figures of Sun et al. 2023 ("SpecTr", figure 4 and equation 10): one selection between two
-// tokens, with the draft distribution Ber(1/4) and the target distribution Ber(b).
+// Figures of Sun et al. 2023 ("SpecTr"), and figures that follow from its formulas, of single
+// selections.
 #pragma once
+
+#include <array>
 
 namespace outrider::testing {
 
+// Of two tokens (figure 4 and equation 10), with the draft distribution Ber(1/4) and the target
+// distribution Ber(b).
 struct BernoulliFigures {
   double b;  // the target's probability of token 1
   int k;     // draft tokens
@@ -32,6 +36,27 @@ inline constexpr BernoulliFigures kBernoulliFigures[] = {
     {1.0, 2, 1.75, .25, .4375, .4375, .4375},
     {1.0, 4, 2.734375, .25, .683594, .683594, .683594},
     {1.0, 8, 3.599548, .25, .899887, .899887, .899887},
+};
+
+// Of the three-token pair's rows.
+struct KSeqFigures {
+  int last;  // the token before; -1: the start
+  int k;     // draft tokens
+  double rho, beta, accepted;
+  std::array<double, 3> residual;
+  double optimum;
+};
+
+// Rounded to nine decimals.
+inline constexpr KSeqFigures kThreeTokenPlans[] = {
+    {-1, 2, 1.456776436, .543223564, .791355287, {0, 0, 1}, .86},
+    {-1, 3, 1.792593028, .478925552, .858518606, {0, 0, 1}, .988},
+    {0, 2, 1.5, .5, .75, {0, 0, 1}, .79},
+    {0, 3, 1.939499683, .409358133, .793949968, {0, 0, 1}, .871},
+    {1, 2, 1.430073525, .569926475, .815036763, {.616259191, 0, .383740809}, .85},
+    {1, 3, 1.631145265, .561306618, .915572633, {.873780022, 0, .126219978}, .975},
+    {2, 2, 1.648331477, .351668523, .579666295, {.202617233, .797382767, 0}, .61},
+    {2, 3, 2.151370628, .316204989, .680274126, {.109040087, .890959913, 0}, .738},
 };
 
 }  // namespace outrider::testing

@@ -55,17 +55,15 @@ TEST(Connections, ThousandIdleOnesDelayNoProbe) {
   ASSERT_NE(verifier.port, 0);
   files.rlim_cur = files.rlim_max;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
-  const std::string line = verifier.process->AwaitLine(" serving ");
-  const int http_port = std::stoi(line.substr(line.find("http_port=") + 10));
 
   const auto metrics = IdleAndHalfSent(verifier.metrics_port, "GET /metrics HTTP/1.1\r\nX-A: ");
   const auto grpc = IdleAndHalfSent(verifier.port, "PRI * HTTP/2.0\r\n");
-  const auto http = IdleAndHalfSent(http_port, "GET /health HTTP/1.1\r\nX-A: ");
+  const auto http = IdleAndHalfSent(verifier.http_port, "GET /health HTTP/1.1\r\nX-A: ");
   // Several times, so that success does not depend on a single free worker.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/metrics").code, 200);
     EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/status").code, 200);
-    EXPECT_EQ(Fetch(http_port, "GET", "/health").code, 200);
+    EXPECT_EQ(Fetch(verifier.http_port, "GET", "/health").code, 200);
     EXPECT_EQ(Probe(verifier.address(), ""), Health::kServing);
   }
 }

@@ -22,8 +22,7 @@ class Http : public ::testing::Test {
     flags.insert(flags.end(), {"--http", "127.0.0.1:0", "--min-draft-wait", "30"});
     verifier_ = testing::StartVerifier(testing::SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
-    const std::string line = verifier_.process->AwaitLine("http_port=");
-    port_ = std::stoi(line.substr(line.find("http_port=") + 10));
+    port_ = verifier_.http_port;
     ASSERT_NE(port_, 0);
   }
   void StartWithDrafter(const std::vector<std::string>& flags = {}) {

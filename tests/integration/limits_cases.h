@@ -22,7 +22,6 @@ inline constexpr char kTokenize[] = "/outrider.v1.Generation/Tokenize";
 struct Target {
   std::string model;
   testing::VerifierProcess verifier;  // logs JSON
-  int http_port = 0;
   testing::TempDir dir;
 
   std::string CodeOf(const std::string& method, const std::string& request,

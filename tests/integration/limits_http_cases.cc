@@ -31,7 +31,8 @@ Ask Completing(Fields fields, const std::string& says = "") {
   return [fields, says](Target& target, int64_t size) {
     Json body = Json::parse(kCompletion);
     body.update(fields(size));
-    const HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", body.dump());
+    const HttpResponse response =
+        Fetch(target.verifier.http_port, "POST", "/v1/completions", body.dump());
     if (response.code == 400) {
       EXPECT_THAT(response.body, HasSubstr(says));
     }
@@ -56,7 +57,7 @@ std::string ChunkExtension(Target& target, int64_t size) {
   const std::string body = kCompletion;
   char length[20];
   std::snprintf(length, sizeof length, "%zx", body.size());
-  HttpClient client(target.http_port);
+  HttpClient client(target.verifier.http_port);
   client.SendRaw(
       "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
       "Transfer-Encoding: chunked\r\n\r\n" +
@@ -68,25 +69,25 @@ std::string ChunkExtension(Target& target, int64_t size) {
 std::string HttpBody(Target& target, int64_t size) {
   std::string body = kCompletion;
   body.resize(static_cast<size_t>(size), ' ');
-  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
+  return std::to_string(Fetch(target.verifier.http_port, "POST", "/v1/completions", body).code);
 }
 
 std::string RequestId(Target& target, int64_t size) {
   const std::string id(static_cast<size_t>(size), 'x');
-  HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", kCompletion,
+  HttpResponse response = Fetch(target.verifier.http_port, "POST", "/v1/completions", kCompletion,
                                 "X-Request-Id: " + id + "\r\n");
   return response.headers["x-request-id"] == id ? "kept" : "replaced";
 }
 
 std::string PrefixHeader(Target& target, int64_t size) {
   const std::string name(static_cast<size_t>(size), 'x');
-  HttpResponse response = Fetch(target.http_port, "POST", "/v1/completions", kCompletion,
+  HttpResponse response = Fetch(target.verifier.http_port, "POST", "/v1/completions", kCompletion,
                                 "X-Outrider-Prefix: " + name + "\r\n");
   return response.headers["x-outrider-prefix"] == name ? "kept" : "replaced";
 }
 
 std::string GzippedBody(Target& target, int64_t) {
-  HttpClient client(target.http_port);
+  HttpClient client(target.verifier.http_port);
   client.SendRaw(
       "POST /v1/completions HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
       "Transfer-Encoding: gzip\r\n\r\n");
@@ -95,7 +96,7 @@ std::string GzippedBody(Target& target, int64_t) {
 
 std::string TwoPrompts(Target& target, int64_t) {
   const std::string body = R"({"model":"model","prompt":"abc","prompt":"abc","max_tokens":1})";
-  return std::to_string(Fetch(target.http_port, "POST", "/v1/completions", body).code);
+  return std::to_string(Fetch(target.verifier.http_port, "POST", "/v1/completions", body).code);
 }
 
 std::string TopLogprobs(Target& target, int64_t size) {
@@ -104,7 +105,7 @@ std::string TopLogprobs(Target& target, int64_t size) {
                      {"logprobs", true},
                      {"top_logprobs", size}};
   const HttpResponse response =
-      Fetch(target.http_port, "POST", "/v1/chat/completions", body.dump());
+      Fetch(target.verifier.http_port, "POST", "/v1/chat/completions", body.dump());
   EXPECT_THAT(response.body, HasSubstr("top_logprobs"));
   return std::to_string(response.code);
 }
@@ -117,8 +118,9 @@ Json BiasOf(int64_t size) {
 
 const Cases kHttpCases = {
     {"connections", HeldBy{kServerTest, "IdleConnectionsMakeRoomAtLimit"}},
-    {"head of a request",
-     Only{[](Target& t, int64_t above) { return HeadAbove(t.http_port, "/health", above); }}},
+    {"head of a request", Only{[](Target& t, int64_t above) {
+       return HeadAbove(t.verifier.http_port, "/health", above);
+     }}},
     {"time of a head, and of a body", HeldBy{kServerTest, "CutsOffSlowHeadsAndBodies"}},
     {"`Transfer-Encoding`", Only{GzippedBody}},
     {"extensions of a body's chunks", Only{ChunkExtension}},

@@ -171,9 +171,6 @@ TEST(Limits, EveryRowOfTheTablesHolds) {
   target.verifier = StartVerifier(target.model, target.dir / "verifier.log",
                                   {"--http", "127.0.0.1:0", "--log-json"});
   ASSERT_NE(target.verifier.port, 0);
-  const nlohmann::json serving =
-      nlohmann::json::parse(target.verifier.process->AwaitLine("\"serving\""));
-  target.http_port = serving.at("http_port");
 
   const auto help =
       Process::Start({ProgramPath("outrider-verifier"), "--help"}, target.dir / "help");

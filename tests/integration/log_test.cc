@@ -40,8 +40,6 @@ class RequestLog : public ::testing::Test {
     verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log",
                               {"--log-json", "--http", "127.0.0.1:0"});
     ASSERT_NE(verifier_.port, 0);
-    const Json serving = Json::parse(verifier_.process->AwaitLine("\"serving\""));
-    http_port_ = serving["http_port"];
     client_ = std::make_unique<TestClient>(verifier_.address());
   }
 
@@ -65,7 +63,6 @@ class RequestLog : public ::testing::Test {
 
   TempDir dir_;
   VerifierProcess verifier_;
-  int http_port_ = 0;
   std::unique_ptr<TestClient> client_;
 };
 
@@ -96,7 +93,8 @@ TEST_F(RequestLog, GrpcRequestsHaveALineEach) {
 
 TEST_F(RequestLog, HttpRequestsHaveALineEach) {
   const auto post = [&](const Json& body, const std::string& id) {
-    return Fetch(http_port_, "POST", "/v1/completions", body.dump(), "x-request-id: " + id + "\r\n")
+    return Fetch(verifier_.http_port, "POST", "/v1/completions", body.dump(),
+                 "x-request-id: " + id + "\r\n")
         .code;
   };
   ASSERT_EQ(post({{"model", "target"},

@@ -118,15 +118,14 @@ TEST_F(PrefixRouting, HeaderAndDigestNamePromptPages) {
       StartVerifier(model_, dir_ / "verifier.log",
                     {"--http", "127.0.0.1:0", "--prefix-digest", "--vllm-metrics"});
   ASSERT_NE(verifier.port, 0);
-  const std::string line = verifier.process->AwaitLine("http_port=");
-  const int http = std::stoi(line.substr(line.find("http_port=") + 10));
   EXPECT_EQ(Json::parse(Fetch(verifier.metrics_port, "GET", "/prefix_cache").body)["hashes"],
             Json::array());
 
   const std::string prompt = Letters(1, 300);
   const Json body = {{"prompt", prompt}, {"max_tokens", 2}};
   const auto complete = [&](const std::string& headers) {
-    HttpResponse response = Fetch(http, "POST", "/v1/completions", body.dump(), headers);
+    HttpResponse response =
+        Fetch(verifier.http_port, "POST", "/v1/completions", body.dump(), headers);
     EXPECT_EQ(response.code, 200) << response.body;
     return response.headers["x-outrider-prefix"];
   };

@@ -135,15 +135,13 @@ class Structured : public ::testing::Test {
                               {"--http", "127.0.0.1:0", "--tool-parser", "hermes", "--policy",
                                "fixed", "--min-draft-wait", "30"});
     ASSERT_NE(verifier_.port, 0);
-    const std::string line = verifier_.process->AwaitLine("http_port=");
-    port_ = std::stoi(line.substr(line.find("http_port=") + 10));
     drafter_ = StartDrafter(SmallPair("drafter"), verifier_.address(), dir_ / "drafter.log");
     client_ = std::make_unique<TestClient>(verifier_.address());
     ASSERT_TRUE(client_->AwaitDrafters(1)) << drafter_->Log();
   }
 
   HttpResponse Post(const std::string& path, const Json& body) {
-    const HttpResponse response = Fetch(port_, "POST", path, body.dump());
+    const HttpResponse response = Fetch(verifier_.http_port, "POST", path, body.dump());
     EXPECT_EQ(response.code, 200) << response.body;
     return response;
   }
@@ -212,7 +210,6 @@ class Structured : public ::testing::Test {
 
   TempDir dir_;
   VerifierProcess verifier_;
-  int port_ = 0;
   std::unique_ptr<testing::Process> drafter_;
   std::unique_ptr<TestClient> client_;
   uint64_t accepted_ = 0;

@@ -69,8 +69,6 @@ class Tools : public ::testing::Test {
                                "--policy", "fixed:suffix-strong-8,lookup-strong-8,lookup-8"});
     verifier_ = StartVerifier(*dir_ / "copying", *dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
-    const std::string line = verifier_.process->AwaitLine("http_port=");
-    port_ = std::stoi(line.substr(line.find("http_port=") + 10));
   }
 
   static nlohmann::ordered_json Question(bool stream) {
@@ -83,7 +81,7 @@ class Tools : public ::testing::Test {
             {"stream", stream}};
   }
   HttpResponse Post(const nlohmann::ordered_json& body) {
-    return Fetch(port_, "POST", "/v1/chat/completions", body.dump());
+    return Fetch(verifier_.http_port, "POST", "/v1/chat/completions", body.dump());
   }
   // The single choice, as assembled by a client.
   nlohmann::ordered_json Ask(const nlohmann::ordered_json& body) {
@@ -123,7 +121,6 @@ class Tools : public ::testing::Test {
 
   static inline std::unique_ptr<TempDir> dir_;
   VerifierProcess verifier_;
-  int port_ = 0;
 };
 
 TEST_F(Tools, ClientsLoopEndsWithText) {

@@ -72,8 +72,6 @@ class Traces : public ::testing::Test {
     if (verifier_traces) flags.insert(flags.end(), {"--trace-file", verifier_file_});
     verifier_ = StartVerifier(SmallPair("target"), dir_ / "verifier.log", flags);
     ASSERT_NE(verifier_.port, 0);
-    const std::string line = verifier_.process->AwaitLine("http_port=");
-    http_port_ = std::stoi(line.substr(line.find("http_port=") + 10));
     client_ = std::make_unique<TestClient>(verifier_.address());
   }
   void StartTheDrafter() {
@@ -106,7 +104,7 @@ class Traces : public ::testing::Test {
     return text;
   }
   HttpResponse Post(const Json& body, const std::string& headers) {
-    return Fetch(http_port_, "POST", "/v1/completions", body.dump(), headers);
+    return Fetch(verifier_.http_port, "POST", "/v1/completions", body.dump(), headers);
   }
 
   // Stops both services, which flush their spans, and reads their files.
@@ -214,7 +212,6 @@ class Traces : public ::testing::Test {
   const std::string verifier_file_ = dir_ / "verifier.jsonl",
                     drafter_file_ = dir_ / "drafter.jsonl";
   VerifierProcess verifier_;
-  int http_port_ = 0;
   std::unique_ptr<Process> drafter_;
   std::unique_ptr<TestClient> client_;
 };

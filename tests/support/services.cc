@@ -98,6 +98,7 @@ VerifierProcess StartVerifier(const std::string& model, const std::string& log_p
   const std::string line = verifier.process->AwaitLine(json ? "\"serving\"" : " serving ");
   verifier.port = NumberIn(line, "port");
   verifier.metrics_port = NumberIn(line, "metrics_port");
+  verifier.http_port = NumberIn(line, "http_port");
   if (verifier.port == 0) ADD_FAILURE() << "verifier: " << verifier.process->Log();
   return verifier;
 }

@@ -32,6 +32,7 @@ struct VerifierProcess {
   std::unique_ptr<Process> process;
   int port = 0;
   int metrics_port = 0;
+  int http_port = 0;  // with --http
   std::string address() const { return "127.0.0.1:" + std::to_string(port); }
 };
 

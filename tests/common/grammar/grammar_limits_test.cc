@@ -258,16 +258,21 @@ TEST(GrammarLimits, DeepTextsNeedNoRecursion) {
   EXPECT_TRUE(state.is_accepting());
 }
 
+// `rules` rules that each call all of them after an "a".
+GrammarPtr MutualCalls(int rules) {
+  std::string calls, text;
+  for (int i = 0; i < rules; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
+  for (int i = 0; i < rules; ++i) {
+    const std::string number = std::to_string(i);
+    text += "a" + number + " ::= \"a\" (" + calls + ") \"" + number + ";\" | \"c\"\n";
+  }
+  return Compiled(Kind::kGbnf, "root ::= " + calls + "\n" + text);
+}
+
 // Each "a" keeps 150 frames with 150 returns each. The path from an item to the bottom passes only
 // one of these frames per "a", but all of them are kept.
 TEST(GrammarLimits, BoundsReturnsOfKeptFrames) {
-  std::string calls, rules;
-  for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
-  for (int i = 0; i < 150; ++i) {
-    const std::string number = std::to_string(i);
-    rules += "a" + number + " ::= \"a\" (" + calls + ") \"" + number + ";\" | \"c\"\n";
-  }
-  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= " + calls + "\n" + rules);
+  const GrammarPtr grammar = MutualCalls(150);
   Stepper stepper;
   GrammarState state(grammar);
   int read = 0;
@@ -291,13 +296,7 @@ TEST(GrammarLimits, FinishedReturnsDoNotCount) {
 
 // A token's returns are in the Stepper, whose memory is never freed.
 TEST(GrammarLimits, ReturnsOfATokenAreBounded) {
-  std::string calls, rules;
-  for (int i = 0; i < 150; ++i) calls += (i == 0 ? "a" : " | a") + std::to_string(i);
-  for (int i = 0; i < 150; ++i) {
-    const std::string number = std::to_string(i);
-    rules += "a" + number + " ::= \"a\" (" + calls + ") \"" + number + ";\" | \"c\"\n";
-  }
-  const GrammarPtr grammar = Compiled(Kind::kGbnf, "root ::= " + calls + "\n" + rules);
+  const GrammarPtr grammar = MutualCalls(150);
   Stepper stepper;
   GrammarState state(grammar);
   EXPECT_FALSE(state.Advance(Times("a", 500), stepper));

@@ -200,14 +200,10 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   JoinShown(1, Hello("a"));
   Open(1);
   const Duration first = pool_.SetTimeout(1, kLongTime, {}).usual;
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+  const DraftChunk chunk = OneToken();
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
-  const std::vector<TokenId> next = {5};
   for (uint32_t round = 2; round < 60; ++round) {
-    pool_.Decide({.session = 1,
-                  .round = round - 1,
-                  .next = next,
-                  .plan = {.round = round, .shape = Sequences(1, 4)}});
+    Decide(1, round - 1);
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk}}, 0);
   }
@@ -223,16 +219,12 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
   Join(1, Hello("a"));
   EXPECT_TRUE(std::isnan(pool_.Timing(1, 3)->network));
   Open(1);
-  const std::vector<TokenId> next = {5};
   DraftChunk chunk{
       .tokens = {5, 5},
       .distributions = {OutputDistribution({5}, {65536}), OutputDistribution({5}, {65536})}};
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   for (uint32_t round = 2; round < 60; ++round) {
-    pool_.Decide({.session = 1,
-                  .round = round - 1,
-                  .next = next,
-                  .plan = {.round = round, .shape = Sequences(1, 4)}});
+    Decide(1, round - 1);
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
   }
@@ -248,16 +240,12 @@ TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
 TEST_F(Pool, ReadingIsNotNetworkTime) {
   Join(1, Hello("a"));
   Open(1);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
-  const std::vector<TokenId> next = {5};
+  const DraftChunk chunk = OneToken();
   pool_.SetTimeout(1, kLongTime, {});
   clock_.Advance(std::chrono::milliseconds(168));
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk, .seconds = 0.150}}, 0);
   for (uint32_t round = 2; round < 22; ++round) {
-    pool_.Decide({.session = 1,
-                  .round = round - 1,
-                  .next = next,
-                  .plan = {.round = round, .shape = Sequences(1, 4)}});
+    Decide(1, round - 1);
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
   }
@@ -268,16 +256,12 @@ TEST_F(Pool, ReadingIsNotNetworkTime) {
 TEST_F(Pool, StepsAreNotNetworkTime) {
   JoinShown(1, Hello("a"));
   Open(1);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
-  const std::vector<TokenId> next = {5};
+  const DraftChunk chunk = OneToken();
   for (uint32_t round = 1; round < 60; ++round) {
     clock_.Advance(std::chrono::milliseconds(30));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0,
                    clock_.Now() - std::chrono::milliseconds(10));
-    pool_.Decide({.session = 1,
-                  .round = round,
-                  .next = next,
-                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    Decide(1, round);
   }
   EXPECT_NEAR(pool_.Timing(1, 3)->network, 0.008, 1e-3);
   EXPECT_NEAR(pool_.Timing(1, 3)->last_round_trip, 0.020, 1e-9);
@@ -299,8 +283,7 @@ TEST_F(Pool, SpreadsSessionsByExpectedDraftTime) {
   Open(2);
   ASSERT_EQ(far->opened.size(), 1u);
   ASSERT_EQ(near->opened.size(), 1u);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
-  const std::vector<TokenId> next = {5};
+  const DraftChunk chunk = OneToken();
   for (uint32_t round = 1; round < 40; ++round) {
     // 20 ms of network and 1 ms of drafting, against 4 ms of drafting.
     clock_.Advance(std::chrono::milliseconds(4));
@@ -308,10 +291,7 @@ TEST_F(Pool, SpreadsSessionsByExpectedDraftTime) {
     clock_.Advance(std::chrono::milliseconds(17));
     pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.001}}, 0);
     for (uint64_t s = 1; s <= 2; ++s) {
-      pool_.Decide({.session = s,
-                    .round = round,
-                    .next = next,
-                    .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+      Decide(s, round);
     }
   }
   EXPECT_NEAR(pool_.Snapshot()[0].drafting_ms, 1, 0.1);
@@ -349,12 +329,9 @@ class AlikePool : public Pool {
       const double seconds = 0.002 * (1 + sharing + 0.03 * static_cast<double>(id));
       for (const uint64_t s : link.opened) {
         const uint32_t round = link.plans[s].round;
-        const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+        const DraftChunk chunk = OneToken();
         pool_.OnDrafts(id, {{.session = s, .round = round, .chunk = chunk, .seconds = seconds}}, 0);
-        pool_.Decide({.session = s,
-                      .round = round,
-                      .next = {5},
-                      .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+        Decide(s, round);
       }
     }
     pool_.Flush();

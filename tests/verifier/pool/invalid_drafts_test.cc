@@ -15,12 +15,9 @@ TEST_F(Pool, IgnoresDraftsThatCrossedMessages) {
   const auto link = JoinShown(1, Hello("a"));
   Open(1);
   Open(2);
-  const DraftChunk part{
-      .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = true};
-  const std::vector<TokenId> next = {5};
+  const DraftChunk part = OneToken(/*more=*/true);
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = part}}, 0);
-  pool_.Decide(
-      {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  Decide(1, 1);
   pool_.Close(2);
   consumer_.drafts.clear();
   // The outstanding parts: three of four depths of session 1, and session 2's four.
@@ -37,7 +34,7 @@ TEST_F(Pool, IgnoresDraftsThatCrossedMessages) {
 }
 
 TEST_F(Pool, UnrequestedDraftsCloseTheStream) {
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+  const DraftChunk chunk = OneToken();
   const std::vector<DraftPart> floods = {
       {.session = 99, .round = 1, .chunk = chunk},  // a session that it never had
       {.session = 1, .round = 7, .chunk = chunk},   // a round that has not been planned yet
@@ -63,7 +60,7 @@ TEST_F(Pool, RefusesDraftOfFutureRound) {
   Open(1);
   Open(2);
   pool_.Close(2);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
+  const DraftChunk chunk = OneToken();
   pool_.OnDrafts(1, {{.session = 1, .round = 2, .chunk = chunk}}, 0);
   EXPECT_THAT(link->closed_with.message(), HasSubstr("round 2"));
 }
@@ -71,11 +68,9 @@ TEST_F(Pool, RefusesDraftOfFutureRound) {
 TEST_F(Pool, WholeDraftLeavesNothingToCross) {
   const auto link = Join(1, Hello("a"));
   Open(1);
-  const DraftChunk chunk{.tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}};
-  const std::vector<TokenId> next = {5};
+  const DraftChunk chunk = OneToken();
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
-  pool_.Decide(
-      {.session = 1, .round = 1, .next = next, .plan = {.round = 2, .shape = Sequences(1, 4)}});
+  Decide(1, 1);
   EXPECT_TRUE(link->closed_with.ok());
   pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
   EXPECT_FALSE(link->closed_with.ok());

@@ -18,18 +18,13 @@ class LateDrafts : public Pool {
  protected:
   void Plan(uint64_t session) {
     const uint32_t round = ++rounds_[session];
-    pool_.Decide({.session = session,
-                  .round = round,
-                  .next = next_,
-                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
+    Decide(session, round);
     clock_.Advance(kTick);
   }
   // A part with `more` is not the last one.
   void SendDraft(uint64_t drafter, uint64_t session, bool more = false, uint32_t rounds_ago = 0) {
-    const DraftChunk chunk{
-        .tokens = {5}, .distributions = {OutputDistribution({5}, {65536})}, .more = more};
     const uint32_t round = rounds_[session] + 1 - rounds_ago;
-    pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = chunk}}, 0);
+    pool_.OnDrafts(drafter, {{.session = session, .round = round, .chunk = OneToken(more)}}, 0);
   }
   // Whether the session is reassigned, now that its draft is late.
   bool MovesLate(uint64_t session) {
@@ -50,7 +45,6 @@ class LateDrafts : public Pool {
   }
 
   std::map<uint64_t, uint32_t> rounds_;
-  std::vector<TokenId> next_ = {5};
 };
 
 TEST_F(LateDrafts, SilentDrafterLosesSessionsAtOnce) {

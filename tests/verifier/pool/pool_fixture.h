@@ -91,6 +91,12 @@ inline DraftDistribution OutputDistribution(std::vector<TokenId> ids,
   return {.ids = std::move(ids), .weights = std::move(weights)};
 }
 
+// A draft of one token; with `more` its first part.
+inline DraftChunk OneToken(bool more = false) {
+  return {
+      .tokens = {5}, .distributions = {OutputDistribution({5}, {kDraftWeightTotal})}, .more = more};
+}
+
 class Pool : public ::testing::Test {
  protected:
   static constexpr auto kTick = std::chrono::milliseconds(10);
@@ -110,12 +116,7 @@ class Pool : public ::testing::Test {
     const uint64_t session = 1000 + id;
     EXPECT_TRUE(Open(session, 1));
     clock_.Advance(kTick);
-    pool_.OnDrafts(id,
-                   {{.session = session,
-                     .round = 1,
-                     .chunk = {.tokens = {5},
-                               .distributions = {{.ids = {5}, .weights = {kDraftWeightTotal}}}}}},
-                   0);
+    pool_.OnDrafts(id, {{.session = session, .round = 1, .chunk = OneToken()}}, 0);
     pool_.Close(session);
     const DrafterWelcome welcome = link->welcome;
     *link = {};
@@ -136,6 +137,14 @@ class Pool : public ::testing::Test {
                 .kind = kind,
                 .plan = {.round = 1, .shape = std::move(shape)}});
     return true;
+  }
+
+  // Decides a round with token 5; the next plan is a chain of four.
+  void Decide(uint64_t session, uint32_t round) {
+    pool_.Decide({.session = session,
+                  .round = round,
+                  .next = {5},
+                  .plan = {.round = round + 1, .shape = Sequences(1, 4)}});
   }
 
   testing::FakeClock clock_;

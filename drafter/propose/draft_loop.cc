@@ -191,6 +191,8 @@ Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
       sender_.QueueDraft(held);
     }
     return Status();
+  } else if (hit.is_sent) {
+    return ResourceExhausted("the pages of a draft that was sent early were needed");
   }
   Mirror& mirror = *held.mirror;
   OUTRIDER_ASSIGN(const int node, mirror.session.Apply(verdict));

@@ -103,13 +103,16 @@ void DraftSessions::StampPlan(HeldSession& held, Time now) {
 Status DraftSessions::SecurePages(HeldSession& held) {
   const DraftSession& session = held.mirror->session;
   const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
-  if (secure().ok()) return Status();
+  Status secured = secure();
   // Guesses give way to plans.
-  for (auto& [id, connection] : connections_) {
-    for (auto& [session_id, guessed] : connection.sessions) guessed.ahead = {};
+  for (const auto drop : {&SessionLookahead::DropUnsent, &SessionLookahead::DropPages}) {
+    if (secured.ok()) return secured;
+    for (auto& [id, connection] : connections_) {
+      for (auto& [session_id, guessed] : connection.sessions) std::invoke(drop, guessed.ahead);
+    }
+    secured = secure();
   }
   const VerifierConnection& asking = *held.connection;
-  Status secured = secure();
   while (!secured.ok() && GiveWay(asking, asking.tokens(), &VerifierConnection::tokens)) {
     secured = secure();
   }

@@ -131,6 +131,18 @@ std::optional<DraftPart> SessionLookahead::TakeEarly(Guess* guess) {
       .early = RoundEnd{.node = guess->node, .next = session.ToVerifier(*guess->next)}};
 }
 
+void SessionLookahead::DropUnsent() {
+  guesses_.remove_if([](const Guess& guess) { return !guess.is_sent; });
+}
+
+void SessionLookahead::DropPages() {
+  DropUnsent();
+  for (Guess& guess : guesses_) {
+    guess.failed = true;
+    guess.mirror.reset();
+  }
+}
+
 SessionLookahead::Hit SessionLookahead::TakeMatch(const SessionVerdict& verdict) {
   Hit hit;
   if (begun() && verdict.round == now_->session.round() && verdict.next.size() == 1) {
@@ -146,7 +158,8 @@ SessionLookahead::Hit SessionLookahead::TakeMatch(const SessionVerdict& verdict)
   }
   guesses_.clear();
   now_ = nullptr;
-  const bool is_begun = hit.mirror != nullptr && hit.mirror->session.depths_drawn() > 0;
+  if (hit.mirror == nullptr) return hit;
+  const bool is_begun = hit.mirror->session.depths_drawn() > 0;
   if (!is_begun || !hit.mirror->Adopt(verdict.plan)) return {};
   return hit;
 }

@@ -44,7 +44,8 @@ class SessionLookahead {
   };
   // The result for a verdict: the session after it, and whether the verifier has its draft.
   struct Hit {
-    std::unique_ptr<Mirror> mirror = nullptr;  // nullptr: that end was not guessed
+    // nullptr: that end was not guessed, or (is_sent) its pages were freed
+    std::unique_ptr<Mirror> mirror = nullptr;
     bool is_sent = false;
   };
 
@@ -68,6 +69,11 @@ class SessionLookahead {
   // The guess's draft, to be sent before the verdict; nullopt: it is incomplete, or the limit of
   // early drafts is reached.
   std::optional<DraftPart> TakeEarly(Guess* guess);
+
+  // Drops the guesses whose drafts were not sent, to free their pages.
+  void DropUnsent();
+  // Frees the pages of all. It still knows what was sent, as the verifier may use that.
+  void DropPages();
 
   // The session after `verdict`, with the verdict's plan adopted, if that end was guessed and its
   // drafting has begun. Discards all other guesses.

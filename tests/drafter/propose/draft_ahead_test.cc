@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <set>
 #include <string>
 
 #include "tests/drafter/propose/loop_fixture.h"
@@ -9,6 +10,7 @@
 namespace outrider {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -69,6 +71,33 @@ TEST_F(DraftAheadTest, LikelyEndsNeedNoForwardPass) {
       EXPECT_LE(model_->batches().size(), passes + 1);  // ahead again
     }
   }
+}
+
+// The verifier may use what was sent early for the next round. Where its pages are needed, that
+// plan gets a refusal, but never a second draft.
+TEST_F(DraftAheadTest, SentDraftsWithoutPagesEndSession) {
+  std::set<size_t> parts, tokens;
+  for (int pages = 1; pages <= 40; ++pages) {
+    Start({.page_tokens = 4, .total_pages = 40}, kAhead);
+    SessionOpening session = Opening(1, 3);
+    Push(session);
+    const DraftTree draft = TheDraft();
+    SessionOpening large = Opening(2, 3);
+    large.tokens.assign(static_cast<size_t>(4 * pages), 1);
+    Push(large);
+    StepToRest();
+    (void)link_->TakeDrafts();
+    Decide(session, draft, 0, LikelyAfter(session, draft, 0),
+           {.round = 2, .shape = Sequences(1, 3)});
+    StepToRest();
+    std::vector<DraftPart> answer = TakeDrafts();
+    parts.insert(answer.size());
+    const std::vector<TokenId> last = answer.back().chunk.tokens;
+    tokens.insert(last.size());
+    if (!last.empty()) ExpectSameDraft(Assemble(std::move(answer)), Oracle(session));
+  }
+  EXPECT_THAT(parts, ElementsAre(1, 2)) << "the draft, or the draft and a refusal";
+  EXPECT_THAT(tokens, ElementsAre(0, 3));
 }
 
 TEST_F(DraftAheadTest, AnythingElseIsDraftedAsEver) {

@@ -9,7 +9,8 @@
 namespace outrider {
 
 uint64_t Assignment::PartsToCome() const {
-  if (asked.complete) return 0;
+  // A drafter that had to give up the session has yet to hear of a plan that was answered early.
+  if (asked.complete) return asked.parts == 0 ? 1 : 0;
   return static_cast<uint64_t>(std::max(asked.plan.shape.length - asked.parts, 0));
 }
 

@@ -67,7 +67,8 @@ struct Assignment {
   bool fresh = true;                      // no whole draft has arrived yet
   bool reads = true;  // the drafter reads many tokens before this draft (kManyTokens)
 
-  // Parts that may still arrive for the last plan. Each has at least one depth, or is a refusal.
+  // Parts that may still arrive for the last plan. Each has at least one depth, or is a refusal. A
+  // plan that was answered early may be refused all the same.
   uint64_t PartsToCome() const;
   // Early drafts that may still arrive for the last plan and the next.
   uint64_t EarlyToCome() const;

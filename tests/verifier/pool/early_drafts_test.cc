@@ -94,6 +94,22 @@ TEST_F(EarlyPool, DropsCrossedDraftsOfClosedSessions) {
   EXPECT_THAT(link_->closed_with.message(), HasSubstr("a draft nobody asked for"));
 }
 
+// The drafter gave the session up for lack of pages before it heard that its draft was used.
+TEST_F(EarlyPool, TakesRefusalsOfAnsweredPlans) {
+  pool_.OnDrafts(1, {EarlyPart(1)}, 0);
+  Decide(1, 2);
+  ASSERT_NE(pool_.EarlyDraft(1), nullptr);
+  Decide(2, 3);
+  pool_.OnDrafts(1, {{.session = 1, .round = 2, .chunk = {}}}, 0);
+  EXPECT_TRUE(link_->closed_with.ok());
+  EXPECT_TRUE(consumer_.refused.empty()) << "that round is over";
+  pool_.OnDrafts(1, {{.session = 1, .round = 3, .chunk = {}}}, 0);
+  EXPECT_TRUE(link_->closed_with.ok());
+  EXPECT_EQ(consumer_.refused, std::vector<uint64_t>{1});
+  pool_.OnDrafts(1, {{.session = 1, .round = 3, .chunk = {}}}, 0);
+  EXPECT_THAT(link_->closed_with.message(), HasSubstr("a draft nobody asked for"));
+}
+
 TEST_F(EarlyPool, ClosesStreamOfTooManyDrafts) {
   for (int i = 0; i < kMaxEarlyDrafts; ++i) pool_.OnDrafts(1, {EarlyPart(1)}, 0);
   EXPECT_TRUE(link_->closed_with.ok());

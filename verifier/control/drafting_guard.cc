@@ -30,7 +30,9 @@ constexpr double kMostLoss = 20;
 // first time, in which they read all texts, they may lose more before plain decoding is measured.
 constexpr double kPatience = 10;
 constexpr double kMostFirstLoss = 40;
-// A round counts at most as so many usual ones, so that no stall decides.
+// A round counts at most as so many plain ones, since a longer one is a stall of the machine. Its
+// way's speed counts it at most as so many of its usual rounds.
+constexpr double kLongestRound = 20;
 constexpr double kStall = 4;
 
 }  // namespace
@@ -67,7 +69,7 @@ bool DraftingGuard::Allows(int sessions, bool is_open) {
 void DraftingGuard::OnRound(const Round& round) {
   if (round.sessions < 2 || !IsSeconds(round.seconds) || !IsSeconds(round.plain_seconds)) return;
   Load& load = loads_[IndexOf(round.sessions)];
-  const double time = round.seconds / round.plain_seconds;
+  const double time = std::min(round.seconds / round.plain_seconds, kLongestRound);
   progress_ += 1.0 / round.sessions;
   entry_time_ += time / round.sessions;
   entry_tokens_ += static_cast<double>(round.tokens) / round.sessions;

@@ -37,6 +37,16 @@ class DraftingGuardTest : public ::testing::Test {
     return tokens / time;
   }
 
+  // A round of each session takes as long as so many plain ones.
+  void Stall(int sessions, double rounds) {
+    for (int i = 0; i < sessions; ++i) {
+      guard_->OnRound({.sessions = sessions,
+                       .seconds = rounds * kPlainSeconds,
+                       .plain_seconds = kPlainSeconds,
+                       .tokens = 1});
+    }
+  }
+
   void Restart() { guard_.emplace(); }
   double Normal() { return std::normal_distribution<>()(random_); }
   double Uniform() { return std::uniform_real_distribution<>()(random_); }
@@ -128,10 +138,19 @@ TEST_F(DraftingGuardTest, JudgesEachLoadByItself) {
 TEST_F(DraftingGuardTest, StallsDoNotDecide) {
   Run(16, 0.9, 400);
   ASSERT_FALSE(guard_->Allows(16, true));
-  for (int i = 0; i < 16; ++i) {
-    guard_->OnRound({.sessions = 16, .seconds = 10, .plain_seconds = kPlainSeconds, .tokens = 1});
-  }
+  Stall(16, /*rounds=*/400);
   EXPECT_GT(Run(16, 0.9, 400), 0.97);
+}
+
+// Whenever it comes: in a period of either way, in a trial, while the engine settles.
+TEST_F(DraftingGuardTest, StallsDelayTrialsByLittle) {
+  for (int before = 400; before < 4000; before += 30) {
+    Restart();
+    Run(16, 0.7, before);
+    Stall(16, /*rounds=*/1000);
+    Run(16, 1.5, 16000);
+    ASSERT_GT(Run(16, 1.5, 4000), 0.98 * 1.5) << before;
+  }
 }
 
 TEST_F(DraftingGuardTest, IgnoresInvalidTimes) {

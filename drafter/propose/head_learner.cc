@@ -23,7 +23,7 @@ void HeadLearner::OnVerdict(HeldSession& held, const SessionVerdict& verdict, Ti
       std::min(verdict.acceptance.size(), static_cast<size_t>(session.draft().size()));
   for (size_t i = 0; i < nodes; ++i) {
     const float predicted = session.predicted(static_cast<int>(i) + 1);
-    if (predicted < 0.f) continue;
+    if (!(predicted >= 0.f)) continue;  // none, or of a broken hidden state
     state_->Learn(predicted,
                   static_cast<float>(static_cast<uint8_t>(verdict.acceptance[i])) / 255.f);
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,14 @@ TEST_F(HeadLearnerTest, VerdictsCorrectItsPredictions) {
   parts_->head.OnVerdict(held, Verdict(1, std::string(40, '\0')), clock_.Now());
   ASSERT_THAT(heard_.heard, SizeIs(2));
   EXPECT_LT(heard_.heard[1].first, heard_.heard[0].first);
+}
+
+TEST_F(HeadLearnerTest, BrokenHiddenStatesSayNothing) {
+  AcceptanceHead broken = Head();
+  broken.parameters[0] = std::nanf("");
+  HeldSession& held = Drafted(&broken);
+  parts_->head.OnVerdict(held, Verdict(1, std::string(4, '\xff')), clock_.Now());
+  EXPECT_EQ(parts_->head.state()->bias(), 0.f);
 }
 
 TEST_F(HeadLearnerTest, VerdictsOfOtherRoundsSayNothing) {

@@ -226,8 +226,8 @@ void Engine::Expire(Time now) {
 
 bool Engine::Step() {
   observers_.Notify(&EngineObserver::OnStepBegin, clock_->Now());
+  Expire(clock_->Now());  // first, so that the places of those that end are taken
   Admit();
-  Expire(clock_->Now());
   PublishQueue();  // before the forward pass, which takes long
   deliveries_.Hold();
   std::vector<BatchEntry> batch = ChooseBatch();

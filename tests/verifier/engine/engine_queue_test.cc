@@ -174,6 +174,19 @@ TEST_F(EngineTest, DeadlineEndsRunningRequest) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
+TEST_F(EngineTest, ExpiredRequestLeavesPlaceAtOnce) {
+  Restart({.admission = {.max_running = 1, .prefix_cache = false}});
+  GenerationRequest request = Greedy(50);
+  request.deadline = clock_.Now() + std::chrono::seconds(1);
+  const auto first = Submit(1, request);
+  const auto second = Submit(2, Greedy(5));
+  engine_->Step();
+  clock_.Advance(std::chrono::seconds(2));
+  EXPECT_TRUE(engine_->Step()) << "the second begins";
+  EXPECT_EQ(first->status.code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(second->status.ok());
+}
+
 TEST_F(EngineTest, DrainFinishesRunningRequests) {
   source_.accepts = false;
   const auto sink = Submit(1, Greedy(5));

@@ -184,7 +184,7 @@ struct VerifierMetrics {
   Counter drafters_left_protocol_error = DraftersLeft("protocol_error");
   // Too many messages waited, on either side.
   Counter drafters_left_overload = DraftersLeft("overload");
-  // It was suspended, and another one needed its place.
+  // It was of no use, and another one needed its place.
   Counter drafters_left_displaced = DraftersLeft("displaced");
   Counter rounds_total =
       registry_.MakeCounter("outrider_rounds_total", "Rounds decided, plain ones included");

@@ -6,21 +6,14 @@
 #include <vector>
 
 namespace outrider {
-namespace {
 
-// Whether there is room for one more session of `tokens` tokens.
-bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens, Time now) {
-  if (drafter.punctuality.suspended() && (sessions > 0 || !drafter.punctuality.IsTrialDue(now))) {
-    return false;
-  }
+bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens) {
   // If it names a limit, it makes room by closing sessions of other verifiers.
   const std::optional<int>& limit = drafter.load.session_limit;
   const bool room =
       limit.has_value() ? sessions < *limit : drafter.load.sessions < drafter.hello.max_sessions;
   return room && sessions < drafter.hello.max_sessions && tokens <= drafter.hello.max_context;
 }
-
-}  // namespace
 
 std::optional<double> ConnectedDrafter::NetworkSeconds() const {
   constexpr uint64_t kEnough = 16;
@@ -55,10 +48,12 @@ std::optional<uint64_t> ChooseDrafter(const ConnectedDrafters& drafters,
   double best = std::numeric_limits<double>::infinity();
   for (const auto& [id, drafter] : drafters) {
     const int sessions = assignments.CountOf(id);
-    if (drafter.punctuality.silent() && !try_silent) continue;
-    if (!HasRoom(drafter, sessions, tokens, now)) continue;
+    const Punctuality& punctuality = drafter.punctuality;
+    if (punctuality.silent() && !try_silent) continue;
+    if (punctuality.suspended() && (sessions > 0 || !punctuality.IsTrialDue(now))) continue;
+    if (!HasRoom(drafter, sessions, tokens)) continue;
     // One that is suspended is due for a trial, and comes first.
-    const double seconds = drafter.punctuality.suspended() ? 0 : ExpectedSeconds(drafter, sessions);
+    const double seconds = punctuality.suspended() ? 0 : ExpectedSeconds(drafter, sessions);
     best = std::min(best, seconds);
     candidates.push_back({id, seconds, sessions + drafter.others});
   }

@@ -57,9 +57,17 @@ struct ConnectedDrafter {
   // which a stall among the first measurements would move for long.
   std::optional<double> NetworkSeconds() const;
   std::vector<SessionVerdict> decisions;  // of this step, sent as one message
+  // While it holds no session: the first and the last time that one asked, if it never had room.
+  struct Full {
+    Time since, last;
+  };
+  std::optional<Full> full;
 };
 
 using ConnectedDrafters = std::map<uint64_t, ConnectedDrafter>;  // by connection id
+
+// Whether the drafter, which holds `sessions` of ours, has room for one more of `tokens` tokens.
+bool HasRoom(const ConnectedDrafter& drafter, int sessions, int tokens);
 
 // The expected time of a draft of four depths for one more session, at a drafter that holds
 // `sessions` of ours: the network's part plus the drafter's, as measured lately. A drafter that was

@@ -15,7 +15,7 @@ constexpr int kLateToMove = 2;
 // many drafters that never draft, or one that reconnects again and again, would make every request
 // wait.
 constexpr double kTrialShare = 1. / 40;
-// How long a drafter is silent before a newcomer may displace it: some six trials of a busy
+// How long a drafter is of no use before a newcomer may displace it: some six trials of a busy
 // verifier. So slow drafters that displace each other do it once a minute.
 constexpr Duration kKeepsPlace = std::chrono::minutes(1);
 
@@ -78,33 +78,47 @@ Status DrafterPool::Join(uint64_t id, const DrafterHello& hello,
     return Status();
   }
   link->SendVocabulary(*target_.vocabulary);
-  translators_[id] = {.hello = hello, .link = std::move(link)};
+  translators_[id] = {.hello = hello, .link = std::move(link), .asked = clock_->Now()};
   return Status();
 }
 
 bool DrafterPool::MakeRoom() {
   if (std::ssize(drafters_) + std::ssize(translators_) < options_.max_drafters) return true;
   std::optional<uint64_t> longest;
-  Time since = clock_->Now() - kKeepsPlace;
+  const Time now = clock_->Now();
+  Time since = now - kKeepsPlace;
+  const auto consider = [&](uint64_t id, Time useless, const DrafterLink& link) {
+    if (useless > since || !link.CanGoElsewhere()) return;
+    longest = id;
+    since = useless;
+  };
   for (const auto& [id, drafter] : drafters_) {
     const Punctuality& punctuality = drafter.punctuality;
-    if (!punctuality.silent() || punctuality.silent_since() > since) continue;
-    if (!drafter.link->CanGoElsewhere()) continue;
-    longest = id;
-    since = punctuality.silent_since();
+    if (punctuality.silent()) consider(id, punctuality.silent_since(), *drafter.link);
+    // One that was asked for a short time has not shown that it is of no use.
+    const bool is_full =
+        drafter.full.has_value() && drafter.full->last - drafter.full->since >= kKeepsPlace;
+    if (is_full) consider(id, drafter.full->since, *drafter.link);
   }
-  if (longest.has_value()) Displace(*longest);
+  for (const auto& [id, peer] : translators_) consider(id, peer.asked, *peer.link);
+  if (longest.has_value()) Displace(*longest, since);
   return longest.has_value();
 }
 
-void DrafterPool::Displace(uint64_t id) {
-  const ConnectedDrafter& drafter = drafters_.at(id);
-  Log(LogLevel::kWarning, "suspended drafter gives its place to another one",
-      {{"drafter", drafter.hello.name},
-       {"silent_seconds", Seconds(clock_->Now() - drafter.punctuality.silent_since())}});
-  drafter.link->Close(
-      ResourceExhausted("the verifier has as many drafters as --max-drafters allows, and this "
-                        "one was suspended for a minute: another one gets its place"));
+void DrafterPool::Displace(uint64_t id, Time since) {
+  const auto translator = translators_.find(id);
+  const bool welcomed = translator == translators_.end();
+  const DrafterHello& hello = welcomed ? drafters_.at(id).hello : translator->second.hello;
+  Log(LogLevel::kWarning, "drafter of no use gives its place to another one",
+      {{"drafter", hello.name},
+       {"useless_seconds", Seconds(clock_->Now() - since)},
+       {"suspended", welcomed && drafters_.at(id).punctuality.silent()},
+       {"welcomed", welcomed}});
+  (welcomed ? drafters_.at(id).link : translator->second.link)
+      ->Close(ResourceExhausted(
+          "the verifier has as many drafters as --max-drafters allows, and this one was of no use "
+          "for a minute (suspended, without room, or with no answer to the vocabulary): another "
+          "one gets its place"));
   Drop(id);
   if (metrics_ != nullptr) metrics_->drafters_left_displaced.Increment();
 }
@@ -222,6 +236,7 @@ void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
 }
 
 void DrafterPool::Drop(uint64_t id) {
+  translators_.erase(id);
   drafters_.erase(id);
   for (const uint64_t session : assignments_.RemoveAllOf(id)) consumer_->OnDrafterLost(session);
   CountSilent();
@@ -372,7 +387,9 @@ void DrafterPool::RecordDraft(ConnectedDrafter& drafter, Assignment& assignment,
 void DrafterPool::OnLoad(uint64_t id, const DrafterLoad& load) {
   if (const auto it = drafters_.find(id); it != drafters_.end()) {
     it->second.load = load;
-    it->second.others = std::max(load.sessions - assignments_.CountOf(id), 0);
+    const int sessions = assignments_.CountOf(id);
+    it->second.others = std::max(load.sessions - sessions, 0);
+    if (outrider::HasRoom(it->second, sessions, /*tokens=*/0)) it->second.full.reset();
     it->second.last_message = clock_->Now();
   }
 }
@@ -416,8 +433,19 @@ std::optional<uint64_t> DrafterPool::Choose(int tokens, bool try_silent) const {
   return ChooseDrafter(drafters_, assignments_, tokens, try_silent, clock_->Now());
 }
 
-bool DrafterPool::HasRoom(int tokens) {
-  return !draining_ && Choose(tokens, /*try_silent=*/true).has_value();
+bool DrafterPool::HasRoom(int tokens) { return !draining_ && ChooseForNew(tokens).has_value(); }
+
+std::optional<uint64_t> DrafterPool::ChooseForNew(int tokens) {
+  const Time now = clock_->Now();
+  for (auto& [id, drafter] : drafters_) {
+    const int sessions = assignments_.CountOf(id);
+    if (sessions > 0 || outrider::HasRoom(drafter, sessions, tokens)) {
+      drafter.full.reset();
+    } else {
+      drafter.full = {.since = drafter.full.has_value() ? drafter.full->since : now, .last = now};
+    }
+  }
+  return Choose(tokens, /*try_silent=*/true);
 }
 
 void DrafterPool::Open(SessionOpening opening) {
@@ -554,7 +582,7 @@ std::optional<DraftTiming> DrafterPool::Timing(uint64_t session, int tokens) {
     timing.last = assignment->last_seconds;
     timing.last_round_trip = assignment->last_round_trip;
   } else if (!draining_) {
-    id = Choose(tokens, /*try_silent=*/true);
+    id = ChooseForNew(tokens);
   }
   if (!id.has_value()) return std::nullopt;
   const ConnectedDrafter& drafter = drafters_.at(*id);

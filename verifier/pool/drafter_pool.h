@@ -55,7 +55,9 @@ struct DrafterSnapshot {
 struct DrafterPoolOptions {
   double min_draft_wait = 0;  // seconds, as Punctuality has it
   // Further drafters are refused with kResourceExhausted, and go to another verifier, unless an
-  // attached one has been silent for a minute (see Punctuality): that one gives its place.
+  // attached one has been of no use for a minute: that one gives its place. Of no use are drafters
+  // that are silent (see Punctuality), have no room for the sessions that ask, or do not answer the
+  // vocabulary.
   int max_drafters = 64;
   std::string zone;  // told to drafters; "": unknown
 };
@@ -116,12 +118,14 @@ class DrafterPool final : public DraftSource {
   struct Translator {
     DrafterHello hello;
     std::shared_ptr<DrafterLink> link;
+    Time asked;
   };
 
-  // Whether one more drafter may attach, if need be in the place of a silent one, which is closed.
+  // Whether one more drafter may attach, if need be in the place of one that has been of no use for
+  // a minute, whose stream is closed.
   bool MakeRoom();
-  // Closes a silent drafter's stream, so that another one gets its place.
-  void Displace(uint64_t id);
+  // Closes the stream of a drafter that has been of no use since then.
+  void Displace(uint64_t id, Time since);
   // Logs and counts the refusal, and returns `why`.
   Status Refuse(const DrafterHello& hello, Status why) const;
   DrafterDemand Demand() const;
@@ -161,6 +165,8 @@ class DrafterPool final : public DraftSource {
   void Drop(uint64_t id);
   // Chooses a drafter for a session of `tokens` tokens. nullopt: none has room.
   std::optional<uint64_t> Choose(int tokens, bool try_silent) const;
+  // The same for a session that has none, which shows who has no room for it.
+  std::optional<uint64_t> ChooseForNew(int tokens);
 
   const TargetIdentity target_;
   const DraftDistributionLimits distribution_limits_;

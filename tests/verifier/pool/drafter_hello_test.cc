@@ -38,16 +38,9 @@ TEST_F(Pool, RefusesOtherTokenizerAndSaysWhy) {
 class TranslatingPool : public Pool {
  protected:
   TranslatingPool() {
-    auto vocabulary = std::make_shared<VocabularyEntries>();
-    for (int i = 0; i < kVocabulary; ++i) {
-      EXPECT_TRUE(vocabulary->Add(TokenKind::kText, "t" + std::to_string(i)).ok());
-    }
     pool_.set_consumer(&consumer_);
-    translating_ = std::make_unique<DrafterPool>(TargetIdentity{.model = "large",
-                                                                .tokenizer = Fingerprint(),
-                                                                .vocab_size = 112,
-                                                                .vocabulary = vocabulary},
-                                                 DraftDistributionLimits{}, nullptr, &clock_);
+    translating_ = std::make_unique<DrafterPool>(TranslatedTarget(), DraftDistributionLimits{},
+                                                 nullptr, &clock_);
     translating_->set_consumer(&consumer_);
   }
   static DrafterHello HelloOfOtherVocabulary(bool translates = true) {

@@ -75,6 +75,18 @@ inline TokenizerFingerprint Fingerprint() {
   return {.vocabulary = 1, .merges = 2, .special_tokens = 3, .vocab_size = kVocabulary};
 }
 
+// A target that sends its vocabulary to drafters with another one.
+inline TargetIdentity TranslatedTarget() {
+  auto vocabulary = std::make_shared<VocabularyEntries>();
+  for (int i = 0; i < kVocabulary; ++i) {
+    EXPECT_TRUE(vocabulary->Add(TokenKind::kText, "t" + std::to_string(i)).ok());
+  }
+  return {.model = "large",
+          .tokenizer = Fingerprint(),
+          .vocab_size = 112,
+          .vocabulary = std::move(vocabulary)};
+}
+
 inline DrafterHello Hello(const std::string& name) {
   return {.name = name,
           .model = "small",

@@ -103,7 +103,7 @@ class Player {
                                     static_cast<uint32_t>(round));
         draft_ms = facts.length * arm.draft_ms.At(round);
         rtt_ms = scenario_.rtt_ms.At(round);
-        costs.ObserveDraft(facts.proposer, facts.sequences, facts.length, kMs * draft_ms);
+        costs.ObserveDraft(facts, facts.length, kMs * draft_ms);
         costs.ObserveRoundTrip(facts.proposer, kMs * rtt_ms);
       }
       costs.ObserveStep(sessions * facts.rows, 0, kMs * verify_ms);

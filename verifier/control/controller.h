@@ -4,7 +4,7 @@
 //   start      controller = Controller::Create(options, arms); a few steps of several row counts,
 //              or the first prompts, go to costs().ObserveStep
 //   step       costs().ObserveStep(rows, context, seconds) for each, including prompt chunks
-//   draft      costs().ObserveDraft and ObserveRoundTrip, by ArmSet::Facts::proposer
+//   draft      costs().ObserveDraft by the arm, ObserveRoundTrip by its proposer
 //   session    handle = controller->Open(pair, client_key): one for each generation
 //   plan       choice = handle->Choose(context) when the plan goes out with a verdict
 //   verdict    handle->Observe(outcome)

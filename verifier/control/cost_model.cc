@@ -27,10 +27,11 @@ LinearFit::Features DraftFeatures(int sequences, int depths) {
 }  // namespace
 
 CostModel::CostModel(int proposers)
-    : step_(kStepForgetting, /*first=*/0, LinearFit::Estimates::kUsual),
-      // A drafter that works ahead has some drafts nearly ready.
-      drafts_(static_cast<size_t>(proposers),
-              {.seconds = {kDraftForgetting, /*first=*/1, LinearFit::Estimates::kMean}}) {}
+    : step_(kStepForgetting, /*first=*/0, LinearFit::Estimates::kUsual) {
+  // A drafter that works ahead has some drafts nearly ready.
+  const LinearFit fit(kDraftForgetting, /*first=*/1, LinearFit::Estimates::kMean);
+  drafts_.resize(static_cast<size_t>(proposers), {.seconds = {fit, fit}});
+}
 
 size_t CostModel::BucketOf(double rows) {
   const double counted = std::clamp(rows, 1.0, static_cast<double>(1 << (kBuckets - 1)));
@@ -48,10 +49,11 @@ void CostModel::ObserveStep(double rows, double context, double seconds) {
              (std::clamp(ratio, 1 / kMostCorrection, kMostCorrection) - c.ratio);
 }
 
-void CostModel::ObserveDraft(int proposer, int sequences, int depths, double seconds) {
-  if (proposer < 0 || static_cast<size_t>(proposer) >= drafts_.size()) return;
-  if (sequences < 1 || depths < 1) return;
-  drafts_[static_cast<size_t>(proposer)].seconds.Observe(DraftFeatures(sequences, depths), seconds);
+void CostModel::ObserveDraft(const ArmSet::Facts& arm, int depths, double seconds) {
+  if (arm.proposer < 0 || static_cast<size_t>(arm.proposer) >= drafts_.size()) return;
+  if (arm.sequences < 1 || depths < 1) return;
+  drafts_[static_cast<size_t>(arm.proposer)].seconds[arm.has_fixed_length].Observe(
+      DraftFeatures(arm.sequences, depths), seconds);
 }
 
 void CostModel::ObserveRoundTrip(int proposer, double seconds) {
@@ -89,8 +91,10 @@ CostModel::Wait CostModel::WaitOf(const ArmSet::Facts& arm, const Context& conte
   double round_trip = stream.round_trip;
   if (!(round_trip >= 0)) round_trip = draft.round_trip >= 0 ? draft.round_trip : 2 * plain();
   double drafting;
-  if (draft.seconds.observations() > 0) {
-    drafting = draft.seconds.Predict(DraftFeatures(arm.sequences, arm.length));
+  const LinearFit& own = draft.seconds[arm.has_fixed_length];
+  const LinearFit& other = draft.seconds[!arm.has_fixed_length];
+  if (const LinearFit& fit = own.observations() > 0 ? own : other; fit.observations() > 0) {
+    drafting = fit.Predict(DraftFeatures(arm.sequences, arm.length));
   } else {
     drafting = arm.length * (stream.draft_depth >= 0 ? stream.draft_depth : plain());
   }

@@ -2,7 +2,8 @@
 // round trips. It also predicts plans that were not taken lately.
 //
 //   verify(rows, context) = (base + a rows + b context) * correction(rows)
-//   draft(depths, sequences) = depths * (d + e (sequences - 1)) + fixed
+//   draft(depths, sequences) = depths * (d + e (sequences - 1)) + fixed,
+//                              with a stop rule and without
 //
 // base, a, b and d, e, fixed are fitted online with forgetting (linear_fit.h). The correction is a
 // running mean of measured over predicted, per power of two of rows, for steps that are not linear
@@ -29,8 +30,8 @@ class CostModel {
   // Every step of the verifier, including prompt chunks: only these tell the cost of rows before
   // the first draft. `rows` of all its sessions; `context` tokens of KV that it read.
   void ObserveStep(double rows, double context, double seconds);
-  // A draft of `depths` depths, without the round trip.
-  void ObserveDraft(int proposer, int sequences, int depths, double seconds);
+  // A draft of `arm` with `depths` depths, without the round trip.
+  void ObserveDraft(const ArmSet::Facts& arm, int depths, double seconds);
   void ObserveRoundTrip(int proposer, double seconds);
 
   double StepSeconds(double rows, double context) const;
@@ -48,7 +49,8 @@ class CostModel {
 
  private:
   struct Draft {
-    LinearFit seconds;
+    // Drafts under a stop rule, and those of fixed length, of which a drafter makes some ahead.
+    std::array<LinearFit, 2> seconds;  // [has_fixed_length]
     double round_trip = kUnknownSeconds;
   };
   static constexpr int kBuckets = 16;  // powers of two of rows

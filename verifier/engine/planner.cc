@@ -145,7 +145,7 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
     stream = {.round_trip = situation.drafter->network,
               .draft_depth = situation.drafter->depth,
               .catch_up_token = kCatchUp * situation.drafter->depth,
-              .early = situation.drafter->early};
+              .early = has_fixed_length() ? situation.drafter->early : 0};
     // One stop rule at a time: a head knows what the largest probability tells, and more.
     const StopRule::Kind stop = arms.arm(arm).stop;
     const bool by_head = stop == StopRule::Kind::kHead;
@@ -357,9 +357,10 @@ void SessionPlanner::OnDraftComplete(double waited) {
 void SessionPlanner::OnDrafted(const DraftTree& draft, double round_trip, double drafting) {
   if (!round_.has_value()) return;
   planner_->measured_at_ = planner_->step_seconds_;
-  const ArmSet::Facts& facts = planner_->arms().facts(round_->arm);
+  ArmSet::Facts facts = planner_->arms().facts(round_->arm);
+  facts.has_fixed_length = facts.has_fixed_length && has_fixed_length();
   CostModel& costs = planner_->controller_->costs();
-  costs.ObserveDraft(facts.proposer, facts.sequences, draft.max_depth(), drafting);
+  costs.ObserveDraft(facts, draft.max_depth(), drafting);
   costs.ObserveRoundTrip(facts.proposer, round_trip - drafting);
 }
 

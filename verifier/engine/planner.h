@@ -164,6 +164,8 @@ class SessionPlanner {
   // The arms that the situation allows; also fills in what is known of their proposers.
   ArmMask Allowed(const Situation& situation, size_t tokens,
                   std::span<StreamEstimate, kMaxArms> streams);
+  // Whether arms that name no stop rule have drafts of fixed length.
+  bool has_fixed_length() const { return stop_.kind == StopRule::Kind::kLength; }
 
   Planner* planner_;
   DraftKind kind_;

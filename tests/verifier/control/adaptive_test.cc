@@ -20,7 +20,8 @@ class AdaptiveTest : public ::testing::Test {
  protected:
   explicit AdaptiveTest(bool shared = true) : policy_(arms_, costs_, shared) {
     for (int i = 0; i < 8; ++i) ObserveSteps(&costs_);
-    for (const int proposer : {0, 1}) costs_.ObserveDraft(proposer, 1, 4, 0.008);
+    for (const int proposer : {0, 1})
+      costs_.ObserveDraft({.proposer = proposer, .sequences = 1}, 4, 0.008);
   }
   double SecondsOf(int arm) const {
     const ArmSet::Facts& f = arms_.facts(arm);

@@ -112,7 +112,7 @@ TEST(CostModel, RoundIsDraftTripAndStep) {
   const Context context{.streams = stream};
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), context), 0.010 + 0.008 + Step(5), 2e-3);
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(2), context), Step(1), 1e-3);
-  costs.ObserveDraft(0, 1, 4, 4 * 0.005);
+  costs.ObserveDraft({.proposer = 0, .sequences = 1}, 4, 4 * 0.005);
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(1), context), 0.010 + 0.040 + Step(9), 3e-3);
   // The same for round trips, if the stream has no estimate.
   costs.ObserveRoundTrip(0, 0.030);
@@ -126,7 +126,7 @@ TEST(CostModel, SequencesAreToldFromDepths) {
   CostModel costs(1);
   for (int i = 0; i < 60; ++i) {
     const int depths = 1 + i % 8, sequences = 1 + i % 4;
-    costs.ObserveDraft(0, sequences, depths,
+    costs.ObserveDraft({.proposer = 0, .sequences = sequences}, depths,
                        0.001 + 0.002 * depths + 0.0005 * depths * (sequences - 1));
   }
   Arm wide = Chain("wide", 6);
@@ -136,26 +136,43 @@ TEST(CostModel, SequencesAreToldFromDepths) {
   EXPECT_NEAR(costs.RoundSeconds(arms.facts(0), {.streams = stream}), 0.019, 1e-3);
 }
 
+// Drafts under a stop rule are never made ahead.
+TEST(CostModel, StopRulesHaveTheirOwnTimes) {
+  Arm stops = Chain("stops", 4);
+  stops.stop = StopRule::Kind::kConfidence;
+  const ArmSet arms = MakeArms({Chain("fixed", 4), stops});
+  CostModel costs(arms.proposers());
+  const StreamEstimate stream[] = {{.round_trip = 0}};
+  const auto seconds = [&](int arm) {
+    return costs.RoundSeconds(arms.facts(arm), {.streams = stream});
+  };
+  for (int i = 0; i < 20; ++i) costs.ObserveDraft(arms.facts(0), 4, 0.002);
+  EXPECT_NEAR(seconds(1), 0.002, 1e-4) << "the best guess until one is measured";
+  for (int i = 0; i < 20; ++i) costs.ObserveDraft(arms.facts(1), 4, 0.012);
+  EXPECT_NEAR(seconds(0), 0.002, 1e-4);
+  EXPECT_NEAR(seconds(1), 0.012, 1e-4);
+}
+
 TEST(CostModel, IgnoresInvalidTimes) {
   const ArmSet arms = MakeArms({Chain("g4", 4)});
   CostModel costs(1);
   EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), 0);  // nothing is known
   for (int i = 0; i < 20; ++i) costs.ObserveStep(1 + i % 9, 0, Step(1 + i % 9));
-  costs.ObserveDraft(0, 1, 4, 0.008);
+  costs.ObserveDraft({.proposer = 0, .sequences = 1}, 4, 0.008);
   costs.ObserveRoundTrip(0, 0.002);
   const double before = costs.RoundSeconds(arms.facts(0), {});
   for (const double bad : {kNan, kInf, -kInf, 0.0, -1.0}) {
     costs.ObserveStep(4, 0, bad);
-    costs.ObserveDraft(0, 1, 4, bad);
+    costs.ObserveDraft({.proposer = 0, .sequences = 1}, 4, bad);
     costs.ObserveRoundTrip(0, bad);
   }
   for (const double bad : {kNan, 0.0, -3.0}) costs.ObserveStep(bad, 0, 1);
   for (const double bad : {kNan, -3.0}) costs.ObserveStep(1, bad, 1);
   costs.ObserveStep(kInf, 0, 1);
-  costs.ObserveDraft(7, 1, 4, 1);
-  costs.ObserveDraft(-1, 1, 4, 1);
-  costs.ObserveDraft(0, 0, 4, 1);
-  costs.ObserveDraft(0, 1, 0, 1);
+  costs.ObserveDraft({.proposer = 7, .sequences = 1}, 4, 1);
+  costs.ObserveDraft({.proposer = -1, .sequences = 1}, 4, 1);
+  costs.ObserveDraft({.proposer = 0, .sequences = 0}, 4, 1);
+  costs.ObserveDraft({.proposer = 0, .sequences = 1}, 0, 1);
   costs.ObserveRoundTrip(7, 1);
   EXPECT_EQ(costs.RoundSeconds(arms.facts(0), {}), before);
 }

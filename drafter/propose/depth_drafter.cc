@@ -82,6 +82,10 @@ int DepthDrafter::DepthsDue(const DraftSession& session) const {
 void DepthDrafter::RefuseAll(std::span<const PassShare> shares, const Status& why) {
   Log(LogLevel::kError, "forward pass failed", {{"reason", why.ToString()}});
   for (const PassShare& share : shares) {
+    if (share.guess != nullptr) {  // one of several of its session, for which nobody waits
+      share.held->ahead.DropPages();
+      continue;
+    }
     const uint32_t round = share.held->mirror->session.round();
     parts_.sessions->Refuse(*share.held->connection, share.held->id, round, why);
   }

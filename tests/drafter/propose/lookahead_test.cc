@@ -149,6 +149,24 @@ TEST_F(LookaheadTest, SendsAgainForAnotherPlan) {
   }
 }
 
+// Nobody waits for them, and the session has its draft.
+TEST_F(LookaheadTest, FailedPassOnlyEndsItsGuesses) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 16}});
+  VerifierConnection& connection = Connect(1);
+  HeldSession& held = Hold(connection, 1, 2);
+  RunPasses();
+  connection.outbox.clear();
+  const std::vector<PassShare> shares = parts_->lookahead.Plan();
+  ASSERT_GT(shares.size(), 1u) << "several guesses of one session";
+  model_->FailNextForward(Internal("broken"));
+  parts_->depths.Run(shares);
+  EXPECT_THAT(connection.outbox, IsEmpty());
+  EXPECT_EQ(parts_->sessions.size(), 1);
+  EXPECT_THAT(parts_->lookahead.Plan(), IsEmpty());
+  const TokenId drawn = held.mirror->session.draft().token(1);
+  EXPECT_EQ(parts_->lookahead.TakeMatch(held, Rejection(held, drawn)).mirror, nullptr);
+}
+
 TEST_F(LookaheadTest, ReportsNothingWhereNothingWasGuessed) {
   Build({.lookahead = {.tokens = 64}}, {}, &hits_);
   HeldSession& held = Hold(Connect(1), 1, 1);

@@ -18,8 +18,9 @@ Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Mo
 Status Admission::CheckQueue(const std::string& client, int more) {
   if (waiting() + more > options_.max_waiting) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kQueueFull);
-    return ResourceExhausted("the queue is full: " + std::to_string(waiting()) +
-                             " generations wait; try again later");
+    return ResourceExhausted("the queue has no room for " + std::to_string(more) +
+                             " more: " + std::to_string(waiting()) + " of " +
+                             std::to_string(options_.max_waiting) + " wait; try again later");
   }
   // One client's cannot be more than all.
   if (waiting() + more <= options_.max_waiting_per_client) return Status();
@@ -29,9 +30,10 @@ Status Admission::CheckQueue(const std::string& client, int more) {
       });
   if (waiting_of_client + more > options_.max_waiting_per_client) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kClientShare);
-    return ResourceExhausted(
-        "this client's share of the queue is full: " + std::to_string(waiting_of_client) +
-        " of its generations wait; try again later");
+    return ResourceExhausted("this client's share of the queue has no room for " +
+                             std::to_string(more) + " more: " + std::to_string(waiting_of_client) +
+                             " of " + std::to_string(options_.max_waiting_per_client) +
+                             " wait; try again later");
   }
   return Status();
 }

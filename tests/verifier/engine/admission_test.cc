@@ -190,10 +190,10 @@ TEST_F(AdmissionTest, RefusesBeyondTheQueue) {
   Wait(2, "a");
   const Status share = admission_->CheckQueue("a");
   EXPECT_EQ(share.code(), Code::kResourceExhausted);
-  EXPECT_THAT(share.message(), HasSubstr("2 of its generations wait"));
+  EXPECT_THAT(share.message(), HasSubstr("no room for 1 more: 2 of 2 wait"));
   EXPECT_TRUE(admission_->CheckQueue("b").ok());
   Wait(3, "b");
-  EXPECT_THAT(admission_->CheckQueue("c").message(), HasSubstr("3 generations wait"));
+  EXPECT_THAT(admission_->CheckQueue("c").message(), HasSubstr("no room for 1 more: 3 of 3 wait"));
   EXPECT_EQ(events_->refused, 2);
 }
 
@@ -201,9 +201,11 @@ TEST_F(AdmissionTest, ManyFitTogetherOrNot) {
   Start({.max_running = 0, .max_waiting = 5, .max_waiting_per_client = 3});
   Wait(1, "a");
   EXPECT_TRUE(admission_->CheckQueue("a", 2).ok());
-  EXPECT_THAT(admission_->CheckQueue("a", 3).message(), HasSubstr("1 of its generations wait"));
+  EXPECT_THAT(admission_->CheckQueue("a", 3).message(),
+              HasSubstr("no room for 3 more: 1 of 3 wait"));
   EXPECT_TRUE(admission_->CheckQueue("b", 3).ok());
-  EXPECT_THAT(admission_->CheckQueue("b", 5).message(), HasSubstr("1 generations wait"));
+  EXPECT_THAT(admission_->CheckQueue("b", 5).message(),
+              HasSubstr("no room for 5 more: 1 of 5 wait"));
 }
 
 TEST_F(AdmissionTest, RetryFollowsThePace) {

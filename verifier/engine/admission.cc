@@ -40,7 +40,8 @@ Status Admission::CheckQueue(const std::string& client, int more) {
 
 bool Admission::IsReady(const Session& session) const {
   if (session.is_running()) return false;
-  const auto first = sessions_.find(session.after);
+  if (!session.after.has_value()) return true;
+  const auto first = sessions_.find(*session.after);
   return first == sessions_.end() || first->second->round > 1;
 }
 

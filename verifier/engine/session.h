@@ -30,13 +30,13 @@ struct RequestChoice {
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
   // The choice that computes the prompt of this one, too: this one waits until that one has its
-  // first tokens or has ended. 0: it computes its own.
-  uint64_t after = 0;
+  // first tokens or has ended. nullopt: it computes its own.
+  std::optional<uint64_t> after = {};
 };
 
 struct Session {
   uint64_t id = 0;
-  uint64_t after = 0;  // see RequestChoice
+  std::optional<uint64_t> after = {};  // see RequestChoice
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
 

@@ -66,7 +66,7 @@ void HttpGeneration::Submit() {
   const auto self = shared_from_this();
   std::vector<RequestChoice> choices;
   for (const GenerationRequest& prompt : request_.prompts) {
-    uint64_t first = 0;
+    std::optional<uint64_t> first;
     for (int choice = 0; choice < request_.choices; ++choice) {
       const uint64_t id = parts_.intake->NewId();
       choices.push_back({.id = id,

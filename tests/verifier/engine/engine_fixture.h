@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,7 @@ class EngineTest : public ::testing::Test {
       choices.push_back({.id = id + static_cast<uint64_t>(i),
                          .request = request,
                          .sink = sinks_.back(),
-                         .after = i == 0 ? 0 : id});
+                         .after = i == 0 ? std::nullopt : std::optional(id)});
     }
     return choices;
   }

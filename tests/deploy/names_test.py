@@ -64,7 +64,8 @@ def flags_of_tools(source):
 
 def registered_metrics(source):
     files = [p for folder in ("common", "drafter", "verifier")
-             for p in (source / folder).rglob("*.cc")]
+             for p in (source / folder).rglob("*")
+             if p.suffix in {".cc", ".h"}]
     return {name for p in files for name in re.findall(r'"(outrider_[a-z0-9_]+)"', p.read_text())
             if not name.startswith("outrider_cuda_module")}  # symbols of a shared library
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A drafter in about 100 lines: proto/outrider/v1/drafting.proto, and an n-gram table as its model.
+"""A drafter in about 150 lines: proto/outrider/v1/drafting.proto, and an n-gram table as its model.
 
     PYTHONPATH=build/cpu/python python3 examples/ngram_drafter.py --verifier 127.0.0.1:7300
 

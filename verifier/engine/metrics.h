@@ -162,7 +162,7 @@ struct VerifierMetrics {
   Gauge drafters_connected =
       registry_.MakeGauge("outrider_drafters_connected", "Drafters attached");
   Gauge drafters_silent = registry_.MakeGauge(
-      "outrider_drafters_silent", "Of these, drafters whose drafts are late and not waited for");
+      "outrider_drafters_silent", "Of these, suspended ones, whose drafts are not waited for");
   Gauge drafters_wanted = registry_.MakeGauge("outrider_drafters_wanted",
                                               "Drafters that the verifier asks for, by its load");
   Gauge drafters_helping = registry_.MakeGauge(

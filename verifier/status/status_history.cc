@@ -34,7 +34,7 @@ Json DraftersJson(const std::vector<DrafterSnapshot>& drafters) {
   for (const DrafterSnapshot& d : drafters) {
     list.push_back({{"name", d.name},
                     {"model", d.model},
-                    {"state", d.silent ? "silent" : (d.sessions > 0 ? "drafting" : "ready")},
+                    {"state", d.silent ? "suspended" : (d.sessions > 0 ? "drafting" : "ready")},
                     {"sessions", d.sessions},
                     {"max_sessions", d.max_sessions},
                     {"round_trip_ms", Rounded(d.round_trip_ms)},

@@ -173,7 +173,7 @@ TEST(StatusHistory, NamesAreJsonWhateverTheyAre) {
   history.Add(At(0), now);
   const Json json = Read(history, kStart);
   EXPECT_EQ(json["drafters"][0]["name"], "\xef\xbf\xbd</script>\"");
-  EXPECT_EQ(json["drafters"][0]["state"], "silent");
+  EXPECT_EQ(json["drafters"][0]["state"], "suspended");
   EXPECT_EQ(json["faults"][0]["count"], 2);
   EXPECT_EQ(json["sessions"]["clients"], 3);
   EXPECT_EQ(json["sessions"]["prefilling"], 300);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the commands of docs/kubernetes.md as they are printed.
+"""Runs the commands of docs/kubernetes.md, and of the 70B model in docs/scaling.md, as printed.
 
 kubectl and helm are the real ones, and talk to a stub of the API server (stub_cluster.py), which
 enforces schemas and the Pod Security level `restricted`. `outrider plan` must print what the page
@@ -181,6 +181,8 @@ def check_notes(source, binaries):
 def main():
     source, binaries = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
     found = commands((source / "docs/kubernetes.md").read_text())
+    scaling = (source / "docs/scaling.md").read_text()
+    found += commands(re.search(r"^## A 70B model(?:.*\n)+?(?=## )", scaling, re.M)[0])
     ran, needed = [], []
     for command, printed in found:
         reason = next((why for start, why in NEEDED.items() if command.startswith(start)), None)
@@ -196,7 +198,7 @@ def main():
     assert not unused, f"NEEDED names commands that are not on the page: {unused}"
     check_refusals(source, binaries)
     check_notes(source, binaries)
-    print(f"{len(ran)} commands of docs/kubernetes.md ran; not run:\n" + "\n".join(needed))
+    print(f"{len(ran)} commands of two pages ran; not run:\n" + "\n".join(needed))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 namespace outrider {
 
 struct CudaBackendOptions {
-  bool graphs = true;  // a repeated pass becomes one launch (docs/gpu.md)
+  bool graphs = true;  // a repeated pass becomes one launch (docs/gpu_kernels.md)
 };
 
 // "cpu", or "cuda:N" for the N-th CUDA device, whose backend is a shared library next to the

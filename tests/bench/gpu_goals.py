@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares the results of gpu_bench and verify_gpu_bench with the goals of docs/gpu.md.
+"""Compares the results of gpu_bench and verify_gpu_bench with the goals of docs/gpu_kernels.md.
 
     gpu_goals.py FOLDER    FOLDER has gpu_bench.json and verify_gpu_bench.json; missing results are
                            not judged. Writes FOLDER/goals.json.

@@ -36,7 +36,7 @@ nlohmann::json Play(const std::string& scenario, int tokens, const std::string& 
 }
 
 // The lengths at which a scenario is compared with plain decoding alone, not with the best fixed
-// arm: docs/control.md says what is not reached.
+// arm: docs/control_results.md says what is not reached.
 enum Exempt { kNowhere = 0, kAt128 = 1, kAt512 = 2 };
 
 struct Case {

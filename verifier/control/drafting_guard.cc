@@ -8,7 +8,7 @@
 namespace outrider {
 namespace {
 
-// Chosen on the fleets of docs/control.md. In rounds of each session:
+// Chosen on the fleets of docs/fleet.md. In rounds of each session:
 //
 // A period that is measured. Longer: less noise, and dearer trials.
 constexpr double kPeriod = 12;

@@ -49,8 +49,7 @@ void AddRuleFlags(CLI::App& app, SimulateOptions* o) {
 CLI::App* AddControl(CLI::App& app, SimulateControlOptions* o) {
   CLI::App* const control =
       app.add_subcommand("control", "Run the controller on arms with given acceptance and costs");
-  control
-      ->add_option("--scenario", o->scenario_path, "JSON file (docs/control_results.md)")
+  control->add_option("--scenario", o->scenario_path, "JSON file (docs/control_results.md)")
       ->required();
   control
       ->add_option("--policy", o->policy,

@@ -1,4 +1,4 @@
-// The cases that limits_test.cc tries, one for each row of the tables of docs/security.md.
+// The cases that limits_test.cc tries, one for each row of the tables of docs/limits.md.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

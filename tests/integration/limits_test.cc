@@ -1,11 +1,11 @@
-// Walks the tables of docs/security.md, "Limits": every row is tried at its limit and above it
-// against a running verifier, which must answer with the row's error; if that is all that can be
-// done, only above it, or by another test.
+// Walks the tables of docs/limits.md: every row is tried at its limit and above it against a
+// running verifier, which must answer with the row's error; if that is all that can be done, only
+// above it, or by another test.
 //
 // A row without a case fails the test, and so does a case without a row. To add a row:
-//  1. Write it into the table of its port (a third-level heading below "## Limits"). The first
-//     column names the input and is the row's key, together with the heading. The column "Limit"
-//     begins with the number, if there is one (`8 KiB`, `10 s`, `256`, `2^20`). The column "Error"
+//  1. Write it into the table of its port (a second-level heading). The first column names the
+//     input and is the row's key, together with the heading. The column "Limit" begins with the
+//     number, if there is one (`8 KiB`, `10 s`, `256`, `2^20`). The column "Error"
 //     has what the peer sees in backticks, or is just that; if empty, it is INVALID_ARGUMENT. The
 //     file in "Enforced in" and the flags in "Flag" must exist.
 //  2. Add a case with that key to the cases of its port, in limits_http_cases.cc,
@@ -86,15 +86,12 @@ std::optional<int64_t> NumberOf(const std::string& cell) {
 }
 
 std::vector<Row> ReadRows() {
-  std::ifstream page(SourcePath("docs/security.md"));
+  std::ifstream page(SourcePath("docs/limits.md"));
   std::vector<Row> rows;
-  bool inside = false;
   std::string heading;
   for (std::string line; std::getline(page, line);) {
-    if (line.starts_with("## ")) inside = line == "## Limits";
-    if (line.starts_with("### ")) heading = line.substr(4);
-    const bool row =
-        inside && line.starts_with("| ") && !line.starts_with("| Input | Limit | Enforced in |");
+    if (line.starts_with("## ")) heading = line.substr(3);
+    const bool row = line.starts_with("| ") && !line.starts_with("| Input | Limit | Enforced in |");
     if (!row) continue;
     const std::vector<std::string> cells = CellsOf(line);
     if (cells.size() != 5) {

@@ -29,8 +29,8 @@ class Programs:
             self.flags[program] = set(re.findall(r"--[a-z][a-z0-9-]*", text))
         # The names by which each answers grpc.health.v1; "" says that it is alive.
         self.health = {
-            program: {"", *re.findall(r'Service\[\] = "(outrider\.v1\.\w+)"',
-                                      (source / path).read_text())}
+            program: {"", *(f"outrider.v1.{name}" for name in re.findall(
+                r"\bk(Generation|Drafting)Service\b", (source / path).read_text()))}
             for program, path in {"outrider-verifier": "verifier/serve.cc",
                                   "outrider-drafter": "drafter/observers.cc"}.items()
         }

@@ -82,26 +82,25 @@ class RecordedPairTest : public ::testing::Test {
 const std::vector<std::string> kLengths = {"2", "4", "6", "8"};
 
 // With trials as eager as without sharing 0.945.
-// If arms with stop rules share the others' estimate of time 0.94; before they lost their early
-// drafts 0.96.
+// With an arm that a stop rule ends, whose drafts never come early, 0.952.
 TEST_F(RecordedPairTest, NearsBestLengthAfterTen) {
   const Ratios ratios = Compare(kLengths, {.starts = 4}, &WaySums::later);
-  EXPECT_GT(ratios.mean(), 0.945);
-  EXPECT_GT(ratios.least(), 0.85);
+  EXPECT_GT(ratios.mean(), 0.953);
+  EXPECT_GT(ratios.least(), 0.83);
 }
 
 TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
   const Ratios ratios = Compare(kLengths, {.starts = 10, .requests = 1}, &WaySums::first);
-  EXPECT_GT(ratios.mean(), 0.89);
-  EXPECT_GT(ratios.least(), 0.74);
+  EXPECT_GT(ratios.mean(), 0.905);
+  EXPECT_GT(ratios.least(), 0.78);
 }
 
 // Where the time that arrived drafts wait for a step counts as the network's, 0.87.
 TEST_F(RecordedPairTest, NearsBestLengthBesideAnother) {
   const Ratios ratios =
       Compare(kLengths, {.starts = 4, .rounds = 4, .concurrency = 2}, &WaySums::all);
-  EXPECT_GT(ratios.mean(), 0.92);
-  EXPECT_GT(ratios.least(), 0.86);
+  EXPECT_GT(ratios.mean(), 0.965);
+  EXPECT_GT(ratios.least(), 0.9);
 }
 
 // All requests of two verifiers, those while they learn included. With a load that is known only

@@ -58,15 +58,13 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   add(1, {1, 2, 3, 4, 5, 6, 8});
   add(2, {2, 4, 6});
   add(4, {2, 4, 6});
-  for (const StopRule::Kind kind : {StopRule::Kind::kConfidence, StopRule::Kind::kHead}) {
-    // Rules seldom let a draft grow beyond about 8 tokens, and a plan's rows are reserved.
-    const int length = std::min(8, options.max_draft_length);
-    arms.push_back(
-        {.name = "draft-" + std::string(StopRuleName(kind)) + "-" + std::to_string(length),
-         .proposer = {.kind = Proposer::Kind::kModel},
-         .shape = Sequences(1, length),
-         .stop = kind});
-  }
+  // A head seldom lets a draft grow beyond about 8 tokens, and a plan's rows are reserved. The
+  // other stop rules gain less than their drafts lose, which never come early.
+  const int by_head = std::min(8, options.max_draft_length);
+  arms.push_back({.name = "draft-head-" + std::to_string(by_head),
+                  .proposer = {.kind = Proposer::Kind::kModel},
+                  .shape = Sequences(1, by_head),
+                  .stop = StopRule::Kind::kHead});
   constexpr int kLookupLengths[] = {4, 8};
   constexpr int kSuffixLengths[] = {4, 8, 16};
   if (options.local.lookup.max_tokens > 0) {
@@ -146,10 +144,8 @@ ArmMask SessionPlanner::Allowed(const Situation& situation, size_t tokens,
               .draft_depth = situation.drafter->depth,
               .catch_up_token = kCatchUp * situation.drafter->depth,
               .early = has_fixed_length() ? situation.drafter->early : 0};
-    // One stop rule at a time: a head knows what the largest probability tells, and more.
-    const StopRule::Kind stop = arms.arm(arm).stop;
-    const bool by_head = stop == StopRule::Kind::kHead;
-    if (stop != StopRule::Kind::kLength && by_head != situation.drafter->acceptance_head) continue;
+    const bool by_head = arms.arm(arm).stop == StopRule::Kind::kHead;
+    if (by_head && !situation.drafter->acceptance_head) continue;
     if (facts.rows - 1 <= situation.room && facts.length <= longest) allowed |= ArmSet::Bit(arm);
   }
   if (read_ == tokens && longest > 0) {

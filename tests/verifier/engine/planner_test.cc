@@ -148,7 +148,7 @@ TEST_F(PlannerTest, DecodesPlainlyIfArmExceedsLimits) {
   EXPECT_EQ(choose("draft-2x4", kRoomy, block), 4);
 }
 
-TEST_F(PlannerTest, StopRuleArmsDependOnDrafter) {
+TEST_F(PlannerTest, HeadArmNeedsDraftersHead) {
   const auto choose = [this](const std::string& arm, bool head, const GenerationRequest& request) {
     Situation situation = kRoomy;
     situation.drafter->acceptance_head = head;
@@ -159,11 +159,6 @@ TEST_F(PlannerTest, StopRuleArmsDependOnDrafter) {
   EXPECT_EQ(by_head.shape, Sequences(1, 8));
   EXPECT_EQ(by_head.stop, (StopRule{.kind = StopRule::Kind::kHead, .threshold = 0}));
   EXPECT_EQ(choose("draft-head-8", false, any).shape.length, 0) << "the drafter has no head";
-  const NextRound by_confidence = choose("draft-confidence-8", false, any);
-  EXPECT_EQ(by_confidence.stop,
-            (StopRule{.kind = StopRule::Kind::kConfidence,
-                      .threshold = DefaultThreshold(StopRule::Kind::kConfidence)}));
-  EXPECT_EQ(choose("draft-confidence-8", true, any).shape.length, 0) << "its head knows better";
   EXPECT_EQ(choose("draft-1x4", true, any).stop, StopRule{});
 
   GenerationRequest own = any;

@@ -23,9 +23,12 @@ constexpr double kMemory = 60;
 // are noticed sooner.
 constexpr double kShare = 0.005;
 // In plain rounds of each session: what a trial is expected to lose at least, and where it ends
-// early, half a second or so.
+// early, a quarter of a second or so. So does a period with drafters: policies that decode plainly
+// for long may take to drafts all at once. A trial that measures nothing until there, while drafters
+// still read the texts, doubles it for the next one, so often at most.
 constexpr double kLeastPrice = 8;
-constexpr double kMostLoss = 20;
+constexpr double kMostLoss = 10;
+constexpr double kMostDoublings = 4;
 // What drafters may lose at a load before they are held back: policies learn in that time. The
 // first time, in which they read all texts, they may lose more before plain decoding is measured.
 constexpr double kPatience = 10;
@@ -58,6 +61,10 @@ double DraftingGuard::PriceOf(const Way& way, const Way& other) {
   return std::max(kLeastPrice, way.entry_time - way.entry_tokens / other.speed());
 }
 
+double DraftingGuard::MostTrialLoss(const Load& load) {
+  return kMostLoss * std::exp2(std::min(load.doublings, kMostDoublings));
+}
+
 bool DraftingGuard::Allows(int sessions, bool is_open) {
   if (sessions < 2) return true;
   if (!on_ || is_open || !is_entry_ || progress_ >= settled_at_) return on_;
@@ -71,8 +78,8 @@ void DraftingGuard::OnRound(const Round& round) {
   Load& load = loads_[IndexOf(round.sessions)];
   const double time = std::min(round.seconds / round.plain_seconds, kLongestRound);
   progress_ += 1.0 / round.sessions;
-  entry_time_ += time / round.sessions;
-  entry_tokens_ += static_cast<double>(round.tokens) / round.sessions;
+  period_time_ += time / round.sessions;
+  period_tokens_ += static_cast<double>(round.tokens) / round.sessions;
   credit_ += kShare * time;
   const bool is_settled = progress_ > settled_at_;
   const bool is_first = on_ && !Knows(load.off, round.sessions);
@@ -86,18 +93,17 @@ void DraftingGuard::OnRound(const Round& round) {
     if (best > 0) loss_ += time - round.tokens / best;
   }
   if (is_settled) Measure(round, time, on_ ? &load.on : &load.off);
-  if (is_first && load.lost > kMostFirstLoss * round.sessions) {
-    if (!Knows(load.on, round.sessions)) load.on = WholePeriod(round.sessions);
-    EndPeriod(load, round.sessions);
-  } else if ((is_trial_ && loss_ > kMostLoss * round.sessions) ||
-             progress_ >= settled_at_ + kPeriod) {
-    EndPeriod(load, round.sessions);
-  }
+  const double other = is_first ? 1 : (on_ ? load.off : load.on).speed();
+  const double lost = period_time_ - period_tokens_ / (other > 0 ? other : 1);
+  const double most = is_first ? kMostFirstLoss : is_trial_ ? MostTrialLoss(load) : kMostLoss;
+  const bool loses = (on_ || is_trial_) && lost > most;
+  if (loses && is_first && !Knows(load.on, round.sessions)) load.on = WholePeriod(round.sessions);
+  if (loses || progress_ >= settled_at_ + kPeriod) EndPeriod(load, round.sessions);
 }
 
 DraftingGuard::Way DraftingGuard::WholePeriod(int sessions) const {
-  return {.tokens = entry_tokens_ * sessions,
-          .time = entry_time_ * sessions,
+  return {.tokens = period_tokens_ * sessions,
+          .time = period_time_ * sessions,
           .rounds = kPeriod / 2 * sessions};
 }
 
@@ -112,9 +118,11 @@ void DraftingGuard::Measure(const Round& round, double time, Way* way) {
 void DraftingGuard::EndPeriod(Load& load, int sessions) {
   Way& way = on_ ? load.on : load.off;
   if (is_entry_) {
-    way.entry_time = entry_time_;
-    way.entry_tokens = entry_tokens_;
+    way.entry_time = period_time_;
+    way.entry_tokens = period_tokens_;
   }
+  const bool settles = progress_ <= settled_at_;
+  if (is_trial_) load.doublings = settles ? load.doublings + 1 : 0;
   if (is_loss_due_ && !is_trial_) {
     credit_ -= std::max(0.0, loss_);
     is_loss_due_ = false;
@@ -126,7 +134,8 @@ void DraftingGuard::EndPeriod(Load& load, int sessions) {
     // drafters are allowed.
     next = load.on.speed() > (1 - kShare) * load.off.speed() || load.lost <= kPatience * sessions;
     const double price = next ? PriceOf(load.off, load.on) : PriceOf(load.on, load.off);
-    tries = !is_loss_due_ && credit_ >= price * sessions;
+    const double least = load.doublings > 0 ? MostTrialLoss(load) : 0;
+    tries = !is_loss_due_ && credit_ >= std::max(price, least) * sessions;
     if (tries) {
       next = !next;
       is_loss_due_ = true;
@@ -134,11 +143,12 @@ void DraftingGuard::EndPeriod(Load& load, int sessions) {
   }
   if (tries || !is_loss_due_) loss_ = 0;
   is_trial_ = tries;
+  period_time_ = 0;
+  period_tokens_ = 0;
+  if (next == on_ && settles) return;  // it goes on settling
   is_entry_ = next != on_;
   on_ = next;
   progress_ = 0;
-  entry_time_ = 0;
-  entry_tokens_ = 0;
   settled_at_ = !is_entry_ ? 0 : on_ ? kSettlingWith : kSettlingWithout;
   opened_ = 0;
 }

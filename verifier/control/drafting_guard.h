@@ -64,6 +64,8 @@ class DraftingGuard {
     // In plain rounds of all sessions, by drafters outside of trials, less what they gained since;
     // at least 0.
     double lost = 0;
+    // A trial that ended before it measured anything doubles what the next one may lose.
+    double doublings = 0;
   };
   static constexpr size_t kLoads = 12;
 
@@ -71,6 +73,8 @@ class DraftingGuard {
   static bool Knows(const Way& way, int sessions);
   // Plain rounds that each session loses by a trial of `way`.
   static double PriceOf(const Way& way, const Way& other);
+  // What a trial at this load may lose, likewise.
+  static double MostTrialLoss(const Load& load);
   static void Measure(const Round& round, double time, Way* way);
   // All of the period under way, as if half a usual one had been measured.
   Way WholePeriod(int sessions) const;
@@ -85,8 +89,8 @@ class DraftingGuard {
   int opened_ = 0;         // sessions that a drafter learned of until then
   bool is_entry_ = false;  // it began with a change of the way
   bool is_trial_ = false;
-  double entry_tokens_ = 0;
-  double entry_time_ = 0;
+  double period_tokens_ = 0;
+  double period_time_ = 0;
   // In plain rounds of all sessions.
   double credit_ = 0;         // that trials may lose
   double loss_ = 0;           // of the last trial, until the engine has settled after it

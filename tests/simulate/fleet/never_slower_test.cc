@@ -28,9 +28,18 @@ json FleetOf(double draft_ms, double draft_row_ms, int clients) {
 }
 
 // Tokens per second over those of plain decoding.
-double SpeedupOf(const json& fleet, FleetLayout layout) {
-  return RunOf(fleet, layout).TokensPerSecond() /
-         RunOf(fleet, FleetLayout::kPlain).TokensPerSecond();
+double SpeedupOf(const json& fleet, FleetLayout layout, uint64_t seed = 1) {
+  return RunOf(fleet, layout, seed).TokensPerSecond() /
+         RunOf(fleet, FleetLayout::kPlain, seed).TokensPerSecond();
+}
+
+// Of a drafter on the verifier's device, in the mean of four seeds.
+double ColocatedSpeedup(double draft_ms, double draft_row_ms, int clients) {
+  double sum = 0;
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    sum += SpeedupOf(FleetOf(draft_ms, draft_row_ms, clients), FleetLayout::kColocated, seed);
+  }
+  return sum / 4;
 }
 
 class NeverSlowerTest : public ::testing::Test {
@@ -38,14 +47,15 @@ class NeverSlowerTest : public ::testing::Test {
   NeverSlowerTest() { SetLogLevel(LogLevel::kError); }
 };
 
-// Without the guard 0.77 (12 ms, 4 clients) to 0.99.
+// Without the guard 0.77 (12 ms, 4 clients) to 0.99. If it waits for a period's end or for 20 lost
+// plain rounds, 0.965 (12 ms, 64 clients).
 TEST_F(NeverSlowerTest, ColocatedDraftersThatDoNotPay) {
   for (const int clients : {4, 16, 64}) {
-    EXPECT_GT(SpeedupOf(FleetOf(12, 0.3, clients), FleetLayout::kColocated), 0.97) << clients;
+    EXPECT_GT(ColocatedSpeedup(12, 0.3, clients), 0.975) << clients;
     if (clients == 4) continue;  // they pay
-    EXPECT_GT(SpeedupOf(FleetOf(6, 0.2, clients), FleetLayout::kColocated), 0.97) << clients;
+    EXPECT_GT(ColocatedSpeedup(6, 0.2, clients), 0.98) << clients;
   }
-  EXPECT_GT(SpeedupOf(FleetOf(3, 0.05, 64), FleetLayout::kColocated), 0.97);
+  EXPECT_GT(ColocatedSpeedup(3, 0.05, 64), 1);
 }
 
 // Without the guard 2.56, 2.00 and 1.61.
@@ -83,7 +93,7 @@ TEST_F(NeverSlowerTest, OneDrafterFarAwayThatPays) {
   }
 }
 
-// Up to some forty sessions, and a few. 0.98 over four seeds, 0.97 over ten, of which one has 0.89.
+// Up to some forty sessions, and a few. 0.99 over four seeds, 0.98 over eight, of which one has 0.92.
 TEST_F(NeverSlowerTest, LoadThatComesAndGoes) {
   json fleet = FleetOf(6, 0.2, 1);
   fleet["seconds"] = 120;

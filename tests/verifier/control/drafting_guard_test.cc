@@ -37,6 +37,26 @@ class DraftingGuardTest : public ::testing::Test {
     return tokens / time;
   }
 
+  // The same, where the first eight rounds of each session with drafters, after others without,
+  // take `reading` plain rounds more in all.
+  void RunReading(int sessions, double speedup, double reading, double rounds) {
+    double left = 0;
+    bool drafted = false;
+    for (double time = 0; time < rounds;) {
+      const bool drafts = guard_->Allows(sessions, /*is_open=*/true);
+      if (drafts && !drafted) left = 8;
+      drafted = drafts;
+      const double takes = (drafts ? 4 : 1) + (drafts && left-- > 0 ? reading / 8 : 0);
+      for (int i = 0; i < sessions; ++i) {
+        guard_->OnRound({.sessions = sessions,
+                         .seconds = takes * kPlainSeconds,
+                         .plain_seconds = kPlainSeconds,
+                         .tokens = drafts ? static_cast<int>(4 * speedup) : 1});
+      }
+      time += takes;
+    }
+  }
+
   // A round of each session takes as long as so many plain ones.
   void Stall(int sessions, double rounds) {
     for (int i = 0; i < sessions; ++i) {
@@ -83,6 +103,35 @@ TEST_F(DraftingGuardTest, EndsFirstComparisonThatCostsMuch) {
   EXPECT_EQ(guard_->Speedup(16), 0) << "plain decoding was not measured yet";
   Run(16, 0.1, 400);
   EXPECT_NEAR(guard_->Speedup(16), 0.1, 0.02);
+}
+
+// As where all policies decode plainly, until they take to drafts at once: the period ends once it
+// has lost ten plain rounds, and it may be the second in which they draft.
+TEST_F(DraftingGuardTest, EndsPeriodsThatCostMuch) {
+  for (int before = 1000; before < 1012; ++before) {
+    Restart();
+    Run(16, /*speedup=*/1, before);
+    while (!guard_->Allows(16, true)) Run(16, 1, 1);
+    double rounds = 0;
+    while (guard_->Allows(16, true)) {
+      Run(16, /*speedup=*/0.1, /*rounds=*/1);
+      ++rounds;
+    }
+    EXPECT_LE(rounds, 1 + 2 * 10 / 3.6) << before;
+  }
+}
+
+// Drafters on the verifier's device that read the texts first: a trial that ends before it measured
+// anything is repeated with twice the patience.
+TEST_F(DraftingGuardTest, TriesDraftersWhoseReadingCostsMuch) {
+  for (const double reading : {12., 25., 60.}) {
+    Restart();
+    Run(16, /*speedup=*/0.6, /*rounds=*/400);
+    ASSERT_FALSE(guard_->Allows(16, true));
+    RunReading(16, /*speedup=*/2, reading, /*rounds=*/60000);
+    EXPECT_NEAR(guard_->Speedup(16), 2, 0.1) << reading;
+    EXPECT_TRUE(guard_->Allows(16, true)) << reading;
+  }
 }
 
 // Policies that learn lose something first.

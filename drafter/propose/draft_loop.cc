@@ -182,7 +182,8 @@ void DraftLoop::Handle(VerifierConnection& connection, const SessionVerdict& ver
 Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
   head_.OnVerdict(held, verdict, clock_->Now());
   capture_.OnVerdict(held, verdict);
-  if (SessionLookahead::Hit hit = lookahead_.TakeMatch(held, verdict); hit.mirror != nullptr) {
+  SessionLookahead::Hit hit = lookahead_.TakeMatch(held, verdict);
+  if (hit.mirror != nullptr) {
     held.mirror = std::move(hit.mirror);
     sessions_.StampPlan(held, clock_->Now());
     if (hit.is_sent) {
@@ -191,7 +192,8 @@ Status DraftLoop::Apply(HeldSession& held, const SessionVerdict& verdict) {
       sender_.QueueDraft(held);
     }
     return Status();
-  } else if (hit.is_sent) {
+  }
+  if (hit.is_sent) {
     return ResourceExhausted("the pages of a draft that was sent early were needed");
   }
   Mirror& mirror = *held.mirror;

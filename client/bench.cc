@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -71,14 +70,6 @@ class Progress {
   int failed_ OUTRIDER_GUARDED_BY(mu_) = 0;
   int workers_done_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
-
-// Returns at `time`, or earlier if stopped.
-void SleepUntil(Time time, const std::stop_token& stop) {
-  std::mutex mu;
-  std::unique_lock lock(mu);
-  std::condition_variable_any stopped;
-  stopped.wait_until(lock, stop, time, [] { return false; });
-}
 
 BenchRequest RunOne(Verifiers& verifiers, const BenchOptions& options, const BenchPrompt& prompt,
                     int index, const std::stop_token& stop, Progress* progress) {
@@ -155,8 +146,7 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
   const auto work = [&] {
     for (int i = next.fetch_add(1); i < requests; i = next.fetch_add(1)) {
       if (options.rate > 0) {
-        const std::chrono::duration<double> after(i / options.rate);
-        SleepUntil(started + std::chrono::duration_cast<Duration>(after), stop);
+        SleepUntil(started + FromSeconds(i / options.rate), stop);
       }
       if (stop.stop_requested()) break;
       const auto index = static_cast<size_t>(i);

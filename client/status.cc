@@ -1,10 +1,7 @@
 #include "client/status.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <cstdio>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stop_token>
@@ -13,6 +10,7 @@
 
 #include "client/number_text.h"
 #include "client/verifier_client.h"
+#include "common/base/clock.h"
 #include "common/base/escape_text.h"
 #include "common/base/signals.h"
 
@@ -155,14 +153,6 @@ std::string Json(const v1::GetStatusResponse& status) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Waits unless `stop` comes first.
-void Sleep(double seconds, const std::stop_token& stop) {
-  std::mutex mu;
-  std::condition_variable_any never;
-  std::unique_lock lock(mu);
-  never.wait_for(lock, stop, std::chrono::duration<double>(seconds), [] { return false; });
-}
-
 // Looks until a signal comes. A verifier that does not answer is what one may be waiting for, so
 // its error is shown and asked again.
 void Watch(const VerifierClient& client, const StatusOptions& options, const std::stop_token& stop,
@@ -181,7 +171,7 @@ void Watch(const VerifierClient& client, const StatusOptions& options, const std
                   << (console.out_is_terminal ? "" : "\n") << std::flush;
     }
     if (!console.out.good()) return;  // nobody reads any more
-    Sleep(options.watch_seconds, stop);
+    SleepUntil(SteadyClock().Now() + FromSeconds(options.watch_seconds), stop);
   }
 }
 

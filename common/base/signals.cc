@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 
 #include "common/base/log.h"
 
@@ -44,6 +46,13 @@ void StopOnSignal::Take(int signal) {
   signal_ = signal;
   signal_.notify_all();
   source_.request_stop();
+}
+
+void SleepUntil(Time time, const std::stop_token& stop) {
+  std::mutex mu;
+  std::unique_lock lock(mu);
+  std::condition_variable_any stopped;
+  stopped.wait_until(lock, stop, time, [] { return false; });
 }
 
 std::string SignalName(int signal) {

@@ -7,6 +7,8 @@
 #include <string>
 #include <thread>
 
+#include "common/base/clock.h"
+
 namespace outrider {
 
 // During its lifetime, the first SIGTERM or SIGINT requests a stop on token() (a pending one does
@@ -39,6 +41,9 @@ class StopOnSignal {
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };
+
+// Returns at `time`, or earlier if `stop` is requested.
+void SleepUntil(Time time, const std::stop_token& stop);
 
 // From now on, a peer that hangs up causes a failed write, not the end of the process.
 void IgnoreBrokenPipes();

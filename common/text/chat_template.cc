@@ -29,7 +29,7 @@ constexpr std::string_view kChatMlText =
 // Message ends that older checkpoints omit from their lists of EOS tokens.
 constexpr std::string_view kEndMarkers[] = {"<|im_end|>", "<|eot_id|>"};
 
-Status Refusal(const std::string& why) {
+Status NoChatTemplate(const std::string& why) {
   return FailedPrecondition(why +
                             "; start the server with --chat-template FILE or --chat-template "
                             "chatml, or send a prompt to /v1/completions");
@@ -185,15 +185,14 @@ Status ForEachPart(const MarkedText& text, Visit visit) {
 
 }  // namespace
 
-ChatTemplate::ChatTemplate() : status_(Refusal("the checkpoint has no chat template")) {}
+ChatTemplate::ChatTemplate() : status_(NoChatTemplate("the checkpoint has no chat template")) {}
 
 ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens special_tokens) {
   ChatTemplate out;
   Result<jinja::Template> parsed = jinja::Template::Parse(jinja);
-  out.status_ =
-      parsed.ok()
-          ? Status()
-          : Refusal("the checkpoint's chat template cannot be used, " + parsed.status().message());
+  out.status_ = parsed.ok() ? Status()
+                            : NoChatTemplate("the checkpoint's chat template cannot be used, " +
+                                             parsed.status().message());
   if (!parsed.ok()) return out;
   out.text_ = jinja;
   out.takes_parts_ = WalksOverContent(parsed->body());

@@ -251,7 +251,7 @@ TEST(ModelConfig, NamesWhatIsNotSupported) {
 }
 
 TEST(ModelConfig, NamesMissingOrInvalidField) {
-  std::vector<Refusal> refusals = {
+  std::vector<RefusedField> refusals = {
       {"architectures", nullptr, "architectures"},
       {"architectures", json::array(), "architectures"},
       {"architectures", {"LlamaForCausalLM", "Other"}, "architectures"},

@@ -20,15 +20,15 @@ inline Result<ModelConfig> Load(const nlohmann::json& config, const std::string&
   return LoadModelConfig(directory.path());
 }
 
-struct Refusal {
+struct RefusedField {
   const char* field;
   nlohmann::json value;  // null: the field is removed
   const char* message;   // a part of it
 };
 
-inline void ExpectRefused(const nlohmann::json& base, const std::vector<Refusal>& refusals,
+inline void ExpectRefused(const nlohmann::json& base, const std::vector<RefusedField>& refusals,
                           Code code) {
-  for (const Refusal& refusal : refusals) {
+  for (const RefusedField& refusal : refusals) {
     nlohmann::json config = base;
     if (refusal.value.is_null()) {
       config.erase(refusal.field);

@@ -56,7 +56,6 @@ struct ConnectedDrafter {
   // The network's part of a round trip, if known: the median at first, then the smoothed mean,
   // which a stall among the first measurements would move for long.
   std::optional<double> NetworkSeconds() const;
-  std::vector<SessionVerdict> decisions;  // of this step, sent as one message
   // While it holds no session: the first and the last time that one asked, if it never had room.
   struct Full {
     Time since, last;

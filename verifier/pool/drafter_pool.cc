@@ -238,6 +238,7 @@ void DrafterPool::OnStreamEnd(uint64_t id, StreamEnd why) {
 void DrafterPool::Drop(uint64_t id) {
   translators_.erase(id);
   drafters_.erase(id);
+  decisions_.erase(id);
   for (const uint64_t session : assignments_.RemoveAllOf(id)) consumer_->OnDrafterLost(session);
   CountSilent();
   CountConnected();
@@ -526,7 +527,7 @@ void DrafterPool::Decide(SessionVerdict decision) {
   assignment->BeginRound(decision, accepted, clock_->Now());
   drafter.crossing_early -= static_cast<uint64_t>(assignment->asked.early_to_come);
   if (assignment->asked.complete) RecordEarly(drafter, *assignment, /*waited=*/0);
-  drafter.decisions.push_back(std::move(decision));
+  decisions_[assignment->drafter].push_back(std::move(decision));
 }
 
 const DraftTree* DrafterPool::EarlyDraft(uint64_t session) const {
@@ -541,7 +542,7 @@ void DrafterPool::Close(uint64_t session) {
   ConnectedDrafter& drafter = drafters_.at(assignment->drafter);
   drafter.crossing_parts += assignment->PartsToCome();
   drafter.crossing_early += assignment->EarlyToCome();
-  std::erase_if(drafter.decisions,
+  std::erase_if(decisions_[assignment->drafter],
                 [session](const SessionVerdict& d) { return d.session == session; });
   drafter.link->SendClose(session);
   assignments_.Remove(session);
@@ -554,9 +555,9 @@ void DrafterPool::RecordAccepted(uint64_t session, int tokens) {
 }
 
 void DrafterPool::Flush() {
-  for (auto& [id, drafter] : drafters_) {
-    if (drafter.decisions.empty()) continue;
-    drafter.link->SendVerdicts(std::exchange(drafter.decisions, {}));
+  for (auto& [id, decisions] : decisions_) {
+    if (decisions.empty()) continue;
+    drafters_.at(id).link->SendVerdicts(std::exchange(decisions, {}));
   }
 }
 

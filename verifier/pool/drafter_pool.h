@@ -178,6 +178,8 @@ class DrafterPool final : public DraftSource {
   std::map<uint64_t, Translator> translators_;  // not welcomed yet
   ConnectedDrafters drafters_;
   Assignments assignments_;
+  // Of this step, by drafter: each gets its own as one message.
+  std::map<uint64_t, std::vector<SessionVerdict>> decisions_;
   Time next_awaited_trial_;
   RequestLoad load_;  // as TellDemand was told last
   // A drafter that is gone, for a reason not known yet.

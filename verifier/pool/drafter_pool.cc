@@ -436,7 +436,7 @@ std::optional<uint64_t> DrafterPool::Choose(int tokens, bool try_silent) const {
 
 bool DrafterPool::HasRoom(int tokens) { return !draining_ && ChooseForNew(tokens).has_value(); }
 
-std::optional<uint64_t> DrafterPool::ChooseForNew(int tokens) {
+void DrafterPool::RecordFull(int tokens) {
   const Time now = clock_->Now();
   for (auto& [id, drafter] : drafters_) {
     const int sessions = assignments_.CountOf(id);
@@ -446,6 +446,10 @@ std::optional<uint64_t> DrafterPool::ChooseForNew(int tokens) {
       drafter.full = {.since = drafter.full.has_value() ? drafter.full->since : now, .last = now};
     }
   }
+}
+
+std::optional<uint64_t> DrafterPool::ChooseForNew(int tokens) {
+  RecordFull(tokens);
   return Choose(tokens, /*try_silent=*/true);
 }
 

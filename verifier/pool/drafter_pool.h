@@ -163,9 +163,11 @@ class DrafterPool final : public DraftSource {
   void CountSilent();
   // Frees a drafter's sessions and forgets the drafter.
   void Drop(uint64_t id);
+  // A session of `tokens` tokens asks for a drafter: records which ones have no room for it.
+  void RecordFull(int tokens);
   // Chooses a drafter for a session of `tokens` tokens. nullopt: none has room.
   std::optional<uint64_t> Choose(int tokens, bool try_silent) const;
-  // The same for a session that has none, which shows who has no room for it.
+  // The same for a session that has none, and RecordFull.
   std::optional<uint64_t> ChooseForNew(int tokens);
 
   const TargetIdentity target_;

@@ -320,8 +320,9 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   }
   demand_.emplace(kDemandPeriod, [this] {
     // An engine that is too busy to take the task tells the drafters later.
-    (void)thread_.TryPost(
-        [this] { pool_.TellDemand({.running = engine_.running(), .waiting = engine_.waiting()}); });
+    (void)thread_.TryPost([this] {
+      pool_.roster().TellDemand({.running = engine_.running(), .waiting = engine_.waiting()});
+    });
   });
   if (exporter_ != nullptr) {
     board_.emplace(
@@ -369,7 +370,7 @@ bool Services::Stop(int signal) {
   std::promise<std::pair<int, int>> requests;  // running and waiting
   thread_.Post([&] {
     engine_.Drain();
-    pool_.Drain();
+    pool_.roster().Drain();
     requests.set_value({engine_.running(), engine_.waiting()});
   });
   const auto [running, waiting] = requests.get_future().get();

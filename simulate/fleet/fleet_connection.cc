@@ -53,7 +53,7 @@ class FleetConnection::ToVerifier final : public VerifierLink {
   }
   void SendLoad(const DrafterLoad& load) override {
     connection_->SendToVerifier(
-        [id = connection_->id_, load](DrafterPool& pool, Time) { pool.OnLoad(id, load); });
+        [id = connection_->id_, load](DrafterPool& pool, Time) { pool.roster().OnLoad(id, load); });
   }
   void Close() override { connection_->CloseAfterSending(); }
 
@@ -85,8 +85,8 @@ void FleetConnection::Dial(std::function<void()> ended) {
   queue_->At(hello, [self = shared_from_this()] {
     self->verifier_->Post([self] {
       if (!self->is_open_) return;
-      const Status joined = self->verifier_->pool().Join(self->id_, self->drafter_->hello(),
-                                                         std::make_shared<ToDrafter>(self));
+      const Status joined = self->verifier_->pool().roster().Join(
+          self->id_, self->drafter_->hello(), std::make_shared<ToDrafter>(self));
       if (!joined.ok()) self->Break(StreamEnd::kClosed);
     });
   });
@@ -95,7 +95,8 @@ void FleetConnection::Dial(std::function<void()> ended) {
 void FleetConnection::Break(StreamEnd why) {
   if (!is_open_) return;
   is_open_ = false;
-  verifier_->Post([id = id_, verifier = verifier_, why] { verifier->pool().OnStreamEnd(id, why); });
+  verifier_->Post(
+      [id = id_, verifier = verifier_, why] { verifier->pool().roster().OnStreamEnd(id, why); });
   drafter_->Post([id = id_, drafter = drafter_] {
     drafter->events().PushUrgent({.connection = id, .message = DisconnectedEvent{}});
   });

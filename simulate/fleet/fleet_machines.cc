@@ -252,7 +252,7 @@ void FleetMachines::Visit(size_t slot, size_t verifier_slot) {
 void FleetMachines::TellDemands() {
   for (const VerifierSlot& slot : verifiers_) {
     if (slot.node == nullptr) continue;
-    slot.node->Post([node = slot.node] { node->pool().TellDemand(node->load()); });
+    slot.node->Post([node = slot.node] { node->pool().roster().TellDemand(node->load()); });
   }
   queue_->After(kDemandPeriod, [this] { TellDemands(); });
 }

@@ -126,7 +126,7 @@ void FleetOperations::UpdateVerifiers(const FleetEvent& event, size_t first) {
 void FleetOperations::DrainAndEnd(FleetVerifier* verifier, Time until) {
   verifier->Post([verifier] {
     verifier->Drain();
-    verifier->pool().Drain();
+    verifier->pool().roster().Drain();
   });
   queue_->After(kDrainPoll, [this, verifier, until] {
     if (!verifier->alive()) return;

@@ -33,7 +33,7 @@ std::optional<DrafterDemand> AskDemand(uint64_t id, const FleetDrafter& drafter,
   DrafterHello hello = drafter.hello();
   hello.visit = true;
   const auto link = std::make_shared<VisitorLink>();
-  if (!pool->Join(id, hello, link).ok()) return std::nullopt;
+  if (!pool->roster().Join(id, hello, link).ok()) return std::nullopt;
   return link->demand();
 }
 

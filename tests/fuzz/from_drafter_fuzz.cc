@@ -123,7 +123,7 @@ class Verifier final : public DraftConsumer {
     pool_.set_consumer(this);
     DrafterHello hello = FromWire(HelloMessage().hello()).value();
     hello.max_sessions = 2;
-    Require(pool_.Join(kHonest, hello, std::make_shared<Link>()).ok());
+    Require(pool_.roster().Join(kHonest, hello, std::make_shared<Link>()).ok());
     // It has shown that it drafts, so that it gets two sessions.
     Open(0);
     pool_.OnDrafts(kHonest,
@@ -148,8 +148,8 @@ class Verifier final : public DraftConsumer {
     for (const uint64_t session : {uint64_t{1}, uint64_t{2}}) {
       Require(pool_.DrafterName(session) == "d");
     }
-    pool_.OnStreamEnd(kHostile, StreamEnd::kClosed);
-    Require(pool_.Snapshot().size() == 1 && pool_.Snapshot()[0].sessions == 2);
+    pool_.roster().OnStreamEnd(kHostile, StreamEnd::kClosed);
+    Require(pool_.roster().Snapshot().size() == 1 && pool_.roster().Snapshot()[0].sessions == 2);
   }
 
   void OnDraft(uint64_t id, uint32_t round, const DraftTree& tree, bool complete) override {
@@ -304,7 +304,7 @@ class Verifier final : public DraftConsumer {
         }
         link_ = std::make_shared<Link>();
         const Result<DrafterHello> hello = FromWire(message.hello());
-        over_ = !hello.ok() || !pool_.Join(kHostile, *hello, link_).ok();
+        over_ = !hello.ok() || !pool_.roster().Join(kHostile, *hello, link_).ok();
         return;
       }
       case v1::FromDrafter::kDrafts: {
@@ -313,7 +313,7 @@ class Verifier final : public DraftConsumer {
           return;
         }
         Result<std::vector<DraftPart>> drafts =
-            FromWire(message.drafts(), pool_.distribution_limits().max_entries);
+            FromWire(message.drafts(), pool_.roster().distribution_limits().max_entries);
         if (!drafts.ok()) {
           over_ = true;
           return;
@@ -323,10 +323,11 @@ class Verifier final : public DraftConsumer {
         return;
       }
       case v1::FromDrafter::kMatch:
-        if (link_ != nullptr) over_ = !pool_.OnMatch(kHostile, FromWire(message.match())).ok();
+        if (link_ != nullptr)
+          over_ = !pool_.roster().OnMatch(kHostile, FromWire(message.match())).ok();
         break;
       case v1::FromDrafter::kLoad:
-        if (link_ != nullptr) pool_.OnLoad(kHostile, FromWire(message.load()));
+        if (link_ != nullptr) pool_.roster().OnLoad(kHostile, FromWire(message.load()));
         return;
       default: return;
     }

@@ -56,9 +56,9 @@ LocalPair::LocalPair(const LocalPairOptions& options, Model* target, Model* draf
   const Tokenizer& draft_tokenizer = translates ? *options.draft_tokenizer : *tokenizer;
   const DrafterHello hello =
       LocalHello(*drafter, options.drafter, draft_tokenizer.fingerprint(), translates);
-  OUTRIDER_CHECK(pool_->Join(kConnection, hello, link).ok());
+  OUTRIDER_CHECK(pool_->roster().Join(kConnection, hello, link).ok());
   if (link->match().has_value()) {
-    OUTRIDER_CHECK(pool_->OnMatch(kConnection, *link->match()).ok());
+    OUTRIDER_CHECK(pool_->roster().OnMatch(kConnection, *link->match()).ok());
   }
 }
 

@@ -168,7 +168,7 @@ TimedPair::TimedPair(TimedPairOptions options, Model* target, Model* drafter,
       kConnection, std::make_shared<ToDrafter>(this, options.one_way),
       std::make_shared<ToVerifier>(this, options.one_way));
   const DrafterHello hello = LocalHello(*drafter, options.drafter, tokenizer->fingerprint());
-  OUTRIDER_CHECK(verifier_->pool().Join(kConnection, hello, link).ok());
+  OUTRIDER_CHECK(verifier_->pool().roster().Join(kConnection, hello, link).ok());
 }
 
 TimedPair::~TimedPair() = default;

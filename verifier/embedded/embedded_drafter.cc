@@ -31,7 +31,7 @@ class ToVerifier final : public VerifierLink {
     });
   }
   void SendLoad(const DrafterLoad& load) override {
-    thread_->Post([pool = pool_, load] { pool->OnLoad(kConnection, load); });
+    thread_->Post([pool = pool_, load] { pool->roster().OnLoad(kConnection, load); });
   }
   void Close() override {}
 
@@ -95,12 +95,13 @@ Result<std::unique_ptr<EmbeddedDrafter>> EmbeddedDrafter::Start(
       std::make_shared<ToVerifier>(pool, thread), vocabulary);
   std::promise<Status> joined;
   thread->Post([&] {
-    Status status = pool->Join(kConnection,
-                               LocalHello(*loop->model, loop->options, tokenizer->fingerprint(),
-                                          /*translates=*/vocabulary != nullptr),
-                               link);
+    Status status =
+        pool->roster().Join(kConnection,
+                            LocalHello(*loop->model, loop->options, tokenizer->fingerprint(),
+                                       /*translates=*/vocabulary != nullptr),
+                            link);
     if (status.ok() && link->match().has_value()) {
-      status = pool->OnMatch(kConnection, *link->match());
+      status = pool->roster().OnMatch(kConnection, *link->match());
     }
     joined.set_value(std::move(status));
   });

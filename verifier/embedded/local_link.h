@@ -23,8 +23,8 @@ class LocalDrafterLink final : public DrafterLink {
                    std::shared_ptr<VerifierLink> back,
                    std::shared_ptr<const DrafterVocabulary> own = nullptr);
 
-  // How well the vocabularies match, for DrafterPool::OnMatch; nullopt: they are the same, and none
-  // was sent. Thread: the engine thread.
+  // How well the vocabularies match, for DrafterRoster::OnMatch; nullopt: they are the same, and
+  // none was sent. Thread: the engine thread.
   std::optional<VocabularyMatch> match() const {
     if (vocabulary_ == nullptr) return std::nullopt;
     return vocabulary_->match();

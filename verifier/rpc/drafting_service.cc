@@ -105,7 +105,7 @@ class AttachReactor final : public AttachCall {
       end_ = StreamEnd::kClosed;
       // Runs on the engine's thread, so that a refusal of an earlier message is the answer, not OK.
       thread_->Post([pool = pool_, id = id_, sink = sink_] {
-        pool->Leave(id);
+        pool->roster().Leave(id);
         sink->Close(grpc::Status::OK);
       });
       return;
@@ -131,7 +131,7 @@ class AttachReactor final : public AttachCall {
   void OnDone() override {
     sink_->Detach();
     thread_->Post([pool = pool_, id = id_, end = cancelled_ ? StreamEnd::kGone : end_] {
-      pool->OnStreamEnd(id, end);
+      pool->roster().OnStreamEnd(id, end);
     });
     delete this;
   }
@@ -152,25 +152,27 @@ class AttachReactor final : public AttachCall {
         return Post(
             [pool = pool_, id = id_, hello = std::move(hello), sink = sink_, metrics = metrics_] {
               const Status status =
-                  pool->Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
+                  pool->roster().Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
               if (!status.ok()) sink->Close(ToGrpc(status));
             });
       }
       case v1::FromDrafter::kDrafts: {
-        OUTRIDER_ASSIGN(std::vector<DraftPart> drafts,
-                        FromWire(message.drafts(), pool_->distribution_limits().max_entries));
+        OUTRIDER_ASSIGN(
+            std::vector<DraftPart> drafts,
+            FromWire(message.drafts(), pool_->roster().distribution_limits().max_entries));
         return Post([pool = pool_, id = id_, drafts = std::move(drafts),
                      bytes = message.ByteSizeLong(), now = SteadyClock().Now()]() mutable {
           pool->OnDrafts(id, std::move(drafts), bytes, now);
         });
       }
       case v1::FromDrafter::kLoad: {
-        return Post(
-            [pool = pool_, id = id_, load = FromWire(message.load())] { pool->OnLoad(id, load); });
+        return Post([pool = pool_, id = id_, load = FromWire(message.load())] {
+          pool->roster().OnLoad(id, load);
+        });
       }
       case v1::FromDrafter::kMatch: {
         return Post([pool = pool_, id = id_, match = FromWire(message.match()), sink = sink_] {
-          const Status status = pool->OnMatch(id, match);
+          const Status status = pool->roster().OnMatch(id, match);
           if (!status.ok()) sink->Close(ToGrpc(status));
         });
       }
@@ -192,7 +194,7 @@ class AttachReactor final : public AttachCall {
   }
 
   void Leave() {
-    thread_->Post([pool = pool_, id = id_] { pool->Leave(id); });
+    thread_->Post([pool = pool_, id = id_] { pool->roster().Leave(id); });
   }
 
   const uint64_t id_;

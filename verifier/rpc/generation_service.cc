@@ -337,7 +337,7 @@ grpc::ServerUnaryReactor* GenerationService::ServeGetStatus(grpc::CallbackServer
                                                             v1::GetStatusResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const bool posted = thread_->TryPost([this, reactor, response] {
-    *response = ToWire(engine_->Snapshot(), pool_->Snapshot());
+    *response = ToWire(engine_->Snapshot(), pool_->roster().Snapshot());
     response->set_model(served_.config.name);
     response->set_version(served_.version);
     response->set_uptime_seconds(Seconds(std::chrono::steady_clock::now() - started_));

@@ -13,7 +13,7 @@
 #include "verifier/engine/engine.h"
 #include "verifier/engine/request.h"
 #include "verifier/engine/sink.h"
-#include "verifier/pool/drafter_pool.h"
+#include "verifier/pool/drafter_roster.h"
 
 namespace outrider {
 

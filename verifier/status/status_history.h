@@ -11,7 +11,7 @@
 #include "common/base/clock.h"
 #include "verifier/engine/engine.h"
 #include "verifier/engine/metrics.h"
-#include "verifier/pool/drafter_pool.h"
+#include "verifier/pool/drafter_roster.h"
 
 namespace outrider {
 

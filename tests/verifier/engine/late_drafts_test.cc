@@ -70,7 +70,7 @@ class PlayedDrafter final : public DrafterLink {
       Answer answer = std::move(answers_.begin()->second);
       answers_.erase(answers_.begin());
       if (answer.chunk.tokens.empty()) {
-        pool.OnLoad(id, {.sessions = 1});
+        pool.roster().OnLoad(id, {.sessions = 1});
       } else {
         pool.OnDrafts(id, {{answer.session, answer.round, std::move(answer.chunk)}}, 0);
       }
@@ -136,16 +136,16 @@ class LateDraftsTest : public ::testing::TestWithParam<Way> {
 
   void Join(PlayedDrafter::Play play) {
     drafter_ = std::make_shared<PlayedDrafter>(&clock_, std::move(play));
-    const Status status = pool_.Join(1,
-                                     {.name = "played",
-                                      .model = "small",
-                                      .tokenizer = tokenizer_->fingerprint(),
-                                      .vocab_size = 32,
-                                      .max_sessions = 64,
-                                      .max_draft_length = 8,
-                                      .max_draft_tokens = 64,
-                                      .max_context = 1024},
-                                     drafter_);
+    const Status status = pool_.roster().Join(1,
+                                              {.name = "played",
+                                               .model = "small",
+                                               .tokenizer = tokenizer_->fingerprint(),
+                                               .vocab_size = 32,
+                                               .max_sessions = 64,
+                                               .max_draft_length = 8,
+                                               .max_draft_tokens = 64,
+                                               .max_context = 1024},
+                                              drafter_);
     ASSERT_TRUE(status.ok()) << status.ToString();
   }
 

@@ -23,7 +23,7 @@ TEST_F(Pool, WelcomesOtherLogitsPadding) {
 TEST_F(Pool, RefusesOtherTokenizerAndSaysWhy) {
   DrafterHello hello = Hello("d");
   hello.tokenizer.vocab_size = 90;
-  const Status status = pool_.Join(1, hello, std::make_shared<RecordingLink>());
+  const Status status = pool_.roster().Join(1, hello, std::make_shared<RecordingLink>());
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("90"));
   EXPECT_THAT(status.message(), HasSubstr("100"));
@@ -31,7 +31,7 @@ TEST_F(Pool, RefusesOtherTokenizerAndSaysWhy) {
 
   hello = Hello("d");
   hello.tokenizer.merges = 77;
-  EXPECT_THAT(pool_.Join(2, hello, std::make_shared<RecordingLink>()).message(),
+  EXPECT_THAT(pool_.roster().Join(2, hello, std::make_shared<RecordingLink>()).message(),
               HasSubstr("merge"));
 }
 
@@ -53,11 +53,11 @@ class TranslatingPool : public Pool {
   // The status for a drafter that was sent the vocabulary.
   Status ReportMatch(uint64_t id, VocabularyMatch match) {
     const auto link = std::make_shared<RecordingLink>();
-    EXPECT_TRUE(translating_->Join(id, HelloOfOtherVocabulary(), link).ok());
+    EXPECT_TRUE(translating_->roster().Join(id, HelloOfOtherVocabulary(), link).ok());
     EXPECT_EQ(link->vocabulary.size(), kVocabulary);
     EXPECT_EQ(link->welcome.vocab_limit, 0) << "not yet";
     EXPECT_FALSE(translating_->HasRoom(4));
-    const Status status = translating_->OnMatch(id, match);
+    const Status status = translating_->roster().OnMatch(id, match);
     if (status.ok()) welcome_ = link->welcome;
     return status;
   }
@@ -70,7 +70,7 @@ TEST_F(TranslatingPool, WelcomesWhoSharesMostTokens) {
   EXPECT_TRUE(ReportMatch(1, {.shared = 35, .tokens = 50}).ok());
   EXPECT_EQ(welcome_.vocab_limit, kVocabulary) << "ids are the target's";
   EXPECT_TRUE(translating_->HasRoom(4));
-  const std::vector<DrafterSnapshot> drafters = translating_->Snapshot();
+  const std::vector<DrafterSnapshot> drafters = translating_->roster().Snapshot();
   ASSERT_EQ(drafters.size(), 1u);
   EXPECT_EQ(drafters[0].match, (VocabularyMatch{.shared = 35, .tokens = 50}));
   EXPECT_EQ(drafters[0].target_tokens, kVocabulary);
@@ -98,26 +98,30 @@ TEST_F(TranslatingPool, RefusesNumbersThatDoNotFit) {
 
 TEST_F(TranslatingPool, RefusesMatchesOutOfTurn) {
   const VocabularyMatch match{.shared = 40, .tokens = 50};
-  EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(translating_->roster().OnMatch(1, match).code(), Code::kFailedPrecondition);
   EXPECT_TRUE(ReportMatch(1, match).ok());
-  EXPECT_EQ(translating_->OnMatch(1, match).code(), Code::kFailedPrecondition);
-  EXPECT_TRUE(
-      translating_->Join(2, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>()).ok());
-  translating_->Leave(2);
-  EXPECT_EQ(translating_->OnMatch(2, match).code(), Code::kFailedPrecondition);
-  EXPECT_TRUE(
-      translating_->Join(3, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>()).ok());
-  translating_->Drain();
-  EXPECT_EQ(translating_->OnMatch(3, match).code(), Code::kUnavailable);
+  EXPECT_EQ(translating_->roster().OnMatch(1, match).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(translating_->roster()
+                  .Join(2, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>())
+                  .ok());
+  translating_->roster().Leave(2);
+  EXPECT_EQ(translating_->roster().OnMatch(2, match).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(translating_->roster()
+                  .Join(3, HelloOfOtherVocabulary(), std::make_shared<RecordingLink>())
+                  .ok());
+  translating_->roster().Drain();
+  EXPECT_EQ(translating_->roster().OnMatch(3, match).code(), Code::kUnavailable);
 }
 
 TEST_F(TranslatingPool, RefusesWhoDoesNotTranslate) {
   const auto link = std::make_shared<RecordingLink>();
-  const Status status = translating_->Join(1, HelloOfOtherVocabulary(/*translates=*/false), link);
+  const Status status =
+      translating_->roster().Join(1, HelloOfOtherVocabulary(/*translates=*/false), link);
   EXPECT_EQ(status.code(), Code::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("the token strings differ"));
   EXPECT_EQ(link->vocabulary.size(), 0);
-  EXPECT_EQ(pool_.Join(1, HelloOfOtherVocabulary(), link).code(), Code::kFailedPrecondition)
+  EXPECT_EQ(pool_.roster().Join(1, HelloOfOtherVocabulary(), link).code(),
+            Code::kFailedPrecondition)
       << "nothing to send";
 }
 
@@ -125,7 +129,7 @@ TEST_F(Pool, RefusesUnknownProtocols) {
   DrafterHello hello = Hello("d");
   for (const ProtocolRange range : {ProtocolRange{.lowest = 5, .highest = 6}, {1, 2}, {4, 3}}) {
     hello.protocol = range;
-    const Status status = pool_.Join(1, hello, std::make_shared<RecordingLink>());
+    const Status status = pool_.roster().Join(1, hello, std::make_shared<RecordingLink>());
     EXPECT_EQ(status.code(), Code::kFailedPrecondition);
     EXPECT_THAT(status.message(), HasSubstr("the verifier speaks 3 to 4"));
   }
@@ -138,7 +142,7 @@ TEST_F(Pool, AgreesOnTheHighestCommonProtocol) {
            {{.lowest = 3, .highest = 3}, 3}, {{3, 4}, 4}, {{4, 5}, 4}, {{2, 3}, 3}}) {
     hello.protocol = range;
     const auto link = std::make_shared<RecordingLink>();
-    EXPECT_TRUE(pool_.Join(++id, hello, link).ok());
+    EXPECT_TRUE(pool_.roster().Join(++id, hello, link).ok());
     EXPECT_EQ(link->welcome.protocol, agreed) << ToString(range);
   }
 }
@@ -148,14 +152,14 @@ TEST_F(Pool, RefusesDraftersBeyondTheirNumber) {
                    &clock_, {.max_drafters = 2, .zone = "zone-a"});
   pool.set_consumer(&consumer_);
   const auto link = std::make_shared<RecordingLink>();
-  EXPECT_TRUE(pool.Join(1, Hello("a"), link).ok());
+  EXPECT_TRUE(pool.roster().Join(1, Hello("a"), link).ok());
   EXPECT_EQ(link->welcome.zone, "zone-a");
-  EXPECT_TRUE(pool.Join(2, Hello("b"), link).ok());
-  const Status status = pool.Join(3, Hello("c"), link);
+  EXPECT_TRUE(pool.roster().Join(2, Hello("b"), link).ok());
+  const Status status = pool.roster().Join(3, Hello("c"), link);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_THAT(status.message(), HasSubstr("--max-drafters"));
-  pool.Leave(1);
-  EXPECT_TRUE(pool.Join(4, Hello("d"), link).ok());
+  pool.roster().Leave(1);
+  EXPECT_TRUE(pool.roster().Join(4, Hello("d"), link).ok());
 }
 
 TEST_F(Pool, VisitLearnsTheDemandAndEnds) {
@@ -167,9 +171,10 @@ TEST_F(Pool, VisitLearnsTheDemandAndEnds) {
   EXPECT_EQ(visit->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 1}}));
   EXPECT_TRUE(visit->is_closed);
   EXPECT_TRUE(visit->closed_with.ok());
-  EXPECT_EQ(pool_.Snapshot().size(), 1u) << "it is not a drafter of this verifier";
+  EXPECT_EQ(pool_.roster().Snapshot().size(), 1u) << "it is not a drafter of this verifier";
   hello.tokenizer.merges = 77;
-  EXPECT_EQ(pool_.Join(3, hello, visit).code(), Code::kFailedPrecondition) << "it would not fit";
+  EXPECT_EQ(pool_.roster().Join(3, hello, visit).code(), Code::kFailedPrecondition)
+      << "it would not fit";
 }
 
 TEST_F(Pool, TellsDraftersWhatItWants) {
@@ -178,13 +183,13 @@ TEST_F(Pool, TellsDraftersWhatItWants) {
   const auto unaware = Join(1, old);
   const auto a = Join(2, Hello("a"));
   EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 2}));
-  pool_.TellDemand({.running = 0, .waiting = 0});
+  pool_.roster().TellDemand({.running = 0, .waiting = 0});
   EXPECT_EQ(a->demands.size(), 1u) << "only what has changed";
-  pool_.Leave(1);
-  pool_.TellDemand({.running = 0, .waiting = 0});
+  pool_.roster().Leave(1);
+  pool_.roster().TellDemand({.running = 0, .waiting = 0});
   EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 1}));
-  pool_.OnLoad(2, {.sessions = 0, .session_limit = 0});
-  pool_.TellDemand({.running = 30, .waiting = 0});
+  pool_.roster().OnLoad(2, {.sessions = 0, .session_limit = 0});
+  pool_.roster().TellDemand({.running = 30, .waiting = 0});
   EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 4, .attached = 0}));
   EXPECT_TRUE(unaware->demands.empty());
 }
@@ -194,17 +199,17 @@ TEST_F(Pool, TellsOnlyTheNewcomerOnJoining) {
   const auto b = Join(2, Hello("b"));
   EXPECT_EQ(b->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 2}}));
   EXPECT_EQ(a->demands, (std::vector<DrafterDemand>{{.wanted = 1, .attached = 1}}));
-  pool_.TellDemand({.running = 0, .waiting = 0});
+  pool_.roster().TellDemand({.running = 0, .waiting = 0});
   EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 2}));
   EXPECT_EQ(b->demands.size(), 1u) << "it knows";
 }
 
 TEST_F(Pool, DrainTellsDraftersAndOpensNothing) {
   const auto link = Join(1, Hello("a"));
-  pool_.Drain();
+  pool_.roster().Drain();
   EXPECT_TRUE(link->drained);
   EXPECT_FALSE(Open(1));
-  EXPECT_FALSE(pool_.Join(2, Hello("b"), std::make_shared<RecordingLink>()).ok());
+  EXPECT_FALSE(pool_.roster().Join(2, Hello("b"), std::make_shared<RecordingLink>()).ok());
 }
 
 }  // namespace

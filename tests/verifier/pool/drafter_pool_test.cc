@@ -72,8 +72,8 @@ TEST_F(Pool, CountsAcceptedTokensOfEveryRound) {
   pool_.RecordAccepted(1, 1);
   pool_.Close(1);
   pool_.RecordAccepted(1, 7);  // no drafter holds it any more
-  EXPECT_EQ(pool_.Snapshot().at(0).drafted_tokens, 4u);
-  EXPECT_EQ(pool_.Snapshot().at(0).accepted_tokens, 3u);
+  EXPECT_EQ(pool_.roster().Snapshot().at(0).drafted_tokens, 4u);
+  EXPECT_EQ(pool_.roster().Snapshot().at(0).accepted_tokens, 3u);
 }
 
 TEST_F(Pool, DeliversAGoodDraft) {
@@ -106,9 +106,9 @@ TEST_F(Pool, LeavingDrafterLosesItsSessionsOnly) {
   const auto a = JoinShown(1, Hello("a"));
   JoinShown(2, Hello("b"));
   for (uint64_t s = 1; s <= 4; ++s) Open(s);
-  pool_.Leave(1);
+  pool_.roster().Leave(1);
   EXPECT_EQ(consumer_.lost, a->opened);
-  pool_.Leave(1);
+  pool_.roster().Leave(1);
   EXPECT_EQ(consumer_.lost.size(), 2u);
   EXPECT_FALSE(Open(5));
 }
@@ -118,7 +118,7 @@ class CountingPool : public Pool {
   CountingPool() { counting_.set_consumer(&consumer_); }
 
   void Join(uint64_t id) {
-    EXPECT_TRUE(counting_.Join(id, Hello("d"), std::make_shared<RecordingLink>()).ok());
+    EXPECT_TRUE(counting_.roster().Join(id, Hello("d"), std::make_shared<RecordingLink>()).ok());
   }
 
   MetricsRegistry registry_;
@@ -131,21 +131,21 @@ class CountingPool : public Pool {
 
 TEST_F(CountingPool, CountsEachDepartureOnce) {
   for (uint64_t id = 1; id <= 5; ++id) Join(id);
-  counting_.Leave(1);  // as when a read fails, before the reason is known
-  counting_.Leave(1);
+  counting_.roster().Leave(1);  // as when a read fails, before the reason is known
+  counting_.roster().Leave(1);
   EXPECT_EQ(metrics_.drafters_connected.value(), 4);
-  counting_.OnStreamEnd(1, StreamEnd::kClosed);
-  counting_.OnStreamEnd(2, StreamEnd::kGone);
-  counting_.OnStreamEnd(3, StreamEnd::kGone);
-  counting_.OnStreamEnd(4, StreamEnd::kOverload);
+  counting_.roster().OnStreamEnd(1, StreamEnd::kClosed);
+  counting_.roster().OnStreamEnd(2, StreamEnd::kGone);
+  counting_.roster().OnStreamEnd(3, StreamEnd::kGone);
+  counting_.roster().OnStreamEnd(4, StreamEnd::kOverload);
   // The pool closes this one: it sent a draft for a round that was not requested.
   counting_.Open({.session = 1,
                   .tokens = tokens_,
                   .prompt_tokens = 3,
                   .plan = {.round = 1, .shape = Sequences(1, 2)}});
   counting_.OnDrafts(5, {{.session = 1, .round = 7, .chunk = {.tokens = {5}}}}, 0);
-  counting_.OnStreamEnd(5, StreamEnd::kOverload);
-  counting_.OnStreamEnd(6, StreamEnd::kProtocolError);  // never joined
+  counting_.roster().OnStreamEnd(5, StreamEnd::kOverload);
+  counting_.roster().OnStreamEnd(6, StreamEnd::kProtocolError);  // never joined
   EXPECT_EQ(metrics_.drafters_left_closed.value(), 1);
   EXPECT_EQ(metrics_.drafters_left_gone.value(), 2);
   EXPECT_EQ(metrics_.drafters_left_overload.value(), 1);
@@ -211,7 +211,7 @@ TEST_F(Pool, TimeoutFollowsWhatTheDrafterShows) {
   EXPECT_GE(pool_.SetTimeout(1, kLongTime, {}).usual, std::chrono::milliseconds(30));
   EXPECT_LT(pool_.SetTimeout(1, kLongTime, {}).usual, std::chrono::milliseconds(31))
       << "they are all alike";
-  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 30, 1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[0].round_trip_ms, 30, 1);
 }
 
 TEST_F(Pool, TimingSeparatesNetworkFromDrafting) {
@@ -294,9 +294,9 @@ TEST_F(Pool, SpreadsSessionsByExpectedDraftTime) {
       Decide(s, round);
     }
   }
-  EXPECT_NEAR(pool_.Snapshot()[0].drafting_ms, 1, 0.1);
-  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 21, 1);
-  EXPECT_NEAR(pool_.Snapshot()[1].drafting_ms, 4, 0.1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[0].drafting_ms, 1, 0.1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[0].round_trip_ms, 21, 1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[1].drafting_ms, 4, 0.1);
   for (uint64_t s = 3; s <= 6; ++s) EXPECT_TRUE(Open(s));
   EXPECT_EQ(near->opened.size(), 5u) << "four depths in 16 ms at most, against 24";
 }
@@ -355,32 +355,32 @@ TEST_F(AlikePool, SpreadsSessionsThatCostLittle) {
 }
 
 TEST_F(AlikePool, SpreadsSessionsThatOpenAtOnce) {
-  for (uint64_t id = 0; id < links_.size(); ++id) pool_.OnLoad(id, {.sessions = 9});
-  pool_.OnLoad(3, {.sessions = 10});
+  for (uint64_t id = 0; id < links_.size(); ++id) pool_.roster().OnLoad(id, {.sessions = 9});
+  pool_.roster().OnLoad(3, {.sessions = 10});
   for (uint64_t s = 1; s <= 11; ++s) ASSERT_TRUE(Open(s));
   EXPECT_THAT(Counts(), ::testing::ElementsAre(3, 3, 3, 2)) << "before the next reports";
 }
 
 TEST_F(Pool, FullDrafterTakesNoMore) {
   const auto a = Join(1, Hello("a"));
-  pool_.OnLoad(1, {.sessions = 2});  // for other verifiers
+  pool_.roster().OnLoad(1, {.sessions = 2});  // for other verifiers
   EXPECT_FALSE(Open(1));
-  pool_.OnLoad(1, {.sessions = 1});
+  pool_.roster().OnLoad(1, {.sessions = 1});
   EXPECT_TRUE(Open(1));
-  pool_.OnLoad(77, {.sessions = 1});
+  pool_.roster().OnLoad(77, {.sessions = 1});
 }
 
 TEST_F(Pool, KeepsDraftersLimitForThisVerifier) {
   const auto a = JoinShown(1, Hello("a"));
-  pool_.OnLoad(1, {.sessions = 2, .session_limit = 1});
+  pool_.roster().OnLoad(1, {.sessions = 2, .session_limit = 1});
   EXPECT_TRUE(Open(1)) << "full of others' sessions, it makes room for ours";
   EXPECT_FALSE(Open(2)) << "but for one alone";
-  pool_.OnLoad(1, {.sessions = 2, .session_limit = 2});
+  pool_.roster().OnLoad(1, {.sessions = 2, .session_limit = 2});
   EXPECT_TRUE(Open(2));
-  pool_.OnLoad(1, {.sessions = 2, .session_limit = 9});
+  pool_.roster().OnLoad(1, {.sessions = 2, .session_limit = 9});
   EXPECT_FALSE(Open(3)) << "no more than its hello says";
   pool_.Close(1);
-  pool_.OnLoad(1, {.sessions = 1, .session_limit = 0});
+  pool_.roster().OnLoad(1, {.sessions = 1, .session_limit = 0});
   EXPECT_FALSE(Open(3)) << "it lets us go";
   EXPECT_EQ(pool_.DrafterName(2), "a") << "and finishes what it has";
 }
@@ -388,8 +388,8 @@ TEST_F(Pool, KeepsDraftersLimitForThisVerifier) {
 TEST_F(Pool, PrefersLessLoadedNewDrafter) {
   Join(1, Hello("busy"));
   Join(2, Hello("idle"));
-  pool_.OnLoad(1, {.sessions = 1});
-  pool_.OnLoad(2, {.sessions = 0});
+  pool_.roster().OnLoad(1, {.sessions = 1});
+  pool_.roster().OnLoad(2, {.sessions = 0});
   EXPECT_TRUE(Open(1));
   EXPECT_EQ(pool_.DrafterName(1), "idle");
 }

@@ -54,7 +54,7 @@ TEST_F(EarlyPool, HasDraftWhenPlanIsMade) {
   ASSERT_NE(draft, nullptr);
   EXPECT_EQ(draft->Path(1), std::vector<TokenId>{5});
   EXPECT_GT(pool_.Timing(1, 0)->early, 0);
-  EXPECT_EQ(pool_.Snapshot().at(0).drafted_tokens, 2u);
+  EXPECT_EQ(pool_.roster().Snapshot().at(0).drafted_tokens, 2u);
 }
 
 TEST_F(EarlyPool, DeliversDraftThatCrossedVerdict) {

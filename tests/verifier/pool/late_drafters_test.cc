@@ -31,7 +31,7 @@ class LateDrafts : public Pool {
     pool_.MarkLate(session);
     return pool_.ReassignSession(session);
   }
-  bool Suspended() { return pool_.Snapshot()[0].silent; }
+  bool Suspended() { return pool_.roster().Snapshot()[0].silent; }
   // Opens a session that has had drafts.
   void StartDrafting(uint64_t drafter, uint64_t session) {
     Open(session);
@@ -60,7 +60,7 @@ TEST_F(LateDrafts, SilentDrafterLosesSessionsAtOnce) {
   // No session goes there until it is time to try it.
   Open(2);
   EXPECT_EQ(pool_.DrafterName(2), "b");
-  pool_.OnLoad(1, {.sessions = 0});
+  pool_.roster().OnLoad(1, {.sessions = 0});
   EXPECT_FALSE(Open(3)) << "what it says of itself is not a draft";
 }
 
@@ -70,7 +70,7 @@ class FullPool : public Pool {
   FullPool() { full_.set_consumer(&consumer_); }
 
   Status Attach(uint64_t id, const std::string& name) {
-    return full_.Join(id, Hello(name), link_ = std::make_shared<RecordingLink>());
+    return full_.roster().Join(id, Hello(name), link_ = std::make_shared<RecordingLink>());
   }
   // Asks it for drafts until it counts as silent. The last session stays open.
   void Silence() {
@@ -80,11 +80,11 @@ class FullPool : public Pool {
     open();
     full_.Close(session_);
     clock_.Advance(std::chrono::seconds(1));
-    EXPECT_FALSE(full_.Snapshot().at(0).silent);
+    EXPECT_FALSE(full_.roster().Snapshot().at(0).silent);
     open();
-    EXPECT_TRUE(full_.Snapshot().at(0).silent);
+    EXPECT_TRUE(full_.roster().Snapshot().at(0).silent);
   }
-  std::string Attached() { return full_.Snapshot().at(0).name; }
+  std::string Attached() { return full_.roster().Snapshot().at(0).name; }
 
   DrafterPool full_{{.model = "large", .tokenizer = Fingerprint(), .vocab_size = 112},
                     {.mass = 0.999f, .max_entries = 32},
@@ -129,7 +129,7 @@ TEST_F(FullPool, VerifiersOwnDrafterKeepsItsPlace) {
   class OwnLink final : public RecordingLink {
     bool CanGoElsewhere() const override { return false; }
   };
-  ASSERT_TRUE(full_.Join(1, Hello("embedded"), std::make_shared<OwnLink>()).ok());
+  ASSERT_TRUE(full_.roster().Join(1, Hello("embedded"), std::make_shared<OwnLink>()).ok());
   Silence();
   clock_.Advance(kLongTime);
   EXPECT_FALSE(Attach(2, "new").ok());
@@ -146,7 +146,7 @@ TEST_F(LateDrafts, OftenLateSessionMoves) {
   SendDraft(1, 2);
   EXPECT_FALSE(MovesLate(1));
   Plan(1);
-  pool_.OnLoad(1, {.sessions = 2});
+  pool_.roster().OnLoad(1, {.sessions = 2});
   EXPECT_TRUE(MovesLate(1)) << "a new drafter is likely to do better";
 }
 
@@ -191,7 +191,7 @@ TEST_F(LateDrafts, NewDrafterIsAwaitedOnce) {
   EXPECT_EQ(timeout.usual, std::chrono::milliseconds(250));
   EXPECT_TRUE(timeout.trial);
   EXPECT_FALSE(Open(2)) << "one request tries it";
-  EXPECT_FALSE(pool_.Snapshot()[0].silent);
+  EXPECT_FALSE(pool_.roster().Snapshot()[0].silent);
   clock_.Advance(kTick);
   SendDraft(1, 1, /*more=*/true);
   pool_.MarkLate(1);
@@ -209,7 +209,7 @@ TEST_F(LateDrafts, ManyNewDraftersAreSeldomAwaited) {
     ASSERT_TRUE(Open(id));
     if (pool_.SetTimeout(id, kLongTime, {}).usual > Duration::zero()) ++waits;
     clock_.Advance(std::chrono::milliseconds(200));
-    pool_.Leave(id);
+    pool_.roster().Leave(id);
   }
   EXPECT_EQ(waits, 2) << "in 20 s";
 }
@@ -217,18 +217,18 @@ TEST_F(LateDrafts, ManyNewDraftersAreSeldomAwaited) {
 TEST_F(LateDrafts, TeachTheirTimeAfterNextPlan) {
   JoinShown(1, Hello("a"));
   StartDrafting(1, 1);
-  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, 10, 0.1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[0].round_trip_ms, 10, 0.1);
   const Duration before = pool_.SetTimeout(1, kLongTime, {}).usual;
   Plan(1);
   SendDraft(1, 1, /*more=*/true);
   clock_.Advance(std::chrono::milliseconds(190));
   pool_.MarkLate(1);
-  const double bound = pool_.Snapshot()[0].round_trip_ms;
+  const double bound = pool_.roster().Snapshot()[0].round_trip_ms;
   EXPECT_NEAR(bound, 10 + 190. / 8, 0.1) << "of which it has taken 200 so far";
   Plan(1);
   clock_.Advance(std::chrono::milliseconds(390));
   SendDraft(1, 1, /*more=*/false, /*rounds_ago=*/1);
-  EXPECT_NEAR(pool_.Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
+  EXPECT_NEAR(pool_.roster().Snapshot()[0].round_trip_ms, bound + (600 - bound) / 8, 0.1);
   EXPECT_GT(pool_.SetTimeout(1, kLongTime, {}).usual,
             std::max(before, Duration(std::chrono::milliseconds(600))));
 }

@@ -117,7 +117,7 @@ class Pool : public ::testing::Test {
 
   std::shared_ptr<RecordingLink> Join(uint64_t id, const DrafterHello& hello) {
     auto link = std::make_shared<RecordingLink>();
-    const Status status = pool_.Join(id, hello, link);
+    const Status status = pool_.roster().Join(id, hello, link);
     EXPECT_TRUE(status.ok()) << status.ToString();
     return link;
   }

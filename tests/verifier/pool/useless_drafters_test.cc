@@ -16,7 +16,8 @@ using ::testing::HasSubstr;
 class UselessDrafters : public Pool {
  protected:
   void JoinUseless(const DrafterHello& hello) {
-    for (const uint64_t id : {1, 2}) ASSERT_TRUE(full_.Join(id, hello, links_[id - 1]).ok());
+    for (const uint64_t id : {1, 2})
+      ASSERT_TRUE(full_.roster().Join(id, hello, links_[id - 1]).ok());
   }
   // A session of so many tokens looks for a drafter, all the time, as the planner does.
   void Ask(int tokens) {
@@ -26,12 +27,12 @@ class UselessDrafters : public Pool {
     }
   }
   void ExpectNoPlace() {
-    EXPECT_EQ(full_.Join(3, Hello("late"), std::make_shared<RecordingLink>()).code(),
+    EXPECT_EQ(full_.roster().Join(3, Hello("late"), std::make_shared<RecordingLink>()).code(),
               Code::kResourceExhausted);
   }
   // One of the two gives its place. Returns its id.
   uint64_t Displaced() {
-    EXPECT_TRUE(full_.Join(3, Hello("useful"), std::make_shared<RecordingLink>()).ok());
+    EXPECT_TRUE(full_.roster().Join(3, Hello("useful"), std::make_shared<RecordingLink>()).ok());
     EXPECT_NE(links_[0]->is_closed, links_[1]->is_closed);
     const uint64_t id = links_[0]->is_closed ? 1 : 2;
     EXPECT_THAT(links_[id - 1]->closed_with.message(), HasSubstr("of no use for a minute"));
@@ -53,7 +54,7 @@ TEST_F(UselessDrafters, TakesPlacesOfShortContexts) {
 
 TEST_F(UselessDrafters, TakesPlacesOfFullDrafters) {
   JoinUseless(Hello("full"));
-  for (const uint64_t id : {1, 2}) full_.OnLoad(id, {.sessions = 0, .session_limit = 0});
+  for (const uint64_t id : {1, 2}) full_.roster().OnLoad(id, {.sessions = 0, .session_limit = 0});
   Ask(/*tokens=*/5);
   Displaced();
 }
@@ -63,9 +64,9 @@ TEST_F(UselessDrafters, TakesPlacesOfUnansweredVocabularies) {
   hello.translates = true;
   hello.tokenizer.vocabulary = 99;
   JoinUseless(hello);
-  EXPECT_FALSE(full_.Join(3, Hello("early"), std::make_shared<RecordingLink>()).ok());
+  EXPECT_FALSE(full_.roster().Join(3, Hello("early"), std::make_shared<RecordingLink>()).ok());
   Ask(/*tokens=*/5);
-  EXPECT_EQ(full_.OnMatch(Displaced(), {.shared = 100, .tokens = 100}).code(),
+  EXPECT_EQ(full_.roster().OnMatch(Displaced(), {.shared = 100, .tokens = 100}).code(),
             Code::kFailedPrecondition);
 }
 
@@ -83,9 +84,9 @@ TEST_F(UselessDrafters, KeepsDraftersThatFitAtTimes) {
 
 TEST_F(UselessDrafters, KeepsDraftersWithRoomAgain) {
   JoinUseless(Hello("full"));
-  for (const uint64_t id : {1, 2}) full_.OnLoad(id, {.sessions = 0, .session_limit = 0});
+  for (const uint64_t id : {1, 2}) full_.roster().OnLoad(id, {.sessions = 0, .session_limit = 0});
   Ask(/*tokens=*/5);
-  for (const uint64_t id : {1, 2}) full_.OnLoad(id, {.sessions = 0, .session_limit = 2});
+  for (const uint64_t id : {1, 2}) full_.roster().OnLoad(id, {.sessions = 0, .session_limit = 2});
   ExpectNoPlace();
 }
 

@@ -171,14 +171,14 @@ bool DrafterPool::BeginTrialIfDue(ConnectedDrafter& drafter) {
   const Time now = clock_->Now();
   if (!drafter.punctuality.suspended() || !drafter.punctuality.IsTrialDue(now)) return false;
   drafter.punctuality.BeginTrial(now);
-  roster_.CountSilent();
+  roster_.CountDrafters();
   return true;
 }
 
 void DrafterPool::ReportSuspension(uint64_t id, const ConnectedDrafter& drafter, bool before) {
   const bool suspended = drafter.punctuality.suspended();
   if (suspended == before) return;
-  roster_.CountSilent();
+  roster_.CountDrafters();
   if (suspended) {
     Log(LogLevel::kWarning, "drafter is late; its drafts are not waited for",
         {{"drafter", drafter.hello.name}});

@@ -143,7 +143,7 @@ void DrafterRoster::Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<Dra
   drafter.link->SendWelcome(welcome);
   // The others are told in turn: if all attach at once, each would be told of every other one.
   TellDemand(drafter, Demand());
-  CountConnected();
+  CountDrafters();
   std::vector<LogField> fields = {{"drafter", drafter.hello.name},
                                   {"model", drafter.hello.model},
                                   {"protocol", drafter.protocol},
@@ -184,16 +184,18 @@ void DrafterRoster::TellDemand(ConnectedDrafter& drafter, const DrafterDemand& d
   drafter.told = demand;
 }
 
-void DrafterRoster::CountConnected() {
+void DrafterRoster::CountDrafters() {
   if (metrics_ == nullptr) return;
-  int translating = 0;
+  int silent = 0, translating = 0;
   double least = 1;
   for (const auto& [id, drafter] : drafters_) {
+    if (drafter.punctuality.silent()) ++silent;
     if (!drafter.match.has_value()) continue;
     ++translating;
     least = std::min(least, static_cast<double>(drafter.match->shared) / drafter.match->tokens);
   }
   metrics_->drafters_connected.Set(static_cast<double>(drafters_.size()));
+  metrics_->drafters_silent.Set(silent);
   metrics_->drafters_translating.Set(translating);
   metrics_->drafter_shared_vocabulary_ratio.Set(least);
 }
@@ -259,16 +261,7 @@ void DrafterRoster::Drop(uint64_t id) {
   translators_.erase(id);
   drafters_.erase(id);
   on_drop_(id);
-  CountSilent();
-  CountConnected();
-}
-
-void DrafterRoster::CountSilent() {
-  if (metrics_ == nullptr) return;
-  metrics_->drafters_silent.Set(
-      static_cast<double>(std::count_if(drafters_.begin(), drafters_.end(), [](const auto& entry) {
-        return entry.second.punctuality.silent();
-      })));
+  CountDrafters();
 }
 
 void DrafterRoster::Drain() {

@@ -106,8 +106,9 @@ class DrafterRoster {
   int vocab_limit() const;
   // A session of `tokens` tokens asks for a drafter: records which ones have no room for it.
   void RecordFull(int tokens);
-  // Updates the metric of silent drafters. Call it when one may have become silent, or not silent.
-  void CountSilent();
+  // Updates the metrics of attached drafters. Call it when one may have become silent, or no longer
+  // is.
+  void CountDrafters();
   // Closes the stream of a drafter that violated the protocol, with the reason.
   void Expel(uint64_t drafter, const Status& reason);
 
@@ -137,8 +138,6 @@ class DrafterRoster {
   DrafterWelcome WelcomeFor(const DrafterHello& hello, int rows) const;
   void Welcome(uint64_t id, DrafterHello hello, std::shared_ptr<DrafterLink> link,
                std::optional<VocabularyMatch> match);
-  // Updates the metrics of connected drafters.
-  void CountConnected();
   // Forgets the drafter; its sessions are freed.
   void Drop(uint64_t id);
 

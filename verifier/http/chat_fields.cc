@@ -36,8 +36,13 @@ Status ReadContent(const JsonValue& value, const ApiModel& model, ChatMessage* m
 Status ReadToolParts(const JsonValue& value, const ApiModel& model, size_t* values_left,
                      ChatMessage* message) {
   const JsonValue calls = value["tool_calls"], id = value["tool_call_id"];
+  const JsonValue old_reasoning = value["reasoning_content"];
   const JsonValue reasoning =
-      value["reasoning"].is_null() ? value["reasoning_content"] : JsonValue(value["reasoning"]);
+      value["reasoning"].is_null() ? old_reasoning : JsonValue(value["reasoning"]);
+  // Answers have both, alike.
+  if (!old_reasoning.is_null() && !reasoning.Is(old_reasoning.text())) {
+    return old_reasoning.Error("differs from reasoning, which is its newer name: give one");
+  }
   if (message->role == "assistant") {
     OUTRIDER_ASSIGN(message->tool_calls, ToolCallsOf(calls, model, values_left));
     OUTRIDER_TRY(reasoning.Read(&message->reasoning));

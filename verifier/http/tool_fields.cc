@@ -194,10 +194,16 @@ Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiM
     if (read.arguments.empty()) read.arguments = "{}";
     const Result<JsonValue> json =
         ParseJsonObject(read.arguments, "the text",
-                        {.depth = kMaxBodyDepth, .large_values = *values_left, .text_order = true});
+                        {.depth = kMaxBodyDepth, .values = kMaxArgumentValues, .text_order = true});
     if (!json.ok()) return json.status().Annotate(function["arguments"].path());
     OUTRIDER_ASSIGN(read.arguments_object, TemplateValueOf(*json));
-    *values_left -= std::min(*values_left, read.arguments_object.extent().weight);
+    const size_t weight = read.arguments_object.extent().weight;
+    if (weight > *values_left) {
+      return InvalidArgument(function["arguments"].path() + ": the arguments of all calls hold " +
+                             "more than " + std::to_string(kMaxArgumentValues) +
+                             " values, where 64 bytes count as one, too");
+    }
+    *values_left -= weight;
   }
   return out;
 }

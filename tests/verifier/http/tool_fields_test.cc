@@ -257,6 +257,11 @@ TEST_F(ToolFieldsTest, RefusesToolMessagesByName) {
               HasSubstr("messages[1].tool_calls: only an assistant's"));
   EXPECT_THAT(refusal({{"role", "user"}, {"content", "a"}, {"reasoning", "b"}}),
               HasSubstr("messages[1].reasoning: only an assistant's"));
+  EXPECT_THAT(refusal({{"role", "assistant"}, {"reasoning", "a"}, {"reasoning_content", "b"}}),
+              HasSubstr("messages[1].reasoning_content: differs from reasoning"));
+  const Json answer = {{"role", "assistant"}, {"reasoning", "a"}, {"reasoning_content", "a"}};
+  EXPECT_TRUE(With({{"messages", {{{"role", "user"}, {"content", "a"}}, answer}}}).ok())
+      << "as answers have them";
   EXPECT_THAT(refusal({{"role", "user"}, {"content", "a"}, {"tool_call_id", "b"}}),
               HasSubstr("messages[1].tool_call_id: only a tool's"));
   EXPECT_THAT(refusal({{"role", "function"}, {"content", "a"}}), HasSubstr("messages[1].role"));
@@ -293,7 +298,12 @@ TEST_F(ToolFieldsTest, CallsOfMessagesHaveLimits) {
   std::string list = "{\"a\": [[]";
   for (int i = 0; i < 20000; ++i) list += ",[]";
   EXPECT_TRUE(With(calls(3, list + "]}", "1")).ok());
-  EXPECT_THAT(Refusal(calls(4, list + "]}", "1")), HasSubstr("tool_calls[3].function.arguments"));
+  EXPECT_THAT(Refusal(calls(4, list + "]}", "1")),
+              HasSubstr("tool_calls[3].function.arguments: the arguments of all calls hold more "
+                        "than 65536 values"));
+  std::string numbers = "{\"a\": [1";
+  for (size_t i = 0; i < kMaxArgumentValues; ++i) numbers += ",1";
+  EXPECT_THAT(Refusal(calls(1, numbers + "]}", "1")), HasSubstr("holds more than 65536 values"));
 }
 
 // Special tokens that mark parts of an answer are output as text, so that the parts can be found.

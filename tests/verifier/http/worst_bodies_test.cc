@@ -53,6 +53,10 @@ constexpr Shape kShapes[] = {
      R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
      R"("arguments":"{\"a\":[0)",
      ",[]", R"(]}"}}]}]})"},
+    {"numbers in arguments",
+     R"({"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f",)"
+     R"("arguments":"{\"a\":[0)",
+     ",1", R"(]}"}}]}]})"},
     {"tools",
      R"({"messages":[{"role":"user","content":"a"}],"tools":[)"
      R"({"type":"function","function":{"name":"f"}})",

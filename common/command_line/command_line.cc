@@ -202,12 +202,14 @@ class StrictConfig final : public CLI::ConfigTOML {
     std::vector<CLI::ConfigItem> entries = CLI::ConfigTOML::from_config(lines);
     std::set<std::string> names;
     for (const CLI::ConfigItem& item : entries) {
-      if (!names.insert(item.name).second) {
-        throw CLI::ConfigError("--config: '" + Shown(item.name) + "' is there twice");
+      const std::string key = item.fullname();
+      if (!names.insert(key).second) {
+        throw CLI::ConfigError("--config: '" + Shown(key) + "' is there twice");
       }
-      if (app_->get_option_no_throw("--" + item.name) == nullptr) {
+      // CLI11 would drop a key of a command that is not there, such as `a.` in `a.max-sessions`.
+      if (!item.parents.empty() || app_->get_option_no_throw("--" + item.name) == nullptr) {
         const std::string nearest = Nearest(item.name, FlagsOf(*app_));
-        throw CLI::ConfigError("--config: unknown key '" + Shown(item.name) + "'" +
+        throw CLI::ConfigError("--config: unknown key '" + Shown(key) + "'" +
                                (nearest.empty() ? "" : "; did you mean " + nearest + "?"));
       }
     }

@@ -191,6 +191,8 @@ TEST_F(CommandLine, FlagFilesHoldKnownKeysOnce) {
   EXPECT_EQ(share_, 0.25);
   EXPECT_EQ(ParseFile("prot=4\n"), 2);
   EXPECT_THAT(err_, HasSubstr("--config: unknown key 'prot'; did you mean port?")) << err_;
+  EXPECT_EQ(ParseFile("a.port=4\n"), 2) << "it would be dropped";
+  EXPECT_THAT(err_, HasSubstr("--config: unknown key 'a.port'; did you mean port?")) << err_;
   EXPECT_EQ(ParseFile("port=4\nport=5\n"), 2);
   EXPECT_THAT(err_, HasSubstr("--port")) << err_;
   EXPECT_EQ(ParseFile("[run]\nprompt=a\n"), 2);

@@ -277,7 +277,7 @@ class Services {
   [[nodiscard]] bool Stop(int signal);
 
  private:
-  // Whether no request is left and no answer is being sent.
+  // Whether no request is left, no text is being tokenized and no answer is being sent.
   bool IsIdle();
   // Returns false if the time is over first.
   bool AwaitIdle(Time until);
@@ -351,7 +351,8 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
 bool Services::IsIdle() {
   std::promise<bool> idle;
   thread_.Post([&] { idle.set_value(engine_.idle()); });
-  return idle.get_future().get() && generation_.open_calls() == 0 && http_.answers() == 0;
+  return idle.get_future().get() && generation_.open_calls() == 0 && http_.answers() == 0 &&
+         text_workers_.idle();
 }
 
 bool Services::AwaitIdle(Time until) {
@@ -367,6 +368,7 @@ bool Services::Stop(int signal) {
   server_->SetServing(kGenerationService, false);
   server_->SetServing(kDraftingService, false);
   api_.Drain();
+  text_workers_.Drain();
   std::promise<std::pair<int, int>> requests;  // running and waiting
   thread_.Post([&] {
     engine_.Drain();

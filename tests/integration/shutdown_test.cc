@@ -106,6 +106,34 @@ TEST(Shutdown, WaitsForSlowReaders) {
   EXPECT_THAT(verifier.process->Log(), HasSubstr("all_requests_finished=true"));
 }
 
+// One client's texts take turns, so that the others wait when the first is answered, half a second
+// after they came.
+TEST(Shutdown, AnswersTextsBeingTokenized) {
+  TempDir dir;
+  const VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
+  ASSERT_NE(verifier.port, 0);
+  TestClient client(verifier.address());
+  constexpr int kTexts = 4;
+  std::vector<grpc::Status> answers(kTexts);
+  {
+    std::once_flag stopped;
+    std::vector<std::jthread> calls;
+    for (grpc::Status& answer : answers) {
+      calls.emplace_back([&] {
+        grpc::ClientContext context;
+        v1::TokenizeRequest request;
+        request.set_text(std::string(2'000'000, ' '));
+        v1::TokenizeResponse response;
+        answer = client.stub().Tokenize(&context, request, &response);
+        std::call_once(stopped, [&] { verifier.process->Signal(SIGTERM); });
+      });
+    }
+  }
+  for (const grpc::Status& answer : answers) EXPECT_TRUE(answer.ok()) << answer.error_message();
+  EXPECT_EQ(verifier.process->Wait(), 0);
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("all_requests_finished=true"));
+}
+
 TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {
   TempDir dir;
   const VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");

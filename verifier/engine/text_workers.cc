@@ -25,7 +25,7 @@ Result<uint64_t> TextWorkers::Submit(Work work) {
   const std::string client = work.client;
   const size_t bytes = work.bytes;
   MutexLock lock(mu_);
-  if (stopping_) return Unavailable("the verifier is shutting down");
+  if (draining_ || stopping_) return Unavailable("the verifier is shutting down");
   const std::optional<uint64_t> ticket = queue_.Push(client, bytes, std::move(work));
   if (!ticket.has_value()) {
     if (metrics_ != nullptr) metrics_->requests_refused_tokenizer_queue.Increment();
@@ -42,6 +42,16 @@ bool TextWorkers::Cancel(uint64_t ticket) {
   work = queue_.Remove(ticket);
   PublishLength();
   return work.has_value();
+}
+
+void TextWorkers::Drain() {
+  MutexLock lock(mu_);
+  draining_ = true;
+}
+
+bool TextWorkers::idle() {
+  MutexLock lock(mu_);
+  return queue_.size() == 0 && turns_ == 0;
 }
 
 bool TextWorkers::Stop(Duration grace) {
@@ -73,11 +83,13 @@ void TextWorkers::Run() {
         changed_.notify_all();
         return;
       }
+      ++turns_;
       PublishLength();
     }
     RunTurn(turn->task);
     turn->task = {};  // frees what it holds before its client's next turn
     MutexLock lock(mu_);
+    --turns_;
     queue_.Done(turn->client);
   }
 }

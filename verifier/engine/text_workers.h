@@ -50,11 +50,16 @@ class TextWorkers {
   TextWorkers(const TextWorkersOptions& options, const Clock* clock, VerifierMetrics* metrics);
   ~TextWorkers();
 
-  // Returns a ticket for Cancel, never 0. kResourceExhausted: no room; kUnavailable: stopped.
+  // Returns a ticket for Cancel, never 0. kResourceExhausted: no room; kUnavailable: after Drain or
+  // Stop.
   Result<uint64_t> Submit(Work work) OUTRIDER_EXCLUDES(mu_);
   // The client has gone. Returns true if the work has left the queue, and none of its functions
   // will be called; false if its turn has come.
   bool Cancel(uint64_t ticket) OUTRIDER_EXCLUDES(mu_);
+  // Takes no more work. What waits or runs goes on.
+  void Drain() OUTRIDER_EXCLUDES(mu_);
+  // Whether no work waits or runs.
+  bool idle() OUTRIDER_EXCLUDES(mu_);
   // Takes no more work, refuses waiting work with kUnavailable, and returns when running work has
   // ended. Returns false if some still ran after `grace`; the destructor waits for that.
   [[nodiscard]] bool Stop(Duration grace) OUTRIDER_EXCLUDES(mu_);
@@ -69,8 +74,10 @@ class TextWorkers {
   Mutex mu_;
   std::condition_variable changed_;
   FairQueue<Work> queue_ OUTRIDER_GUARDED_BY(mu_);
+  bool draining_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
-  size_t running_ OUTRIDER_GUARDED_BY(mu_);  // threads
+  size_t running_ OUTRIDER_GUARDED_BY(mu_);    // threads
+  size_t turns_ OUTRIDER_GUARDED_BY(mu_) = 0;  // under way
   std::vector<std::thread> threads_;
 };
 

@@ -44,6 +44,30 @@ TEST(TextWorkers, RunOnThreadsOfTheirOwn) {
   EXPECT_NE(fate.ran.get_future().get(), std::this_thread::get_id());
 }
 
+TEST(TextWorkers, AreIdleOnceTextsEnded) {
+  const FakeClock clock;
+  TextWorkers workers({}, &clock, nullptr);
+  EXPECT_TRUE(workers.idle());
+  std::promise<void> begun, may_end;
+  ASSERT_TRUE(workers
+                  .Submit({.client = "a",
+                           .run =
+                               [&] {
+                                 begun.set_value();
+                                 may_end.get_future().wait();
+                               },
+                           .refuse = nullptr})
+                  .ok());
+  EXPECT_FALSE(workers.idle());
+  begun.get_future().wait();
+  EXPECT_FALSE(workers.idle());
+  workers.Drain();
+  Fate late;
+  EXPECT_EQ(workers.Submit(WorkOf("a", late)).status().code(), Code::kUnavailable);
+  may_end.set_value();
+  while (!workers.idle()) std::this_thread::yield();
+}
+
 TEST(TextWorkers, OneClientLeavesWorkerToOthers) {
   const FakeClock clock;
   TextWorkers workers({.threads = 2}, &clock, nullptr);

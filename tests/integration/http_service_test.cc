@@ -201,6 +201,23 @@ TEST_F(Http, MetricsRouteCanBeSwitchedOff) {
   EXPECT_FALSE(plain.headers.contains("access-control-allow-origin"));
 }
 
+TEST_F(Http, NamesFieldOfAmbiguousGrammar) {
+  Start();
+  const Json body = {{"prompt", "a"},
+                     {"max_tokens", 60},
+                     {"temperature", 1},
+                     {"seed", 0},
+                     {"guided_regex", R"((.|a|b|[a-z]{0,300}|\w*x){0,3000})"}};
+  HttpClient client(port_);
+  client.Send("POST", "/v1/completions", body.dump());
+  const auto answer = client.Receive();
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_EQ(answer->code, 400);
+  const Json error = Json::parse(answer->body)["error"];
+  EXPECT_EQ(error["param"], "guided_regex");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("guided_regex: the grammar is too"));
+}
+
 TEST_F(Http, SigtermFinishesStreamsAndExitsZero) {
   Start();
   Json body = Story(400);

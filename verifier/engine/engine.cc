@@ -406,8 +406,8 @@ void Engine::EndTooAmbiguous(Session& session) {
 
 void Engine::EndRuledOut(Session& session) {
   Cancel(session.id,
-         InvalidArgument("allowed_token_ids, bad_words, min_tokens and structured_output leave no "
-                         "token to sample"));
+         InvalidArgument("the allowed tokens, bad words, min_tokens and the grammar leave no token "
+                         "to sample"));
 }
 
 std::vector<TokenLogprobs> Engine::Logprobs(const Session& session, int node,

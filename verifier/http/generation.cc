@@ -156,8 +156,16 @@ void HttpGeneration::SendFrom(ApiAnswer::EventSource events) {
   });
 }
 
-void HttpGeneration::OnFail(const Status& status, std::optional<Duration> after) {
+Status HttpGeneration::InClientsWords(const Status& status) const {
+  constexpr std::string_view kOurs = "structured_output: ";
+  if (request_.grammar_field.empty() || !status.message().starts_with(kOurs)) return status;
+  return Status(status.code(), status.message().substr(kOurs.size()))
+      .Annotate(request_.grammar_field);
+}
+
+void HttpGeneration::OnFail(const Status& failure, std::optional<Duration> after) {
   if (over_) return;
+  const Status status = InClientsWords(failure);
   EndRecord(status, streaming_ ? kOk : HttpCodeOf(status));
   CancelRest();
   if (streaming_) {

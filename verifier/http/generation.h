@@ -43,7 +43,9 @@ class HttpGeneration final : public std::enable_shared_from_this<HttpGeneration>
   void OnRefused(const Status& status, std::optional<Duration> after);
   void OnChunk(int index, Chunk chunk);
   void OnFinish(int index, const Summary& summary);
-  void OnFail(const Status& status, std::optional<Duration> after = std::nullopt);
+  void OnFail(const Status& failure, std::optional<Duration> after = std::nullopt);
+  // With the name of the client's field that has the grammar.
+  Status InClientsWords(const Status& status) const;
   void OnGone();
   void Send(const std::vector<std::string>& events);
   void SendFrom(ApiAnswer::EventSource events);

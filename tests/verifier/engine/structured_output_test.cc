@@ -215,7 +215,7 @@ TEST_F(StructuredOutputTest, OtherMasksMayExcludeWholeGrammar) {
     const auto sink = Run(std::move(request));
     EXPECT_EQ(sink->text, "ab") << speculates;
     EXPECT_EQ(sink->status.code(), Code::kInvalidArgument);
-    EXPECT_NE(sink->status.message().find("structured_output leave no token to sample"),
+    EXPECT_NE(sink->status.message().find("the grammar leave no token to sample"),
               std::string::npos)
         << sink->status.message();
   }

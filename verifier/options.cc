@@ -86,7 +86,7 @@ void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
                  "The most prompt tokens in a forward pass, so that decoding continues meanwhile")
       ->check(CLI::Range(16, 65536));
   app.add_option("--drain-timeout", o->drain_timeout_seconds,
-                 "Seconds for running generations to finish after SIGTERM")
+                 "Seconds for accepted requests to finish after SIGTERM")
       ->check(Between(0, 86400));
 }
 
@@ -297,6 +297,23 @@ void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
                "they have was sent here");
 }
 
+// Refuses flags that do nothing without another.
+Status CheckHaveEffect(const VerifierOptions& o) {
+  const bool has_http_flags =
+      !o.http_model.empty() || !o.http_cors.empty() || o.http_ignore_unknown;
+  if (has_http_flags && o.http.empty()) {
+    return InvalidArgument("--http-model, --http-cors and --http-ignore-unknown need --http");
+  }
+  if (o.planner.store.shared && o.planner.store.max_tokens == 0) {
+    return InvalidArgument("--store-shared needs --store-tokens");
+  }
+  const bool traces = !o.service.trace_file.empty() || !o.service.trace_endpoint.empty();
+  if (o.trace_sample_ratio != VerifierOptions().trace_sample_ratio && !traces) {
+    return InvalidArgument("--trace-sample-ratio needs --trace-file or --trace-endpoint");
+  }
+  return Status();
+}
+
 // Checks that need several flags.
 Status Complete(VerifierOptions* o) {
   if (o->prefix_digest && o->service.metrics.empty()) {
@@ -326,6 +343,7 @@ Status Complete(VerifierOptions* o) {
   if (e.max_draft_tokens + 8 > e.scheduler.token_budget * 3 / 4) {
     return InvalidArgument("--max-draft-tokens does not fit --max-batch-tokens");
   }
+  OUTRIDER_TRY(CheckHaveEffect(*o));
   OUTRIDER_TRY(CompleteDevices(&o->service));
   if (!o->service.tls.ca.empty() && o->service.tls.cert.empty()) {
     return InvalidArgument("--tls-ca needs --tls-cert and --tls-key");

@@ -98,7 +98,7 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
                                                    {"warning", LogLevel::kWarning},
                                                    {"error", LogLevel::kError}};
   app.option_defaults()->group("Observability");
-  app.add_option(
+  CLI::Option* const trace_file = app.add_option(
       "--trace-file", o->trace_file,
       "File to which spans of requests are appended, as OTLP in JSON, one line for each export; "
       "empty: none");
@@ -112,7 +112,8 @@ void AddObservabilityFlags(CLI::App& app, ServiceOptions* o) {
   app.add_option(
          "--trace-max-mb", o->trace_max_mb,
          "MiB that --trace-file and the file before it (its name with .1 added) take at most")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(CLI::Range(1, 1 << 20))
+      ->needs(trace_file);
   app.add_option_function<std::string>(
          "--log-level",
          [o, log_levels](const std::string& name) { o->log_level = log_levels.at(name); },

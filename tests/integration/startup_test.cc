@@ -47,6 +47,22 @@ class Startup : public ::testing::Test {
   std::string log_;
 };
 
+TEST_F(Startup, NamesFlagsThatMissAnother) {
+  const std::string target = SmallPair("target");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--http-model", "a"}, "need --http"},
+      {{"--http-cors", "*"}, "need --http"},
+      {{"--http-ignore-unknown"}, "need --http"},
+      {{"--store-shared", "--store-tokens", "0"}, "--store-shared needs --store-tokens"},
+      {{"--trace-max-mb", "8"}, "--trace-max-mb requires --trace-file"},
+      {{"--trace-sample-ratio", "0.5"}, "needs --trace-file or --trace-endpoint"}};
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> command = {"outrider-verifier", "--model", target};
+    command.insert(command.end(), flags.begin(), flags.end());
+    EXPECT_THAT(Run(command, 2), HasSubstr(message));
+  }
+}
+
 TEST_F(Startup, NamesTheWordThatIsWrong) {
   const std::string target = SmallPair("target");
   EXPECT_THAT(Run({"outrider-verifier", "--modle", target}, 2),

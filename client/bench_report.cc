@@ -15,13 +15,16 @@ void AddRow(std::string* table, const std::string& name, const std::string& valu
   *table += line;
 }
 
-std::string PercentilesText(const Percentiles& p) {
-  return NumberText(p.mean, 1) + " / " + NumberText(p.p50, 1) + " / " + NumberText(p.p95, 1) +
-         " / " + NumberText(p.p99, 1);
+// "-": not measured.
+std::string Text(const std::optional<Percentiles>& p) {
+  if (!p.has_value()) return "-";
+  return NumberText(p->mean, 1) + " / " + NumberText(p->p50, 1) + " / " + NumberText(p->p95, 1) +
+         " / " + NumberText(p->p99, 1);
 }
 
-nlohmann::ordered_json Json(const Percentiles& p) {
-  return {{"mean", p.mean}, {"p50", p.p50}, {"p95", p.p95}, {"p99", p.p99}};
+nlohmann::ordered_json Json(const std::optional<Percentiles>& p) {
+  if (!p.has_value()) return nullptr;
+  return {{"mean", p->mean}, {"p50", p->p50}, {"p95", p->p95}, {"p99", p->p99}};
 }
 
 }  // namespace
@@ -39,22 +42,26 @@ std::string BenchTable(const BenchReport& report) {
   }
   if (report.requests_refused > 0) {
     AddRow(&table, "  of these refused", std::to_string(report.requests_refused));
-    AddRow(&table, "  ms to it mean/p50/p95/p99", PercentilesText(report.refusal_ms));
+    AddRow(&table, "  ms to it mean/p50/p95/p99", Text(report.refusal_ms));
   }
-  AddRow(&table, "requests started per second", NumberText(report.started_per_second, 1));
+  if (report.started_per_second.has_value()) {
+    AddRow(&table, "requests started per second", NumberText(*report.started_per_second, 1));
+  }
   AddRow(&table, "seconds", NumberText(report.seconds, 2));
   AddRow(&table, "prompt tokens, cached",
          std::to_string(report.prompt_tokens) + ", " + std::to_string(report.cached_prompt_tokens));
   AddRow(&table, "completion tokens", std::to_string(report.completion_tokens));
   AddRow(&table, "tokens per second", NumberText(report.tokens_per_second, 1));
-  AddRow(&table, "TTFT ms mean/p50/p95/p99", PercentilesText(report.ttft_ms));
-  AddRow(&table, "ITL ms mean/p50/p95/p99", PercentilesText(report.itl_ms));
+  AddRow(&table, "TTFT ms mean/p50/p95/p99", Text(report.ttft_ms));
+  AddRow(&table, "ITL ms mean/p50/p95/p99", Text(report.itl_ms));
   AddRow(&table, "rounds", std::to_string(report.rounds));
   AddRow(&table, "tokens drafted, accepted",
          std::to_string(report.drafted_tokens) + ", " + std::to_string(report.accepted_tokens));
-  AddRow(&table, "accepted per drafted round", NumberText(report.accepted_per_round, 3));
-  for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
-    AddRow(&table, "  " + domain, NumberText(accepted, 3));
+  if (report.drafted_tokens > 0) {
+    AddRow(&table, "accepted per drafted round", NumberText(report.accepted_per_round, 3));
+    for (const auto& [domain, accepted] : report.accepted_per_round_by_domain) {
+      AddRow(&table, "  " + domain, NumberText(accepted, 3));
+    }
   }
   uint64_t chosen = 0;
   for (const auto& [proposer, rounds] : report.rounds_by_proposer) chosen += rounds;
@@ -80,7 +87,9 @@ std::string BenchJson(const BenchReport& report) {
   json["requests_interrupted"] = report.requests_interrupted;
   json["requests_failed"] = report.requests_failed;
   json["requests_refused"] = report.requests_refused;
-  json["started_per_second"] = report.started_per_second;
+  if (report.started_per_second.has_value()) {
+    json["started_per_second"] = *report.started_per_second;
+  }
   json["prompt_tokens"] = report.prompt_tokens;
   json["cached_prompt_tokens"] = report.cached_prompt_tokens;
   json["completion_tokens"] = report.completion_tokens;

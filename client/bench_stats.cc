@@ -40,18 +40,18 @@ void TokenTimes::OnChunk(Time now, int tokens) {
   last_ = now;
 }
 
-Percentiles PercentilesOf(std::vector<double> values) {
-  if (values.empty()) return {};
+std::optional<Percentiles> PercentilesOf(std::vector<double> values) {
+  if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return {.mean = sum / static_cast<double>(values.size()),
-          .p50 = Percentile(values, 0.50),
-          .p95 = Percentile(values, 0.95),
-          .p99 = Percentile(values, 0.99)};
+  return Percentiles{.mean = sum / static_cast<double>(values.size()),
+                     .p50 = Percentile(values, 0.50),
+                     .p95 = Percentile(values, 0.95),
+                     .p99 = Percentile(values, 0.99)};
 }
 
 BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
-                      double starting_seconds) {
+                      std::optional<double> starting_seconds) {
   BenchReport report;
   report.seconds = seconds;
   std::vector<double> ttft_ms;
@@ -91,8 +91,8 @@ BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
   for (const auto& [domain, acceptance] : by_domain) {
     report.accepted_per_round_by_domain[domain] = acceptance.PerRound();
   }
-  if (starting_seconds > 0) {
-    report.started_per_second = static_cast<double>(records.size() - 1) / starting_seconds;
+  if (starting_seconds.value_or(0) > 0) {
+    report.started_per_second = static_cast<double>(records.size() - 1) / *starting_seconds;
   }
   if (seconds > 0) {
     report.tokens_per_second = static_cast<double>(report.completion_tokens) / seconds;

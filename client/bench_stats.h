@@ -62,27 +62,27 @@ struct Percentiles {
   double p99 = 0;
 };
 
-// Linear interpolation between the closest ranks; all 0 without values.
-Percentiles PercentilesOf(std::vector<double> values);
+// Linear interpolation between the closest ranks; nullopt without values.
+std::optional<Percentiles> PercentilesOf(std::vector<double> values);
 
 // Failed requests only count in requests_failed, requests_refused, refusal_ms and errors;
-// interrupted ones count with what had arrived.
+// interrupted ones count with what had arrived. nullopt: there was nothing to measure.
 struct BenchReport {
   // Set by the caller: the user interrupted the benchmark before all requests were made.
   bool interrupted = false;
   int requests_interrupted = 0;
   int requests_ok = 0;
   int requests_failed = 0;
-  int requests_refused = 0;  // of the failed ones
-  double started_per_second = 0;
-  double seconds = 0;  // from the first request's start to the last one's end
+  int requests_refused = 0;                  // of the failed ones
+  std::optional<double> started_per_second;  // of two requests or more that a rate starts
+  double seconds = 0;                        // from the first request's start to the last one's end
   uint64_t prompt_tokens = 0;
   uint64_t cached_prompt_tokens = 0;  // found in a verifier's prefix cache
   uint64_t completion_tokens = 0;
   double tokens_per_second = 0;
-  Percentiles ttft_ms;
-  Percentiles itl_ms;
-  Percentiles refusal_ms;  // from a refused request's start to its answer
+  std::optional<Percentiles> ttft_ms;
+  std::optional<Percentiles> itl_ms;
+  std::optional<Percentiles> refusal_ms;  // from a refused request's start to its answer
   uint64_t rounds = 0;
   uint64_t drafted_tokens = 0;
   uint64_t accepted_tokens = 0;
@@ -102,8 +102,9 @@ struct BenchReport {
   int most_above_bound = 0;
 };
 
-// `starting_seconds`: from the first request's start to the last one's.
+// `starting_seconds`: from the first request's start to the last one's, if a rate starts them; else
+// nullopt.
 BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
-                      double starting_seconds);
+                      std::optional<double> starting_seconds);
 
 }  // namespace outrider

@@ -292,7 +292,8 @@ def overload(args, models: Models) -> dict:
             after = service.bench([*full, "--requests", wanted])
             if not service.alive():
                 sys.exit(f"{name}: a service has ended; see {args.log_dir}")
-        rows = [[what, f"{r['started_per_second']:.1f}", str(r["requests_ok"]),
+        started = lambda r: r.get("started_per_second", r["requests_ok"] / r["seconds"])
+        rows = [[what, f"{started(r):.1f}", str(r["requests_ok"]),
                  str(r["requests_refused"]), str(r["requests_failed"] - r["requests_refused"]),
                  f"{r['tokens_per_second']:.0f}",
                  f"{r['itl_ms']['p50']:.2f} / {r['itl_ms']['p99']:.2f}",

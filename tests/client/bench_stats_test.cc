@@ -19,20 +19,20 @@ using ::testing::Pair;
 TEST(Percentiles, AreLinearBetweenTheClosestRanks) {
   std::vector<double> values;
   for (int i = 100; i >= 0; --i) values.push_back(i);  // 0..100, unsorted
-  const Percentiles p = PercentilesOf(values);
+  const Percentiles p = PercentilesOf(values).value();
   EXPECT_DOUBLE_EQ(p.mean, 50);
   EXPECT_DOUBLE_EQ(p.p50, 50);
   EXPECT_DOUBLE_EQ(p.p95, 95);
   EXPECT_DOUBLE_EQ(p.p99, 99);
-  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20}).p50, 15);
-  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20}).p95, 19.5);
+  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20})->p50, 15);
+  EXPECT_DOUBLE_EQ(PercentilesOf({10, 20})->p95, 19.5);
 }
 
 TEST(Percentiles, HandleOneValueAndNone) {
-  EXPECT_DOUBLE_EQ(PercentilesOf({7}).p50, 7);
-  EXPECT_DOUBLE_EQ(PercentilesOf({7}).p99, 7);
-  EXPECT_DOUBLE_EQ(PercentilesOf({7, 8, 12}).mean, 9);
-  EXPECT_DOUBLE_EQ(PercentilesOf({}).p99, 0);
+  EXPECT_DOUBLE_EQ(PercentilesOf({7})->p50, 7);
+  EXPECT_DOUBLE_EQ(PercentilesOf({7})->p99, 7);
+  EXPECT_DOUBLE_EQ(PercentilesOf({7, 8, 12})->mean, 9);
+  EXPECT_FALSE(PercentilesOf({}).has_value());
 }
 
 TEST(TokenTimes, SharesGapAmongTokensOfChunk) {
@@ -103,8 +103,8 @@ TEST(Summarise, TimesRefusalsBeforeFirstToken) {
   const BenchReport report = Summarise({refused, Record("", 1, 1), cut, refused}, 1.0, 0.5);
   EXPECT_EQ(report.requests_failed, 3);
   EXPECT_EQ(report.requests_refused, 2);
-  EXPECT_DOUBLE_EQ(report.refusal_ms.p99, 4);
-  EXPECT_DOUBLE_EQ(report.started_per_second, 6) << "three gaps in half a second";
+  EXPECT_DOUBLE_EQ(report.refusal_ms->p99, 4);
+  EXPECT_DOUBLE_EQ(*report.started_per_second, 6) << "three gaps in half a second";
 }
 
 TEST(Summarise, InterruptedRequestCountsReceivedTokens) {
@@ -120,7 +120,7 @@ TEST(Summarise, InterruptedRequestCountsReceivedTokens) {
 }
 
 TEST(Summarise, WithoutDraftsAcceptsNothingPerRound) {
-  EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0, 0.0).accepted_per_round, 0);
+  EXPECT_DOUBLE_EQ(Summarise({Record("", 0, 0)}, 1.0, std::nullopt).accepted_per_round, 0);
 }
 
 TEST(BenchReport, TableNamesErrorsAndDomains) {
@@ -131,6 +131,19 @@ TEST(BenchReport, TableNamesErrorsAndDomains) {
   EXPECT_THAT(table, HasSubstr("stories"));
   EXPECT_THAT(table, ::testing::Not(HasSubstr("refus")));
   EXPECT_THAT(table, HasSubstr("1.500"));
+}
+
+TEST(BenchTable, LeavesOutWhatWasNotMeasured) {
+  BenchRequest failed;
+  failed.domain = "code";
+  failed.status = Unavailable("gone");
+  const BenchReport report = Summarise({failed, failed}, 1.0, std::nullopt);
+  const std::string table = BenchTable(report);
+  EXPECT_THAT(table, HasSubstr("TTFT ms mean/p50/p95/p99     -\n"));
+  EXPECT_THAT(table, HasSubstr("ITL ms mean/p50/p95/p99      -\n"));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("per drafted round")));
+  EXPECT_THAT(table, ::testing::Not(HasSubstr("started per second")));
+  EXPECT_THAT(BenchJson(report), HasSubstr("\"ttft_ms\":null,\"itl_ms\":null"));
 }
 
 // A request's first round has no choice, and a chosen drafter may not draft.

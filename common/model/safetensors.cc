@@ -129,6 +129,11 @@ Result<std::vector<SafetensorsEntry>> ParseFile(std::span<const std::byte> file)
   if (file.size() < kLengthBytes) {
     return DataLoss(std::to_string(file.size()) + " bytes, no header length");
   }
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  if (std::string_view(reinterpret_cast<const char*>(file.data()), file.size())
+          .starts_with(kPointer)) {
+    return InvalidArgument("a pointer of Git LFS, not the weights; fetch them with git lfs pull");
+  }
   uint64_t header_bytes = 0;
   for (size_t i = kLengthBytes; i-- > 0;) {
     header_bytes = header_bytes << 8 | std::to_integer<uint64_t>(file[i]);

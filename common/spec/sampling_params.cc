@@ -88,7 +88,8 @@ Status Validate(const SamplingParams& p, int vocab_size) {
     return Refuse("temperature", p.temperature, "finite and at least 0");
   }
   if (p.top_k < 0) {
-    return InvalidArgument("top_k is " + std::to_string(p.top_k) + ", must be at least 0");
+    return InvalidArgument("top_k is " + std::to_string(p.top_k) +
+                           ", must be at least 1, or 0 to keep all tokens");
   }
   if (!(p.top_p > 0.f && p.top_p <= 1.f)) return Refuse("top_p", p.top_p, "in (0, 1]");
   if (!(p.min_p >= 0.f && p.min_p <= 1.f)) return Refuse("min_p", p.min_p, "in [0, 1]");

@@ -81,6 +81,8 @@ TEST(Safetensors, RefusesCorruptFiles) {
       {"half a length", std::string(7, '\0'), Code::kDataLoss, "no header length"},
       {"header of no bytes", Length(0), bad, "not well-formed JSON"},
       {"header cut", File("{" + good + "}", 0).substr(0, 30), Code::kDataLoss, "its header"},
+      {"a pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", bad,
+       "git lfs pull"},
       {"header of 2^64 - 1", Length(~uint64_t{0}) + "{}", bad, "more than"},
       {"header of 2^63", Length(uint64_t{1} << 63) + "{}", bad, "more than"},
       {"header one longer than the file", Length(3) + "{}", Code::kDataLoss, "its header"},

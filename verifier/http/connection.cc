@@ -303,11 +303,21 @@ class Connection final : public HttpConnection,
     const int code = CodeOf(error);
     if (code == 0) return Close();
     if (request_id_.empty()) request_id_ = IdOf(parser_->get(), kRequestIdHeader);
-    const bool long_extension =
-        error == http::error::buffer_overflow || error == http::error::bad_chunk_extension;
-    RefuseWith(code, long_extension ? "the extensions of chunks, or what follows the last chunk, "
-                                      "are too long or malformed; leave them out"
-                                    : error.message());
+    RefuseWith(code, Describe(error));
+  }
+  std::string Describe(const error_code& error) const {
+    if (error == http::error::buffer_overflow || error == http::error::bad_chunk_extension) {
+      return "the extensions of chunks, or what follows the last chunk, are too long or malformed; "
+             "leave them out";
+    }
+    const HttpServerOptions& options = owner_->options();
+    if (error == http::error::header_limit) {
+      return "the head has more than " + std::to_string(options.max_header_bytes) + " bytes";
+    }
+    if (error == http::error::body_limit) {
+      return "the body has more than " + std::to_string(options.max_body_bytes) + " bytes";
+    }
+    return error.message();
   }
   void RefuseWith(int code, const std::string& message, bool retry = false) {
     keep_alive_ = false;

@@ -44,7 +44,8 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads, const std::v
   (void)sched_getaffinity(0, sizeof allowed, &allowed);
   for (const int core : cores) {
     if (core < 0 || core >= CPU_SETSIZE || !CPU_ISSET(core, &allowed)) {
-      return InvalidArgument("thread pool: core " + std::to_string(core) + " is not ours");
+      return InvalidArgument("thread pool: core " + std::to_string(core) +
+                             " is not one of those that this process may use");
     }
   }
   return std::unique_ptr<ThreadPool>(new ThreadPool(threads, cores));

@@ -45,8 +45,8 @@ class Handler final : public HttpHandler {
     }
     held.set_value(exchange);
   }
-  HttpReply Malformed(int code, const std::string&) override {
-    return {.code = code, .body = "bad"};
+  HttpReply Malformed(int code, const std::string& message) override {
+    return {.code = code, .body = message};
   }
 
   // Writes many parts of 64 KiB, much more than may wait for a client, between short ones.
@@ -211,18 +211,22 @@ TEST_F(HttpServerTest, Http10ClosesConnectionAfterAnswer) {
 
 TEST_F(HttpServerTest, RefusesInvalidAndTooLargeRequests) {
   Start({.max_header_bytes = 1000, .max_body_bytes = 100});
+  std::string body;
   const auto answer = [&](const std::string& bytes) {
     HttpClient client(server_.port());
     client.SendRaw(bytes);
-    const auto response = client.Receive();
+    const HttpResponse response = client.Receive().value_or(HttpResponse{});
     EXPECT_TRUE(client.AwaitEnd());
-    return response.value_or(HttpResponse{}).code;
+    body = response.body;
+    return response.code;
   };
   EXPECT_EQ(answer("nonsense\r\n\r\n"), 400);
   EXPECT_EQ(answer("GET / HTTP/1.1\r\nno colon\r\n\r\n"), 400);
   EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n"), 400);
   EXPECT_EQ(answer("GET / HTTP/1.1\r\nA: " + std::string(2000, 'a') + "\r\n\r\n"), 431);
+  EXPECT_THAT(body, HasSubstr("the head has more than 1000 bytes"));
   EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nContent-Length: 101\r\n\r\n"), 413);
+  EXPECT_THAT(body, HasSubstr("the body has more than 100 bytes"));
   const std::string long_chunk = "65\r\n" + std::string(101, 'b') + "\r\n0\r\n\r\n";
   EXPECT_EQ(answer("POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + long_chunk), 413);
 }

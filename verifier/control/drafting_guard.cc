@@ -24,8 +24,8 @@ constexpr double kMemory = 60;
 constexpr double kShare = 0.005;
 // In plain rounds of each session: what a trial is expected to lose at least, and where it ends
 // early, a quarter of a second or so. So does a period with drafters: policies that decode plainly
-// for long may take to drafts all at once. A trial that measures nothing until there, while drafters
-// still read the texts, doubles it for the next one, so often at most.
+// for long may take to drafts all at once. A trial that measures nothing until there, while
+// drafters still read the texts, doubles it for the next one, so often at most.
 constexpr double kLeastPrice = 8;
 constexpr double kMostLoss = 10;
 constexpr double kMostDoublings = 4;
@@ -83,17 +83,14 @@ void DraftingGuard::OnRound(const Round& round) {
   credit_ += kShare * time;
   const bool is_settled = progress_ > settled_at_;
   const bool is_first = on_ && !Knows(load.off, round.sessions);
-  if (on_ && !is_trial_) {
-    // A plain round gains a token, as far as the cost model knows.
-    const double plain = is_first ? 1 : load.off.speed();
-    load.lost = std::max(0.0, load.lost + time - round.tokens / plain);
-  }
+  // A plain round gains a token, as far as the cost model knows.
+  const double other = is_first ? 1 : (on_ ? load.off : load.on).speed();
+  if (on_ && !is_trial_) load.lost = std::max(0.0, load.lost + time - round.tokens / other);
   if (is_loss_due_ && (is_trial_ || !is_settled)) {
     const double best = std::max(load.on.speed(), load.off.speed());
     if (best > 0) loss_ += time - round.tokens / best;
   }
   if (is_settled) Measure(round, time, on_ ? &load.on : &load.off);
-  const double other = is_first ? 1 : (on_ ? load.off : load.on).speed();
   const double lost = period_time_ - period_tokens_ / (other > 0 ? other : 1);
   const double most = is_first ? kMostFirstLoss : is_trial_ ? MostTrialLoss(load) : kMostLoss;
   const bool loses = (on_ || is_trial_) && lost > most;

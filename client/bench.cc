@@ -169,8 +169,9 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
     if (record.has_value()) records.push_back(std::move(*record));
   }
   std::optional<double> starting;
-  if (options.rate > 0 && !starts.empty())
+  if (options.rate > 0 && !starts.empty()) {
     starting = *std::max_element(starts.begin(), starts.end());
+  }
   BenchReport report = Summarise(records, Seconds(SteadyClock().Now() - started), starting);
   report.interrupted = report.requests_interrupted > 0 || records.size() < made.size();
   verifiers->Describe(&report);

@@ -323,8 +323,9 @@ class Verifier final : public DraftConsumer {
         return;
       }
       case v1::FromDrafter::kMatch:
-        if (link_ != nullptr)
+        if (link_ != nullptr) {
           over_ = !pool_.roster().OnMatch(kHostile, FromWire(message.match())).ok();
+        }
         break;
       case v1::FromDrafter::kLoad:
         if (link_ != nullptr) pool_.roster().OnLoad(kHostile, FromWire(message.load()));

@@ -93,7 +93,8 @@ TEST_F(NeverSlowerTest, OneDrafterFarAwayThatPays) {
   }
 }
 
-// Up to some forty sessions, and a few. 0.99 over four seeds, 0.98 over eight, of which one has 0.92.
+// Up to some forty sessions, and a few. 0.99 over four seeds, 0.98 over eight, of which one has
+// 0.92.
 TEST_F(NeverSlowerTest, LoadThatComesAndGoes) {
   json fleet = FleetOf(6, 0.2, 1);
   fleet["seconds"] = 120;

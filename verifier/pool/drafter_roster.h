@@ -87,7 +87,7 @@ class DrafterRoster {
   void Leave(uint64_t drafter);
   // Its stream is over, and why. May be called some time after Leave.
   void OnStreamEnd(uint64_t drafter, StreamEnd why);
-  // Tells the drafters that the verifier is about to end. From now on nobody joins.
+  // Tells the drafters that the verifier is about to end. From now on no drafter joins.
   void Drain();
   // Tells the drafters how many the verifier wants under this load, where that has changed since
   // they were told last. Call it once in a while: a drafter that joins is told at once, but the

@@ -105,20 +105,19 @@ def _serve(mixture: Mixture, first: int, stride: int, rows: int, length: int, qu
 
 
 def batches(
-    mixture: Mixture, first: int, rows: int, length: int, processes: int
+    mixture: Mixture, first: int, stride: int, rows: int, length: int, processes: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The batches of steps `first` and on, made by so many processes; 0: by this one."""
+    """Every `stride`-th batch from `first` on, made by so many processes; 0: by this one."""
     if processes == 0:
         step = first
         while True:
             yield mixture.batch(step, rows, length)
-            step += 1
+            step += stride
     context = multiprocessing.get_context("fork")
     queues = [context.Queue(maxsize=8) for _ in range(processes)]
     for n, queue in enumerate(queues):
-        context.Process(
-            target=_serve, daemon=True, args=(mixture, first + n, processes, rows, length, queue)
-        ).start()
+        args = (mixture, first + n * stride, processes * stride, rows, length, queue)
+        context.Process(target=_serve, daemon=True, args=args).start()
     step = 0
     while True:
         yield queues[step % processes].get()

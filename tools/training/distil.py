@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import workers
 from data import Mixture, batches
 from export import load_any
 from model import SHAPES, Llama
@@ -132,8 +133,10 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--processes", type=int, default=0)
+    parser.add_argument("--compile", action="store_true", help="torch.compile (PyTorch 2)")
     args = parser.parse_args()
 
+    workers.join()
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(args.seed)
@@ -141,16 +144,20 @@ def main() -> None:
     tokenizer = Tokenizer(args.tokenizer)
     target = load_any(args.target).to(args.device).requires_grad_(False)
     run, checkpoint = Run(SHAPES["drafter"], args.device), args.work / "checkpoint.pt"
-    stream = batches(
-        Mixture(tokenizer, args.corpus, args.seed), run.step, args.rows, args.length, args.processes
-    )
+    mixture = Mixture(tokenizer, args.corpus, args.seed)
     if checkpoint.exists():
         run.load(checkpoint)
     elif args.start is not None and args.start.exists():
         run.model.load_state_dict(load_any(args.start).state_dict())
     else:
-        start_embedding(run.model, target, as_tensors(next(stream), args.device)[0])
-    sampled = Sampled(args.sampled, args.rows, args.seed + run.step) if args.sampled else None
+        ids = as_tensors(mixture.batch(0, args.rows, args.length), args.device)[0]
+        start_embedding(run.model, target, ids)
+    first = run.step * workers.COUNT + workers.RANK
+    stream = batches(mixture, first, workers.COUNT, args.rows, args.length, args.processes)
+    sampled = Sampled(args.sampled, args.rows, args.seed + first) if args.sampled else None
+    target_hidden, drafter_hidden = (
+        torch.compile(m.hidden) if args.compile else m.hidden for m in (target, run.model)
+    )
     print(
         f"{sum(p.numel() for p in run.model.parameters())} parameters, from step {run.step}",
         flush=True,
@@ -165,8 +172,8 @@ def main() -> None:
         device = ids.device.type
         with fast_products(device):
             with torch.no_grad():
-                target_states = target.hidden(ids[:, :-1])
-            states = run.model.hidden(ids[:, :-1])
+                target_states = target_hidden(ids[:, :-1])
+            states = drafter_hidden(ids[:, :-1])
         by_states, by_head, kl, tv = head_backward(
             run.model, states, target, target_states, weights, args.temperature, tv_share
         )
@@ -175,7 +182,9 @@ def main() -> None:
         run.optimizer.step(args.rate * min((run.step + 1) / args.warmup, 1.0, 1.25 * (1 - done)))
         found[turn].append((kl, tv))
         run.step += 1
-        run.tokens += weights.numel()
+        run.tokens += weights.numel() * workers.COUNT
+        if workers.RANK > 0:
+            continue
         if run.step % 20 == 0 or run.step == args.steps:
             spent = time.time() - clock
             parts = [
@@ -185,7 +194,7 @@ def main() -> None:
             ]
             print(
                 f"step {run.step}/{args.steps} {', '.join(parts)} "
-                f"{sum(map(len, found)) * weights.numel() / spent:.0f} tokens/s",
+                f"{sum(map(len, found)) * weights.numel() * workers.COUNT / spent:.0f} tokens/s",
                 flush=True,
             )
             run.seconds, clock, found = run.seconds + spent, time.time(), ([], [])

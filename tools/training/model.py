@@ -41,7 +41,9 @@ for _layers in (6, 12):
     SHAPES[f"target-{_layers}"] = replace(SHAPES["target-3"], layers=_layers)
 
 
-FUSED_ATTENTION = hasattr(F, "scaled_dot_product_attention")
+def has_fused_attention(x: torch.Tensor) -> bool:
+    """Whether PyTorch has an attention kernel that is faster than products and a softmax."""
+    return x.is_cuda and hasattr(F, "scaled_dot_product_attention")
 
 
 class RMSNorm(nn.Module):
@@ -90,7 +92,7 @@ class Attention(nn.Module):
         qkv = self.qkv(x).view(batch, steps, -1, c.head_dim)
         qk, v = qkv.split([c.heads + c.kv_heads, c.kv_heads], dim=2)
         q, k = rotate(qk, cos, sin).split([c.heads, c.kv_heads], dim=2)
-        if FUSED_ATTENTION and cache is None and steps > 1:
+        if has_fused_attention(x) and cache is None and steps > 1:
             return self.fused(q.to(v.dtype), k.to(v.dtype), v)
         # The query heads that share a key/value head become rows of one product.
         q = (q * c.head_dim**-0.5).view(batch, steps, c.kv_heads, group, c.head_dim)
@@ -167,11 +169,10 @@ class Llama(nn.Module):
         """The final normalised states; `ids` go on where the cache ends."""
         first, steps = cache[0].length if cache else 0, ids.shape[1]
         cos, sin = self.cos[first : first + steps], self.sin[first : first + steps]
-        mask = None
-        if steps > 1 and (cache or not FUSED_ATTENTION):
+        x, mask = self.embedding(ids), None
+        if steps > 1 and (cache or not has_fused_attention(x)):
             mask = torch.full((steps, first + steps), float("-inf"), device=ids.device)
             mask = mask.triu(first + 1)
-        x = self.embedding(ids)
         for n, block in enumerate(self.blocks):
             x = block(x, cos, sin, mask, cache[n] if cache else None)
         return self.norm(x)

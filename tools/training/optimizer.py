@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import torch
 
+import workers
 from model import Llama
 from precision import product_type
 
@@ -48,18 +49,26 @@ class Optimizer:
         self.adam = torch.optim.AdamW(
             rest, lr=0.0, betas=(0.9, 0.95), weight_decay=0.0, foreach=True
         )
+        size = sum(p.numel() for p in model.parameters())
+        self.board = workers.Board(size) if workers.COUNT > 1 else None
         self.buffers = [torch.zeros_like(p) for p, _ in self.parts]
 
     @torch.no_grad()
     def step(self, rate: float) -> float:
+        if self.board:
+            self.board.average([p.grad for p in self.model.parameters()])
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        for (p, sizes), buffer in zip(self.parts, self.buffers):
+        updates = []
+        for n, ((p, sizes), buffer) in enumerate(zip(self.parts, self.buffers)):
             buffer.lerp_(p.grad, 1 - self.momentum)
-            ahead = p.grad.lerp(buffer, self.momentum)
-            p.mul_(1 - rate * self.decay)
-            for weight, update in zip(p.split(sizes), ahead.split(sizes)):
-                scale = 0.2 * max(weight.shape) ** 0.5
-                weight.add_(orthogonal(update).to(weight.dtype), alpha=-rate * scale)
+            updates.append(p.grad.lerp(buffer, self.momentum))
+            if workers.is_mine(n):
+                for part in updates[-1].split(sizes):
+                    part.copy_(orthogonal(part) * (0.2 * max(part.shape) ** 0.5))
+        if self.board:
+            self.board.share(updates)
+        for (p, _), update in zip(self.parts, updates):
+            p.mul_(1 - rate * self.decay).add_(update, alpha=-rate)
         for group in self.adam.param_groups:
             group["lr"] = rate
         self.adam.step()

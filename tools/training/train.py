@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 import synthesis
+import workers
 from data import CORPUS_SHARE, Mixture, batches
 from model import SHAPES, Config, Llama
 from optimizer import Optimizer
@@ -24,7 +25,7 @@ from tokenizer import Tokenizer
 
 HELD_OUT_ROWS = 32
 CHUNK = {"cpu": 256, "cuda": 16384}  # positions whose logits are in work at a time
-PART = {"cpu": 1024, "cuda": 262144}  # positions whose activations are kept for the gradient
+PART = {"cpu": 2048, "cuda": 262144}  # positions whose activations are kept for the gradient
 
 
 class HeadLoss(torch.autograd.Function):
@@ -182,7 +183,7 @@ def main() -> None:
     )
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--warmup", type=int, default=100)
-    parser.add_argument("--rows", type=int, default=11, help="of a batch")
+    parser.add_argument("--rows", type=int, default=11, help="of a process's batch")
     parser.add_argument("--length", type=int, default=384, help="of a row, in ids")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="cpu")
@@ -192,6 +193,7 @@ def main() -> None:
     parser.add_argument("--save-every", type=float, default=300, help="seconds")
     args = parser.parse_args()
 
+    workers.join()
     torch.set_num_threads(args.threads)
     torch.set_flush_denormal(True)
     torch.manual_seed(args.seed)
@@ -205,18 +207,21 @@ def main() -> None:
     forward = torch.compile(run.model.hidden) if args.compile else run.model.hidden
 
     clock, saved_at, losses = time.time(), time.time(), []
-    stream = batches(mixture, run.step, args.rows, args.length, args.processes)
+    first = run.step * workers.COUNT + workers.RANK
+    stream = batches(mixture, first, workers.COUNT, args.rows, args.length, args.processes)
     while run.step < last:
         ids, weights = as_tensors(next(stream), args.device)
         losses.append(step_loss(run.model, ids, weights, forward))
         run.optimizer.step(run.rate(args))
         run.step += 1
-        run.tokens += weights.numel()
+        run.tokens += weights.numel() * workers.COUNT
+        if workers.RANK > 0:
+            continue
         if run.step % 20 == 0 or run.step == last:
             mean, spent = torch.stack(losses).mean().item(), time.time() - clock
             print(
                 f"step {run.step}/{last} loss {mean:.4f} {run.tokens / 1e6:.2f} M tokens "
-                f"{len(losses) * weights.numel() / spent:.0f} tokens/s",
+                f"{len(losses) * weights.numel() * workers.COUNT / spent:.0f} tokens/s",
                 flush=True,
             )
             run.seconds, clock, losses = run.seconds + spent, time.time(), []
@@ -226,7 +231,7 @@ def main() -> None:
             )
             run.save(checkpoint)
             clock = saved_at = time.time()
-    if args.decay:
+    if args.decay and workers.RANK == 0:
         checkpoint.replace(args.work / "decayed.pt")
 
 

@@ -17,8 +17,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 HERE = Path(__file__).resolve().parent
 CONTEXT = 1024
@@ -35,9 +38,10 @@ class Stage:
     rows: int
     length: int
 
-    def batch(self, length: int) -> tuple[object, ...]:
-        """Options for rows of that length, as many as hold a batch's tokens."""
-        return "--rows", max(1, self.rows * self.length // length), "--length", length
+    def batch(self, length: int, workers: int) -> tuple[object, ...]:
+        """Options for rows of that length, as many as hold a worker's part of a step's tokens."""
+        rows = self.rows * self.length // (length * workers)
+        return "--rows", max(1, rows), "--length", length
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ PROFILES = {
         128,
         384,
         200,
-        ("--compile", "--processes", "14", "--save-every", "60", "--corpus-share", "0.1"),
+        ("--processes", "14", "--save-every", "60", "--corpus-share", "0.1"),
     ),
     # Whether every script runs: a minute, and a pair of no use.
     "smoke": Profile(
@@ -110,12 +114,20 @@ class Driver:
             "MALLOC_MMAP_MAX_": "0",
             "MALLOC_TRIM_THRESHOLD_": "-1",
             "MALLOC_TOP_PAD_": "500000000",
+            "OMP_NUM_THREADS": "1",
         }
 
-    def run(self, script: str, *options: object) -> None:
-        command = [sys.executable, str(HERE / script), *map(str, options)]
+    def run(self, script: str, *options: object, launcher: Sequence[object] = ()) -> None:
+        command = [sys.executable, *map(str, launcher), str(HERE / script), *map(str, options)]
         print("+", *command[1:], flush=True)
         subprocess.run(command, env=self.environment, check=True)
+
+    def run_workers(self, script: str, *options: object) -> None:
+        """Runs a script that several processes share, compiled where PyTorch can."""
+        workers = self.args.workers
+        launcher = ("-m", "torch.distributed.run", "--nproc-per-node", workers, "--")
+        compiled = ("--compile",) if torch.__version__ >= "2" else ()
+        self.run(script, *options, *compiled, launcher=launcher if workers > 1 else ())
 
     def common(self) -> list[object]:
         return [
@@ -190,12 +202,15 @@ class Driver:
             stage.steps,
             *self.profile.options,
         ]
-        self.run("train.py", *options, *stage.batch(stage.length), "--start", start)
+        workers = self.args.workers
+        self.run_workers(
+            "train.py", *options, *stage.batch(stage.length, workers), "--start", start
+        )
         decayed = folder / "decayed.pt"
         if not decayed.exists():
             # Attention makes long rows slow; only the decay sees rows of the whole context.
-            whole = stage.batch(CONTEXT if stage.layers == 12 else stage.length)
-            self.run("train.py", *options, *whole, "--decay", stage.decay)
+            whole = stage.batch(CONTEXT if stage.layers == 12 else stage.length, workers)
+            self.run_workers("train.py", *options, *whole, "--decay", stage.decay)
         return decayed
 
     def distil(self, stage: Stage, target: Path) -> Path:
@@ -204,7 +219,7 @@ class Driver:
             self.work / f"drafter-{stage.layers}",
             self.work / "drafter-base",
         )
-        self.run(
+        self.run_workers(
             "train.py",
             "--shape",
             "drafter",
@@ -214,7 +229,7 @@ class Driver:
             "--rate",
             3e-3,
             "--rows",
-            p.drafter_rows,
+            max(1, p.drafter_rows // self.args.workers),
             "--length",
             p.drafter_length,
             "--steps",
@@ -236,7 +251,7 @@ class Driver:
             p.sample_rows,
         )
         processes = ["--processes", "14"] if "--processes" in p.options else []
-        self.run(
+        self.run_workers(
             "distil.py",
             "--target",
             target,
@@ -250,7 +265,7 @@ class Driver:
             "--steps",
             p.distil_steps,
             "--rows",
-            p.drafter_rows,
+            max(1, p.drafter_rows // self.args.workers),
             "--length",
             p.drafter_length,
             *processes,
@@ -325,6 +340,9 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--pair", type=Path, help="go on with this pair, e.g. models/default")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes that train together, on a CPU"
+    )
     parser.add_argument("--profile", choices=sorted(PROFILES), help="by the device if absent")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)

@@ -146,13 +146,17 @@ Extent Value::extent() const {
 }
 
 std::optional<size_t> Dict::IndexOf(const Value& key) const {
-  if (index_.empty()) {
+  if (entries_.size() < kIndexedEntries) {
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (IsEqual(entries_[i].key, key)) return i;
     }
     return std::nullopt;
   }
-  const auto [first, last] = index_.equal_range(HashOf(key));
+  if (key.is_string()) {
+    const auto found = strings_.find(key.text());
+    return found != strings_.end() ? std::optional(found->second) : std::nullopt;
+  }
+  const auto [first, last] = others_.equal_range(HashOf(key));
   for (auto it = first; it != last; ++it) {
     if (IsEqual(entries_[it->second].key, key)) return it->second;
   }
@@ -168,8 +172,13 @@ void Dict::Set(Value key, Value value) {
   }
   entries_.push_back({std::move(key), std::move(value)});
   if (entries_.size() < kIndexedEntries) return;
-  for (size_t i = index_.size(); i < entries_.size(); ++i) {
-    index_.emplace(HashOf(entries_[i].key), i);
+  for (size_t i = strings_.size() + others_.size(); i < entries_.size(); ++i) {
+    const Value& added = entries_[i].key;
+    if (added.is_string()) {
+      strings_.emplace(added.text(), i);
+    } else {
+      others_.emplace(HashOf(added), i);
+    }
   }
 }
 
@@ -179,7 +188,10 @@ const Value* Dict::Find(const Value& key) const {
 }
 
 const Value* Dict::Find(std::string_view key) const {
-  if (!index_.empty()) return Find(Value::Text(std::string(key)));
+  if (entries_.size() >= kIndexedEntries) {
+    const auto found = strings_.find(key);
+    return found != strings_.end() ? &entries_[found->second].value : nullptr;
+  }
   for (const Entry& entry : entries_) {
     if (entry.key.is_string() && entry.key.text() == key) return &entry.value;
   }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -163,7 +164,10 @@ class Dict {
   std::optional<size_t> IndexOf(const Value& key) const;
 
   std::vector<Entry> entries_;
-  std::unordered_multimap<size_t, size_t> index_;  // hash of a key to its entry, if there are many
+  // Of keys to their entries, if there are many. Strings are ordered, as a client who chooses them
+  // could make hashes collide; the keys are those of `entries_`, which copies share.
+  std::map<std::string_view, size_t> strings_;
+  std::unordered_multimap<size_t, size_t> others_;  // by hash
   Extent extent_ = {1, 1};
 };
 

@@ -3,10 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <ctime>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "common/text/jinja/evaluator.h"
 #include "common/text/jinja/parser.h"
+#include "common/text/jinja/value.h"
 #include "tests/common/text/jinja/rendering.h"
 #include "tests/support/allocation_watch.h"
 
@@ -17,10 +24,58 @@ using outrider::testing::AllocationWatch;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
 
+// CPU seconds of this thread.
+double ThreadSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 std::string Repeated(std::string_view text, int times) {
   std::string out;
   for (int i = 0; i < times; ++i) out += text;
   return out;
+}
+
+// Keys of 16 ASCII characters with the same std::hash, which in libstdc++ is MurmurHash64A with a
+// known seed: the second half of a key follows from the first.
+std::vector<std::string> CollidingKeys(size_t count) {
+  constexpr uint64_t kMul = 0xc6a4a7935bd1e995, kSeed = 0xc70f6907, kHash = 42;
+  uint64_t inverse = kMul;  // of kMul, by Newton's method
+  for (int i = 0; i < 6; ++i) inverse *= 2 - kMul * inverse;
+  const auto mix = [](uint64_t v) { return v ^ v >> 47; };  // its own inverse
+  std::vector<std::string> keys;
+  for (uint64_t n = 0; keys.size() < count; ++n) {
+    std::array<uint64_t, 2> halves = {0x6161616161616161 + (n & 0xf) + (n >> 4 & 0xf) * 0x100 +
+                                          (n >> 8 & 0xf) * 0x10000 + (n >> 12 & 0xf) * 0x1000000 +
+                                          (n >> 16 & 0xf) * 0x100000000 +
+                                          (n >> 20 & 0xf) * 0x10000000000,
+                                      0};
+    const uint64_t first = (kSeed ^ 16 * kMul ^ mix(halves[0] * kMul) * kMul) * kMul;
+    halves[1] = mix((first ^ kHash * inverse) * inverse) * inverse;
+    if ((halves[1] & 0x8080808080808080) != 0) continue;
+    keys.emplace_back(reinterpret_cast<const char*>(halves.data()), 16);
+  }
+  return keys;
+}
+
+// Keys come from requests (chat_template_kwargs, a tool's schema).
+TEST(Limits, CollidingKeysAreFoundQuickly) {
+  const std::vector<std::string> keys = CollidingKeys(8000);
+  ASSERT_EQ(std::hash<std::string>()(keys[0]), std::hash<std::string>()(keys[1]));
+  const auto seconds_of = [&](size_t count) {
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const double start = ThreadSeconds();
+      Dict dict;
+      for (size_t k = 0; k < count; ++k) dict.Set(Value::Text(keys[k]), Value());
+      EXPECT_EQ(dict.size(), count);
+      least = std::min(least, ThreadSeconds() - start);
+    }
+    return least;
+  };
+  // 8 times as many may take 8 times as long, with a factor of three for cache effects.
+  EXPECT_LT(seconds_of(8000), 24 * seconds_of(1000));
 }
 
 TEST(Limits, StepsEndWhateverRepeats) {

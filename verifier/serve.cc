@@ -248,7 +248,7 @@ class Services {
                      .tracer = tracer,
                      .text_workers = &text_workers_,
                      .grammars = loaded.grammars.get()},
-                    &engine_, &pool_, &thread_, &intake_),
+                    &engine_, &pool_.roster(), &thread_, &intake_),
         drafting_(access.drafters.get(), metrics, &pool_, &thread_),
         api_({.model = {.name =
                             options.http_model.empty() ? loaded.config().name : options.http_model,
@@ -327,7 +327,7 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
   if (exporter_ != nullptr) {
     board_.emplace(
         StatusBoard::Watched{
-            .engine = &engine_, .pool = &pool_, .metrics = metrics_, .thread = &thread_},
+            .engine = &engine_, .roster = &pool_.roster(), .metrics = metrics_, .thread = &thread_},
         StatusHistory::Served{.model = loaded_.config().name,
                               .version = kVersion,
                               .policy = options_.policy,

@@ -244,14 +244,15 @@ class TextCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-GenerationService::GenerationService(Served served, Engine* engine, DrafterPool* pool,
-                                     EngineThread* thread, Intake* intake)
+GenerationService::GenerationService(Served served, const Engine* engine,
+                                     const DrafterRoster* roster, EngineThread* thread,
+                                     Intake* intake)
     : served_(std::move(served)),
       engine_(engine),
-      pool_(pool),
-      thread_(thread),
+      roster_(roster),
       intake_(intake),
       writes_(std::make_shared<WriteThread>()),
+      status_calls_(thread, writes_, std::bind_front(&GenerationService::StatusNow, this)),
       started_(std::chrono::steady_clock::now()) {
   const auto admit = [this](const grpc::CallbackServerContext& context) {
     return served_.authorization->Admit(context);
@@ -336,15 +337,16 @@ grpc::ServerUnaryReactor* GenerationService::ServeGetStatus(grpc::CallbackServer
                                                             const v1::GetStatusRequest& /*request*/,
                                                             v1::GetStatusResponse* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const bool posted = thread_->TryPost([this, reactor, response] {
-    *response = ToWire(engine_->Snapshot(), pool_->roster().Snapshot());
-    response->set_model(served_.config.name);
-    response->set_version(served_.version);
-    response->set_uptime_seconds(Seconds(std::chrono::steady_clock::now() - started_));
-    reactor->Finish(grpc::Status::OK);
-  });
-  if (!posted) reactor->Finish(ToGrpc(ResourceExhausted("the verifier is overloaded")));
+  status_calls_.Answer(reactor, response);
   return reactor;
+}
+
+v1::GetStatusResponse GenerationService::StatusNow() const {
+  v1::GetStatusResponse status = ToWire(engine_->Snapshot(), roster_->Snapshot());
+  status.set_model(served_.config.name);
+  status.set_version(served_.version);
+  status.set_uptime_seconds(Seconds(std::chrono::steady_clock::now() - started_));
+  return status;
 }
 
 grpc::ServerUnaryReactor* GenerationService::ServeTokenize(grpc::CallbackServerContext* context,

@@ -13,8 +13,9 @@
 #include "verifier/engine/engine_thread.h"
 #include "verifier/engine/intake.h"
 #include "verifier/engine/text_workers.h"
-#include "verifier/pool/drafter_pool.h"
+#include "verifier/pool/drafter_roster.h"
 #include "verifier/rpc/authorization.h"
+#include "verifier/rpc/status_calls.h"
 #include "verifier/rpc/write_thread.h"
 
 namespace outrider {
@@ -34,9 +35,9 @@ class GenerationService final : public v1::Generation::CallbackService {
     grammar::GrammarCache* grammars = nullptr;  // for structured output; outlives the service
   };
 
-  // All must outlive the service. `engine` and `pool` are only used on the engine thread.
-  GenerationService(Served served, Engine* engine, DrafterPool* pool, EngineThread* thread,
-                    Intake* intake);
+  // All must outlive the service. `engine` and `roster` are only used on the engine thread.
+  GenerationService(Served served, const Engine* engine, const DrafterRoster* roster,
+                    EngineThread* thread, Intake* intake);
 
   // Generate calls under way, until the last byte of their answer is on its way.
   int open_calls() const { return open_calls_; }
@@ -61,12 +62,15 @@ class GenerationService final : public v1::Generation::CallbackService {
                                             const CallerKeys& caller, v1::DetokenizeRequest request,
                                             v1::DetokenizeResponse* response);
 
+  // Thread: the engine thread's.
+  v1::GetStatusResponse StatusNow() const;
+
   const Served served_;
-  Engine* engine_;
-  DrafterPool* pool_;
-  EngineThread* thread_;
+  const Engine* engine_;
+  const DrafterRoster* roster_;
   Intake* intake_;
   std::shared_ptr<WriteThread> writes_;  // shared with the streams it writes for
+  StatusCalls status_calls_;
   Time started_;
   std::atomic<int> open_calls_ = 0;
 };

@@ -57,7 +57,7 @@ StatusBoard::StatusBoard(const Watched& watched, StatusHistory::Served served)
 
 void StatusBoard::Sample(const Watched& watched, Seen& seen) {
   StatusNow now{.engine = watched.engine->Snapshot(),
-                .drafters = watched.pool->roster().Snapshot(),
+                .drafters = watched.roster->Snapshot(),
                 .faults = FaultsOf(*watched.metrics)};
   StatusSample sample = SampleOf(std::chrono::steady_clock::now(), now.engine, *watched.metrics);
   seen.Leave(std::move(sample), std::move(now));

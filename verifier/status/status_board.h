@@ -21,7 +21,7 @@
 #include "verifier/engine/engine.h"
 #include "verifier/engine/engine_thread.h"
 #include "verifier/engine/metrics.h"
-#include "verifier/pool/drafter_pool.h"
+#include "verifier/pool/drafter_roster.h"
 #include "verifier/status/status_history.h"
 
 namespace outrider {
@@ -31,7 +31,7 @@ class StatusBoard {
   // What it samples on the engine's thread, which ends before any of it is destroyed.
   struct Watched {
     Engine* engine = nullptr;
-    DrafterPool* pool = nullptr;
+    const DrafterRoster* roster = nullptr;
     VerifierMetrics* metrics = nullptr;
     EngineThread* thread = nullptr;
   };

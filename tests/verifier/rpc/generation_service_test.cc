@@ -6,9 +6,11 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <future>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,12 +126,42 @@ class GenerationServiceTest : public ::testing::Test {
                               .text_workers = &held_.workers(),
                               .grammars = grammars_.get()},
                              &engine_,
-                             &pool_,
+                             &pool_.roster(),
                              &thread_,
                              &intake_};
   std::unique_ptr<RpcServer> server_;
   std::unique_ptr<v1::Generation::Stub> stub_;
 };
+
+TEST_F(GenerationServiceTest, StatusCallsShareOneSnapshot) {
+  struct Call {
+    grpc::ClientContext context;
+    v1::GetStatusResponse response;
+    grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
+  };
+  constexpr int kRefused = 3;
+  std::vector<Call> calls(StatusCalls::kMaxWaiting + kRefused);
+  std::atomic<int> ok = 0, refused = 0;
+  std::promise<void> release;
+  thread_.Post([&] { release.get_future().wait(); });
+  for (Call& call : calls) {
+    static const v1::GetStatusRequest kRequest;
+    stub_->async()->GetStatus(&call.context, &kRequest, &call.response, [&](grpc::Status status) {
+      call.code = status.error_code();
+      ++(status.ok() ? ok : refused);
+    });
+  }
+  EXPECT_TRUE(testing::Await([&] { return refused == kRefused; }));
+  EXPECT_EQ(ok, 0);
+  release.set_value();
+  ASSERT_TRUE(testing::Await([&] { return ok + refused == std::ssize(calls); }));
+  std::set<double> uptimes;
+  for (const Call& call : calls) {
+    if (call.code == grpc::StatusCode::OK) uptimes.insert(call.response.uptime_seconds());
+  }
+  EXPECT_EQ(ok, static_cast<int>(StatusCalls::kMaxWaiting));
+  EXPECT_EQ(uptimes.size(), 1u);
+}
 
 TEST_F(GenerationServiceTest, OnlyWorkersTokenize) {
   grpc::ClientContext generate_context, tokenize_context;

@@ -9,9 +9,9 @@
 namespace outrider {
 namespace {
 
-Status CheckToken(TokenId token, int vocab_size, const std::string& field) {
+Status CheckToken(TokenId token, int vocab_size, const char* field) {
   if (token >= 0 && token < vocab_size) return Status();
-  return InvalidArgument(field + ": token id " + std::to_string(token) +
+  return InvalidArgument(std::string(field) + ": token id " + std::to_string(token) +
                          " is not in the vocabulary of " + std::to_string(vocab_size));
 }
 
@@ -47,17 +47,17 @@ Status CheckLength(const GenerationRequest& request, const RequestLimits& limits
         std::to_string(kMaxPromptLogprobs));
   }
   const int most = MaxNewTokens(request, limits);
-  if (request.min_tokens < 0 || request.min_tokens > most) {
-    return InvalidArgument("stop.min_tokens: " + std::to_string(request.min_tokens) +
-                           ", must be from 0 to the " + std::to_string(most) +
-                           " tokens that the output may have");
-  }
-  const int64_t needed = prompt + most;
+  const int64_t needed = prompt + std::max(most, 1);
   if (needed > limits.kv_tokens) {
     return InvalidArgument("stop.max_tokens: prompt and output need " + std::to_string(needed) +
                            " tokens of KV cache, this server holds " +
                            std::to_string(limits.kv_tokens) +
                            "; ask for fewer or start it with a larger --kv-tokens");
+  }
+  if (request.min_tokens < 0 || request.min_tokens > most) {
+    return InvalidArgument("stop.min_tokens: " + std::to_string(request.min_tokens) +
+                           ", must be from 0 to the " + std::to_string(most) +
+                           " tokens that the output may have");
   }
   return Status();
 }
@@ -263,8 +263,12 @@ bool DependsOnDrafts(const GenerationRequest& request, const ResolvedSpeculation
 }
 
 int MaxNewTokens(const GenerationRequest& request, const RequestLimits& limits) {
-  const int room = limits.max_context - static_cast<int>(request.prompt.size());
-  return std::min(room, request.max_tokens.value_or(limits.defaults.max_tokens.value_or(room)));
+  const auto prompt = static_cast<int>(request.prompt.size());
+  if (request.max_tokens.has_value()) {
+    return std::min(limits.max_context - prompt, *request.max_tokens);
+  }
+  const int room = std::min(limits.max_context, limits.kv_tokens) - prompt;
+  return std::min(room, limits.defaults.max_tokens.value_or(room));
 }
 
 }  // namespace outrider

@@ -25,13 +25,20 @@ GenerationRequest Good() { return {.prompt = {1, 2, 3}, .max_tokens = 10}; }
 
 TEST(Request, GoodOnePasses) { EXPECT_TRUE(Validate(Good(), kLimits).ok()); }
 
-TEST(Request, ContextBoundsUnsetMaxTokens) {
+TEST(Request, CacheBoundsUnsetMaxTokens) {
   GenerationRequest request = Good();
   request.max_tokens.reset();
-  EXPECT_EQ(MaxNewTokens(request, kLimits), 61);
+  EXPECT_EQ(MaxNewTokens(request, kLimits), 45);
+  EXPECT_TRUE(Validate(request, kLimits).ok());
   RequestLimits roomy = kLimits;
-  roomy.kv_tokens = 64;
+  roomy.kv_tokens = 100;
+  EXPECT_EQ(MaxNewTokens(request, roomy), 61);
   EXPECT_TRUE(Validate(request, roomy).ok());
+  // A prompt that fills the cache by itself.
+  request.prompt.assign(48, 1);
+  const Status status = Validate(request, kLimits);
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("need 49 tokens of KV cache"));
 }
 
 TEST(Request, RefusesRequestThatCannotFit) {

@@ -1,6 +1,7 @@
 #include "common/spec/sequence_sampling.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "common/base/check.h"
@@ -39,15 +40,23 @@ void SequenceSampling::Restrict(std::span<const uint32_t> mask) {
 
 void SequenceSampling::ObservePrompt(std::span<const TokenId> tokens) {
   if (!sampling_.has_penalties()) return;
+  // A set of bits (MaskHolds), as sorting a long prompt would take milliseconds.
+  std::vector<uint32_t> added(static_cast<size_t>(MaskWords(vocab_size_)));
+  const auto word = [&](TokenId token) -> uint32_t& {
+    return added[static_cast<size_t>(token) / 32];
+  };
   for (const TokenId token : tokens) {
-    if (token >= 0 && token < vocab_size_) seen_.push_back({.token = token});
+    if (token >= 0 && token < vocab_size_) word(token) |= uint32_t{1} << (token % 32);
   }
-  // Entries with output counts come first, so that they are the ones kept.
-  std::sort(seen_.begin(), seen_.end(), [](const SeenToken& a, const SeenToken& b) {
-    return a.token != b.token ? a.token < b.token : a.in_output > b.in_output;
-  });
-  const auto same = [](const SeenToken& a, const SeenToken& b) { return a.token == b.token; };
-  seen_.erase(std::unique(seen_.begin(), seen_.end(), same), seen_.end());
+  for (const SeenToken& seen : seen_) word(seen.token) &= ~(uint32_t{1} << (seen.token % 32));
+  const auto known = static_cast<ptrdiff_t>(seen_.size());
+  for (size_t i = 0; i < added.size(); ++i) {
+    for (uint32_t bits = added[i]; bits != 0; bits &= bits - 1) {
+      seen_.push_back({.token = static_cast<TokenId>(32 * i) + std::countr_zero(bits)});
+    }
+  }
+  std::inplace_merge(seen_.begin(), seen_.begin() + known, seen_.end(),
+                     [](const SeenToken& a, const SeenToken& b) { return a.token < b.token; });
 }
 
 void SequenceSampling::ObserveOutput(TokenId token) {

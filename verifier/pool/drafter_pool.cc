@@ -66,7 +66,7 @@ Status DrafterPool::TakePart(uint64_t id, DraftPart& part, Time arrived) {
   } else if (part.early.has_value()) {
     OUTRIDER_TRY(TakeEarly(drafter, *assignment, std::move(part), arrived));
   } else if (tokens == 0) {
-    TakeRefusal(part.session, drafter, *assignment);
+    TakeRefusal(part.session, drafter, *assignment, arrived);
   } else {
     OUTRIDER_TRY(assignment->TakePart(std::move(part.chunk), roster_.vocab_limit()));
     drafter.drafted_tokens += tokens;
@@ -105,10 +105,10 @@ void DrafterPool::RecordEarly(ConnectedDrafter& drafter, Assignment& assignment,
 }
 
 void DrafterPool::TakeRefusal(uint64_t session, ConnectedDrafter& drafter,
-                              const Assignment& assignment) {
-  const Time now = clock_->Now();
-  if (!assignment.asked.late)
-    drafter.punctuality.RecordRefusal(now, Seconds(now - assignment.asked.sent));
+                              const Assignment& assignment, Time arrived) {
+  if (!assignment.asked.late) {
+    drafter.punctuality.RecordRefusal(clock_->Now(), Seconds(arrived - assignment.asked.sent));
+  }
   assignments_.Remove(session);
   consumer_->OnRefused(session);
 }

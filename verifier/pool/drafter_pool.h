@@ -68,7 +68,8 @@ class DrafterPool final : public DraftSource {
   Status TakeCrossing(ConnectedDrafter& drafter, Assignment* assignment, const DraftPart& part,
                       Time arrived);
   // The drafter refuses the session or gives it up.
-  void TakeRefusal(uint64_t session, ConnectedDrafter& drafter, const Assignment& assignment);
+  void TakeRefusal(uint64_t session, ConnectedDrafter& drafter, const Assignment& assignment,
+                   Time arrived);
   // The whole draft of the assignment's last plan has arrived: learns from its times.
   void RecordDraft(ConnectedDrafter& drafter, Assignment& assignment, double seconds_drafting,
                    Time arrived);

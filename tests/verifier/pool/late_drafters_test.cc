@@ -330,6 +330,21 @@ TEST_F(LateDrafts, SlowRefusalsSuspendTheirDrafter) {
   EXPECT_TRUE(Suspended());
 }
 
+// A step of the engine may keep messages waiting.
+TEST_F(LateDrafts, RefusalsCountFromTheirArrival) {
+  DrafterHello roomy = Hello("a");
+  roomy.max_sessions = 8;
+  JoinShown(1, roomy);
+  StartDrafting(1, 1);
+  for (uint64_t session = 2; session < 5; ++session) Open(session);
+  const Time arrived = clock_.Now() + kTick;
+  clock_.Advance(std::chrono::milliseconds(240));
+  pool_.OnDrafts(
+      1, {{.session = 2, .round = 1}, {.session = 3, .round = 1}, {.session = 4, .round = 1}}, 0,
+      arrived);
+  EXPECT_FALSE(Suspended());
+}
+
 TEST_F(LateDrafts, SessionsMoveOnlyWhereTheyFit) {
   JoinShown(1, Hello("a"));
   StartDrafting(1, 1);

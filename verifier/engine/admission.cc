@@ -97,7 +97,8 @@ Session* Admission::AdmitNext(Time now) {
     session->times.admitted = now;
     session->summary.cached_tokens = session->computed;
   }
-  observers_.Notify(&EngineObserver::OnAdmitted, *session, session->computed, is_first);
+  observers_.Notify(&EngineObserver::OnAdmitted, *session,
+                    from_cache ? static_cast<int>(tokens.size()) : 0, session->computed, is_first);
   return session;
 }
 

@@ -45,9 +45,9 @@ class EngineObserver {
   virtual void OnRequestRefused(Refusal) {}
   virtual void OnSubmitted(const Session&) {}
   virtual void OnStepBegin(Time /*now*/) {}
-  // The sequence got KV pages; `cached` tokens of its text are already computed. `is_first`: it was
-  // not preempted before.
-  virtual void OnAdmitted(const Session&, int /*cached*/, bool /*is_first*/) {}
+  // The sequence got KV pages. `looked_up` tokens of its text were looked up in the prefix cache;
+  // `cached` are already computed. `is_first`: it was not preempted before.
+  virtual void OnAdmitted(const Session&, int /*looked_up*/, int /*cached*/, bool /*is_first*/) {}
   virtual void OnPreempted(const Session&) {}
   virtual void OnForward(const ForwardPass&) {}
   virtual void OnFirstTokenAcceptance(const FirstTokenAcceptance&) {}

@@ -16,8 +16,8 @@ void MetricsObserver::OnRequestRefused(Refusal why) {
   }
 }
 
-void MetricsObserver::OnAdmitted(const Session& session, int cached, bool is_first) {
-  metrics_.prefix_cache_queries_total.Increment(static_cast<double>(session.tokens.size()));
+void MetricsObserver::OnAdmitted(const Session& session, int looked_up, int cached, bool is_first) {
+  metrics_.prefix_cache_queries_total.Increment(looked_up);
   metrics_.prefix_cache_hits_total.Increment(cached);
   if (!is_first) return;
   metrics_.prompt_tokens_total.Increment(session.prompt_tokens);

@@ -17,7 +17,7 @@ class MetricsObserver final : public EngineObserver {
   MetricsObserver(VerifierMetrics* metrics, Model* model) : metrics_(*metrics), model_(*model) {}
 
   void OnRequestRefused(Refusal why) override;
-  void OnAdmitted(const Session& session, int cached, bool is_first) override;
+  void OnAdmitted(const Session& session, int looked_up, int cached, bool is_first) override;
   void OnPreempted(const Session& session) override;
   void OnForward(const ForwardPass& pass) override;
   void OnFirstTokenAcceptance(const FirstTokenAcceptance& acceptance) override;

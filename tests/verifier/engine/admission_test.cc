@@ -23,14 +23,15 @@ constexpr int kPage = 4;  // tokens
 class Events final : public EngineObserver {
  public:
   void OnRequestRefused(Refusal) override { ++refused; }
-  void OnAdmitted(const Session& session, int cached, bool is_first) override {
+  void OnAdmitted(const Session& session, int looked_up, int cached, bool is_first) override {
     admitted.push_back(session.id);
+    looked_up_tokens = looked_up;
     cached_tokens = cached;
     again = !is_first;
   }
   void OnPreempted(const Session& session) override { preempted.push_back(session.id); }
 
-  int refused = 0, cached_tokens = 0;
+  int refused = 0, looked_up_tokens = 0, cached_tokens = 0;
   bool again = false;
   std::vector<uint64_t> admitted, preempted;
 };
@@ -91,6 +92,16 @@ TEST_F(AdmissionTest, TakesTurnsByClient) {
   EXPECT_THAT(events_->admitted, ElementsAre(1, 4, 2, 5));
   EXPECT_EQ(admission_->running(), 4);
   EXPECT_EQ(admission_->waiting(), 1);
+}
+
+TEST_F(AdmissionTest, PromptLogprobsLookUpNothing) {
+  Start({});
+  Wait(1, "a");
+  AdmitAll();
+  EXPECT_EQ(events_->looked_up_tokens, 3);
+  Wait(2, "a").request.prompt_logprobs = 0;
+  AdmitAll();
+  EXPECT_EQ(events_->looked_up_tokens, 0);
 }
 
 TEST_F(AdmissionTest, SmallRequestsDoNotOvertake) {

@@ -43,14 +43,14 @@ TEST_F(MetricsObserverTest, CountsARequestsLife) {
   session_.times.submitted = clock_.Now();
   clock_.Advance(kSecond);
   session_.times.admitted = clock_.Now();
-  observer_.OnAdmitted(session_, /*cached=*/4, /*is_first=*/true);
+  observer_.OnAdmitted(session_, /*looked_up=*/5, /*cached=*/4, /*is_first=*/true);
   EXPECT_EQ(metrics_.prompt_tokens_total.value(), 5);
   EXPECT_EQ(metrics_.prefix_cache_queries_total.value(), 5);
   EXPECT_EQ(metrics_.prefix_cache_hits_total.value(), 4);
   EXPECT_THAT(metrics_.request_queue_time_seconds.sum(), DoubleEq(1));
 
   observer_.OnPreempted(session_);
-  observer_.OnAdmitted(session_, 0, /*is_first=*/false);
+  observer_.OnAdmitted(session_, 5, 0, /*is_first=*/false);
   EXPECT_EQ(metrics_.num_preemptions_total.value(), 1);
   EXPECT_EQ(metrics_.prefix_cache_queries_total.value(), 10);
   EXPECT_EQ(metrics_.prompt_tokens_total.value(), 5) << "once a request";

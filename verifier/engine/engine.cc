@@ -151,9 +151,9 @@ void Engine::Add(RequestChoice choice) {
   session->id = choice.id;
   session->after = choice.after;
   session->sink = std::move(choice.sink);
-  session->tokens = request.prompt;
-  session->prompt_tokens = static_cast<int>(request.prompt.size());
   session->max_new_tokens = MaxNewTokens(request, limits_);
+  session->tokens = std::move(request.prompt);
+  session->prompt_tokens = static_cast<int>(session->tokens.size());
   if (request.seed.has_value()) {
     session->seed = *request.seed;
   } else {

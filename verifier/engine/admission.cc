@@ -117,6 +117,7 @@ bool Admission::Reserve(Session& session, int tokens) {
 void Admission::Preempt(Session& session) {
   Release(session);
   session.computed = 0;
+  session.round_preempted = true;
   observers_.Notify(&EngineObserver::OnPreempted, session);
 }
 

@@ -506,13 +506,15 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),
-         // The first round includes the prompt.
-         .seconds = first ? kUnknownSeconds : Seconds(now - session.round_begun)});
+         // The first round includes the prompt, and one that was preempted its time in the queue.
+         .seconds = first || session.round_preempted ? kUnknownSeconds
+                                                     : Seconds(now - session.round_begun)});
   }
 
   drafting.EndRound(verdict.node, emitted,
                     std::string(round.acceptance.begin(), round.acceptance.end()));
   ++session.round;
+  session.round_preempted = false;
   deliveries_.Make(
       [sink = session.sink, chunk = std::move(chunk)]() mutable { sink->Send(std::move(chunk)); });
   if (is_ruled_out) {

@@ -57,6 +57,7 @@ struct Session {
   DraftingState drafting;
   std::unique_ptr<SessionPlanner> planner;  // nullptr: every round follows `speculation`
   Time round_begun;                         // when the round under way was chosen
+  bool round_preempted = false;             // it has waited for pages since then
 
   struct Times {
     Time submitted;

@@ -56,6 +56,42 @@ TEST_F(PlannedEngineTest, DraftsFromTextWithoutDrafter) {
   }
 }
 
+// The time that a preempted sequence waits for pages is not what its arm costs.
+TEST_F(PlannedEngineTest, PreemptedRoundsTeachNoTimes) {
+  EngineOptions options{.admission = {.prefix_cache = false}};
+  options.planner = PlannerOptions{.control = {.policy = "fixed:lookup-strong-4"}};
+  std::vector<std::string> arms;
+  for (const Arm& arm : ServedArms(*options.planner)) arms.push_back(arm.name);
+  MetricsRegistry registry;
+  VerifierMetrics metrics(registry, arms);
+  engine_ =
+      std::make_unique<Engine>(options, &markov_, tokenizer_.get(), nullptr, &metrics, &clock_);
+  // 64 pages of 4 tokens: both fit at first, but not to the end of the large one.
+  GenerationRequest large = Greedy(240);
+  large.speculation.enabled = false;
+  Submit(1, large);
+  GenerationRequest small = Greedy(100);
+  small.prompt.assign(40, 7);
+  small.seed.reset();
+  const auto sink = Submit(2, small);
+  const auto step = [this] {
+    clock_.Advance(std::chrono::milliseconds(1));
+    return engine_->Step();
+  };
+  do ASSERT_TRUE(step());
+  while (engine_->Snapshot().running == 2);
+  ASSERT_FALSE(sink->ended);
+  clock_.Advance(std::chrono::seconds(10));
+  engine_->Cancel(1, Status(Code::kCancelled, "done"));
+  while (step()) {
+  }
+  ASSERT_TRUE(sink->ended);
+  double seconds = 0;
+  for (const VerifierMetrics::Arm& arm : metrics.arms) seconds += arm.seconds.value();
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, 1);
+}
+
 // Random arms, drafts from a drafter and from the text in turn: what the drafter is told is
 // complete.
 TEST_F(PlannedEngineTest, DrafterIsToldEveryToken) {

@@ -68,11 +68,13 @@ NextRound DraftExchange::ChooseRound(Session& session) {
     if (rested) next.shape = NextShape(session);
     return next;
   }
-  // Reads a long prompt in pieces, because others wait meanwhile.
-  constexpr size_t kPiece = 4096;
+  // Long prompts are read in pieces; what rounds add is always read.
+  constexpr size_t kOfRound = 64;
   const std::span<const TokenId> tokens = session.tokens;
   const std::span<const TokenId> unread = tokens.subspan(session.planner->read());
-  session.planner->Read(unread.first(std::min(unread.size(), kPiece)));
+  const size_t piece = std::min(unread.size(), std::max(may_read_, kOfRound));
+  session.planner->Read(unread.first(piece));
+  may_read_ -= std::min(piece, may_read_);
   return session.planner->Choose(
       {.remaining = session.remaining(),
        .room = DraftRoom(session),
@@ -199,6 +201,7 @@ void DraftExchange::Flush() {
 }
 
 void DraftExchange::OnForward(const PlannedStep& step) {
+  may_read_ = kReadOfStep;
   if (planner_.has_value()) planner_->OnStep(step);
 }
 

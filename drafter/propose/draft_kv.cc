@@ -24,11 +24,12 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
   length_ = length;
   // The last depth is never fed.
   longest_ = length + std::max(shape.length - 1, 0);
-  Status reserved = model_->Reserve(sequence(DraftTree::kRoot), longest_);
-  while (!reserved.ok() && budget_->EvictPrefix()) {
-    reserved = model_->Reserve(sequence(DraftTree::kRoot), longest_);
+  // Only the trunk's, unless the plan of a draft under way changes.
+  for (const SequenceId sequence : sequences_) {
+    Status reserved = model_->Reserve(sequence, longest_);
+    while (!reserved.ok() && budget_->EvictPrefix()) reserved = model_->Reserve(sequence, longest_);
+    if (!reserved.ok()) return reserved;
   }
-  if (!reserved.ok()) return reserved;
 
   // A fork costs more the earlier it branches off, and a depth has at most as many sequences as
   // draft tokens: in the worst case all tokens differ.

@@ -52,9 +52,10 @@ class DraftKv {
   DraftKv(const DraftKv&) = delete;
   DraftKv& operator=(const DraftKv&) = delete;
 
-  // Secures the pages of a draft of `shape` after `length` committed tokens: allocates the trunk's
-  // and reserves the branches'; earlier reservations are void. kResourceExhausted: there are not
-  // enough, and the session must be closed, as it may hold some that were reserved for another.
+  // Secures the pages of a draft of `shape` after `length` committed tokens, whether it is under
+  // way or not: allocates the trunk's and reserves the branches'; earlier reservations are void.
+  // kResourceExhausted: there are not enough, and the session must be closed, as it may hold some
+  // that were reserved for another.
   Status Secure(int length, const DraftShape& shape);
   // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence with the path before
   // it: its parent's own for the first child, forks of it for the others.

@@ -39,14 +39,14 @@ struct Mirror {
   // See DraftSession::Adopt. Also returns false if there are no pages for the rest of the draft.
   bool Adopt(const DraftPlan& plan) {
     const bool was_drafting = session.drafting();
-    const int64_t secured = session.shape().total_draws();
+    const DraftShape secured = session.shape();
     if (!session.Adopt(plan)) return false;
     if (!session.drafting()) {
       kv.FreeUnusedPages();
       return true;
     }
-    if (session.shape().total_draws() > secured &&
-        !kv.Secure(session.length(), session.shape()).ok()) {
+    // Another shape may need other pages, even for fewer tokens.
+    if (session.shape() != secured && !kv.Secure(session.length(), session.shape()).ok()) {
       return false;
     }
     if (!was_drafting) kv.Branch(session.draft(), session.frontier());

@@ -139,9 +139,15 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
    private:
     int* hits_;
   } observer(&hits);
-  const DraftShape shapes[] = {Sequences(1, 1), Sequences(1, 3),
-                               Sequences(1, 5), Sequences(3, 2),
-                               Sequences(3, 4), {.length = 3, .branching = {2, 2}}};
+  const DraftShape shapes[] = {Sequences(1, 1),
+                               Sequences(1, 3),
+                               Sequences(1, 5),
+                               Sequences(3, 2),
+                               Sequences(3, 4),
+                               {.length = 3, .branching = {2, 2}},
+                               // As many draws, but branches elsewhere.
+                               {.length = 2, .branching = {1, 4}},
+                               {.length = 3, .branching = {1, 2}}};
   for (int run = 0; run < 60; ++run) {
     const FakeModelOptions model{.sharpness = run / 2 % 2 == 0 ? 2.f : 8.f};
     DraftLoopOptions options = kAhead;
@@ -149,7 +155,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
     Start(model, options);
     loop_ = std::make_unique<DraftLoop>(model_.get(), options, &clock_, &observer);
     link_ = Connect(kConnection);
-    SessionOpening session = OpeningOf(kKinds[run % 3], Opening(1, shapes[below(6)]));
+    SessionOpening session = OpeningOf(kKinds[run % 3], Opening(1, shapes[below(8)]));
     session.seed = static_cast<uint64_t>(run);
     session.sampling.presence_penalty = run % 4 == 3 ? 0.5f : 0.f;
     session.plan.stop = stops[run % 2 == 0 ? 0 : below(5)];
@@ -169,7 +175,7 @@ TEST_F(DraftAheadTest, DraftsEqualThoseAfterTheVerdict) {
       const TokenId next = below(4) == 0 ? below(kVocab) : LikelyAfter(session, draft, node);
       Decide(session, draft, node, next,
              {.round = session.plan.round + (below(5) == 0 ? 2 : 1),
-              .shape = below(2) == 0 ? session.plan.shape : shapes[below(6)],
+              .shape = below(2) == 0 ? session.plan.shape : shapes[below(8)],
               .stop = run % 2 == 0 || below(3) > 0 ? session.plan.stop : stops[below(5)]});
     }
     Push(CloseEvent{1});

@@ -95,6 +95,8 @@ Result<DraftSession> DraftSession::Create(const SessionOpening& verifiers,
   OUTRIDER_TRY(CheckTokens(verifiers.tokens, VerifierVocabulary(*bounds)));
   SessionOpening translated;
   if (bounds->vocabulary != nullptr) {
+    // Before they are spelled out: a token can become a thousand.
+    OUTRIDER_TRY(CheckContext(bounds->vocabulary->OwnSize(verifiers.tokens), bounds->max_context));
     OUTRIDER_ASSIGN(translated, bounds->vocabulary->ToOwn(verifiers));
   }
   const SessionOpening& open = bounds->vocabulary == nullptr ? verifiers : translated;
@@ -285,13 +287,16 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   OUTRIDER_TRY(CheckTokens(verdict.next, VerifierVocabulary(*bounds_)));
   std::vector<TokenId> added = draft().Path(verdict.node);
   const int positions = static_cast<int>(added.size() + verdict.next.size());
+  const VocabularyMap* vocabulary = bounds_->vocabulary.get();
+  const size_t committed =
+      tokens_.size() + added.size() +
+      (vocabulary == nullptr ? verdict.next.size() : vocabulary->OwnSize(verdict.next));
+  OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
   for (const TokenId& token : verdict.next) {
     const std::span<const TokenId> own =
-        bounds_->vocabulary == nullptr ? std::span(&token, 1) : bounds_->vocabulary->ToOwn(token);
+        vocabulary == nullptr ? std::span(&token, 1) : vocabulary->ToOwn(token);
     added.insert(added.end(), own.begin(), own.end());
   }
-  const size_t committed = tokens_.size() + added.size();
-  OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
   std::optional<grammar::DraftGrammar> grammar = grammar_;
   if (grammar.has_value()) OUTRIDER_TRY(Follow(added, *bounds_, &*grammar));

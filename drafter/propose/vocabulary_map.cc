@@ -136,6 +136,12 @@ std::span<const TokenId> VocabularyMap::ToOwn(TokenId verifiers) const {
   return std::span(own_).subspan(first_[id], first_[id + 1] - first_[id]);
 }
 
+size_t VocabularyMap::OwnSize(std::span<const TokenId> verifiers) const {
+  size_t size = 0;
+  for (const TokenId token : verifiers) size += ToOwn(token).size();
+  return size;
+}
+
 void VocabularyMap::AppendOwn(std::span<const TokenId> verifiers, std::vector<TokenId>* out) const {
   for (const TokenId token : verifiers) {
     const std::span<const TokenId> own = ToOwn(token);

@@ -63,6 +63,8 @@ class VocabularyMap {
   // same bytes; else those that spell its bytes, the longest first; for a special token that we
   // lack, and for bytes that no token of ours begins with, nothing.
   std::span<const TokenId> ToOwn(TokenId verifiers) const;
+  // How many tokens of the drafter's vocabulary spell these: up to kMaxTokenBytes for each.
+  size_t OwnSize(std::span<const TokenId> verifiers) const;
   // Our tokens that may be drafted, as MaskHolds reads them, for rows of `vocab_size` logits.
   std::vector<uint32_t> SharedMask(int vocab_size) const;
 

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/drafter/propose/row_picker.h"
+#include "tests/support/allocation_watch.h"
 
 namespace outrider {
 namespace {
@@ -54,6 +57,33 @@ class DraftSessionTest : public ::testing::Test {
                       .eos_token_ids = {7},
                       .distribution_limits = {}};
 };
+
+// A token of the verifier's vocabulary can take a thousand of the drafter's.
+TEST_F(DraftSessionTest, RefusesLongTextsBeforeSpellingThem) {
+  VocabularyEntries verifier, own;
+  ASSERT_TRUE(verifier.Add(TokenKind::kText, std::string(1000, 'a')).ok());
+  ASSERT_TRUE(verifier.Add(TokenKind::kText, "a").ok());
+  ASSERT_TRUE(own.Add(TokenKind::kText, "a").ok());
+  bounds_.vocabulary = std::make_shared<const VocabularyMap>(
+      VocabularyMap::Create(verifier, {.entries = own}).value());
+  bounds_.shared_tokens = bounds_.vocabulary->SharedMask(bounds_.vocab_size);
+  SessionOpening open;
+  open.tokens = {1, 1};
+  open.plan = {.round = 4, .shape = Sequences(1, 1)};
+  DraftSession session = DraftSession::Create(open, &bounds_).value();
+  const std::vector<TokenId> many(1 << 15, 0);
+  open.tokens = many;
+  const SessionVerdict verdict = Decision(0, many);
+
+  const testing::AllocationWatch watch;
+  const Status opened = DraftSession::Create(open, &bounds_).status();
+  const Status applied = session.Apply(verdict).status();
+  EXPECT_LT(watch.peak(), 1 << 20);
+  for (const Status& status : {opened, applied}) {
+    EXPECT_EQ(status.code(), Code::kInvalidArgument);
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("32768")) << status.ToString();
+  }
+}
 
 TEST_F(DraftSessionTest, FeedsTokensBeforeDrafting) {
   DraftSession session = MakeSession(Sequences(2, 2));

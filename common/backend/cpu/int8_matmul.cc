@@ -8,7 +8,10 @@
 // clang-format on
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "common/backend/cpu/kernels.h"
 #include "common/backend/cpu/rounded_rows.h"
@@ -130,11 +133,19 @@ float QuantizeRow(const float* x, int in, uint8_t* steps) {
   const DI di;
   const hn::Rebind<uint8_t, DF> d8;
   const int lanes = static_cast<int>(hn::Lanes(df));
-  auto maxima = hn::Zero(df);
+  // Bits of floats without their sign are in the order of their values, NaN last.
+  auto maxima = hn::Zero(di);
   int i = 0;
-  for (; i + lanes <= in; i += lanes) maxima = hn::Max(maxima, hn::Abs(hn::LoadU(df, x + i)));
-  float max = hn::GetLane(hn::MaxOfLanes(df, maxima));
-  for (; i < in; ++i) max = std::max(max, std::fabs(x[i]));
+  for (; i + lanes <= in; i += lanes) {
+    maxima = hn::Max(maxima, hn::BitCast(di, hn::Abs(hn::LoadU(df, x + i))));
+  }
+  int32_t most = hn::GetLane(hn::MaxOfLanes(di, maxima));
+  for (; i < in; ++i) most = std::max(most, std::bit_cast<int32_t>(std::fabs(x[i])));
+  const auto max = std::bit_cast<float>(most);
+  if (!std::isfinite(max)) {  // every output is NaN
+    std::fill(steps, steps + (in + 3) / 4 * 4, uint8_t{128});
+    return std::numeric_limits<float>::quiet_NaN();
+  }
   const float inverse = max > 0.f ? 127.f / max : 0.f;
 
   const auto offset = hn::Set(di, 128);

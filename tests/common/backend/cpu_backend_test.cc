@@ -61,6 +61,22 @@ TEST(CpuBackend, BitsDoNotDependOnThreads) {
   }
 }
 
+// One product of a broken model must not look like that of a sound one.
+TEST(CpuBackend, RoundedProductsKeepNan) {
+  const int out = 3, in = 75;
+  const auto backend = MakeBackend({});
+  const std::vector<float> w = RandomValues(out * in, 1);
+  for (const float value : {NAN, INFINITY}) {
+    for (int broken = 0; broken < in; ++broken) {
+      std::vector<float> x(in, 0.f);
+      x[static_cast<size_t>(broken)] = value;
+      for (const float y : Multiply(*backend, w, out, in, WeightType::kW8A8, x)) {
+        EXPECT_FALSE(std::isfinite(y)) << value << " at " << broken;
+      }
+    }
+  }
+}
+
 int64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t pages = 0, resident = 0;

@@ -270,6 +270,7 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
     candidates.push_back({.index = static_cast<int>(ready.size()),
                           .pending = pending,
                           .draft = session->drafting.draft().size(),
+                          .mask_steps = session->mask_steps,
                           .served = session->served,
                           .arrival = id});
     ready.push_back(session.get());
@@ -356,11 +357,12 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
 }
 
 void Engine::AddRound(BatchEntry& entry) {
-  const Session& session = *entry.session;
+  Session& session = *entry.session;
   const DraftTree& draft = session.drafting.draft();
   node_masks_.clear();
   if (session.text_grammar != nullptr) {
     const size_t words = session.text_grammar->mask_words();
+    const int64_t before = mask_scratch_.stepper.steps();
     node_masks_.resize(words * static_cast<size_t>(draft.size() + 1));
     for (int node = 0; node <= draft.size(); ++node) {
       const auto mask = std::span(node_masks_).subspan(static_cast<size_t>(node) * words, words);
@@ -370,6 +372,7 @@ void Engine::AddRound(BatchEntry& entry) {
       // on later ones, so this is a shorter draft and not a selected one.
       entry.unmasked.push_back(node);
     }
+    session.mask_steps = mask_scratch_.stepper.steps() - before;
   }
   rounds_.Add(RoundSpecOf(session), draft, session.sampling->state(), node_masks_, entry.unmasked);
 }

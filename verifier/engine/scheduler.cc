@@ -26,9 +26,14 @@ std::vector<Share> ChooseShares(std::vector<Candidate> candidates,
   const bool any_prefill = prefill != candidates.end();
   int decode_left = any_prefill ? options.token_budget * 3 / 4 : options.token_budget;
   int left = options.token_budget;
+  int64_t mask_steps = 0;
   for (auto c = candidates.begin(); c != prefill; ++c) {
     const int rows = c->pending + c->draft;
     if (rows > decode_left) break;  // a later one must not overtake it forever
+    // It goes first in a later pass, as it was not served in this one.
+    const bool costs = mask_steps > 0 && c->mask_steps > 0;
+    if (costs && mask_steps + c->mask_steps > options.mask_steps) continue;
+    mask_steps += c->mask_steps;
     shares.push_back({.index = c->index, .pending = c->pending, .last = true});
     decode_left -= rows;
     left -= rows;

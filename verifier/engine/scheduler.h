@@ -12,11 +12,12 @@
 namespace outrider {
 
 struct Candidate {
-  int index = 0;         // the caller's index of the session
-  int pending = 0;       // known tokens without KV, >= 1
-  int draft = 0;         // draft tokens that follow them
-  uint64_t served = 0;   // the step that served it last; 0: none yet
-  uint64_t arrival = 0;  // increases with every session
+  int index = 0;           // the caller's index of the session
+  int pending = 0;         // known tokens without KV, >= 1
+  int draft = 0;           // draft tokens that follow them
+  int64_t mask_steps = 0;  // that the masks of its grammar took in its last round
+  uint64_t served = 0;     // the step that served it last; 0: none yet
+  uint64_t arrival = 0;    // increases with every session
 };
 
 struct Share {
@@ -29,6 +30,9 @@ struct SchedulerOptions {
   int token_budget = 512;  // rows of one forward pass
   // prompt tokens among these: bounds how long decoding waits for a prompt
   int prefill_chunk = 256;
+  // Steps of grammars' masks in one forward pass, of 5 to 20 ns: rounds beyond them take turns, so
+  // that they do not delay others for seconds.
+  int64_t mask_steps = 4'000'000;
 };
 
 // REQUIRES: pending + draft of a decoding candidate fits the token budget less its prefill share.

@@ -48,6 +48,26 @@ TEST(Scheduler, LastPromptTokenAwaitsDraftRoom) {
   EXPECT_FALSE(shares[0].last);
 }
 
+TEST(Scheduler, CostlyGrammarsTakeTurns) {
+  constexpr SchedulerOptions kFew{.token_budget = 64, .mask_steps = 10};
+  std::vector<Candidate> candidates = {
+      {.index = 0, .pending = 1, .mask_steps = 20, .arrival = 1},  // more than a pass may have
+      {.index = 1, .pending = 1, .mask_steps = 6, .arrival = 2},
+      {.index = 2, .pending = 1, .arrival = 3},
+      {.index = 3, .pending = 1, .mask_steps = 4, .arrival = 4}};
+  std::vector<std::vector<int>> passes;
+  for (uint64_t pass = 1; pass <= 4; ++pass) {
+    std::vector<int> chosen;
+    for (const Share& share : ChooseShares(candidates, kFew)) {
+      chosen.push_back(share.index);
+      candidates[static_cast<size_t>(share.index)].served = pass;
+    }
+    std::sort(chosen.begin(), chosen.end());
+    passes.push_back(std::move(chosen));
+  }
+  EXPECT_EQ(passes, (std::vector<std::vector<int>>{{0, 2}, {1, 2, 3}, {0, 2}, {1, 2, 3}}));
+}
+
 TEST(Scheduler, ServesLeastRecentlyServedFirst) {
   std::vector<Candidate> candidates;
   for (int i = 0; i < 10; ++i) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -177,6 +178,64 @@ TEST(ChatTemplate, TextMergesOverThePartsBorders) {
   const auto ids = chat.Encode(*tokenizer, {Says("user", "s")}, {});
   ASSERT_TRUE(ids.ok());
   EXPECT_EQ(*ids, std::vector<TokenId>{35});
+}
+
+ChatOptions Continuing() {
+  return {.add_generation_prompt = false, .continue_final_message = true};
+}
+
+// Short texts of two letters, so that many places overlap or almost hold the content.
+TEST(ChatTemplate, ContinuesLastPlaceOfContent) {
+  const auto letters = [](unsigned bits, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += (bits >> i) % 2 == 0 ? 'a' : 'b';
+    return text;
+  };
+  for (int size = 0; size <= 4; ++size) {
+    for (unsigned content = 0; content < 1u << size; ++content) {
+      const std::string sought = letters(content, size);
+      for (unsigned bits = 0; bits < 1u << 8; ++bits) {
+        const std::string rendered = letters(bits, 8);
+        const auto text =
+            ChatTemplate::FromText(rendered, {}).Render({Says("assistant", sought)}, Continuing());
+        const size_t place = rendered.rfind(sought);
+        ASSERT_EQ(text.ok(), place != rendered.npos) << sought << " in " << rendered;
+        if (!text.ok()) continue;
+        EXPECT_EQ(text->text(), rendered.substr(0, place + sought.size())) << sought;
+      }
+    }
+  }
+}
+
+// A template that leaves out a message's reasoning does not have the content; each place of the
+// text before it holds all of it but its end. Eight times the size may take eight times as long,
+// with a factor of three for cache effects; trying each place takes 64 times as long.
+TEST(ChatTemplate, ContinuationTakesLinearTime) {
+  const ChatTemplate chat = ChatTemplate::FromText(
+      "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}", {});
+  // CPU seconds of this thread, the minimum of three runs.
+  const auto seconds = [&](size_t size) {
+    const std::vector<ChatMessage> messages = {
+        Says("user", std::string(2 * size, 'a')),
+        Says("assistant", std::string(size, 'a') + "</think>b")};
+    const auto now = [] {
+      timespec time{};
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+    };
+    double least = 1e9;
+    for (int i = 0; i < 3; ++i) {
+      const double start = now();
+      const Status status = chat.Render(messages, Continuing()).status();
+      least = std::min(least, now() - start);
+      EXPECT_THAT(status.message(), HasSubstr("does not show the last message"));
+    }
+    return least;
+  };
+  constexpr size_t kSize = 32 << 10;
+  const double small = seconds(kSize);
+  const double large = seconds(8 * kSize);
+  EXPECT_LT(large, 3 * 8 * small) << small << " s and " << large;
 }
 
 TEST(ChatTemplate, RefusesBadTemplatesAndEmptyChats) {

@@ -137,7 +137,7 @@ int CodeOf(const error_code& error) {
   return parsed ? 400 : 0;
 }
 
-// Everything but Post, Start and EndSoon runs on the connection's strand.
+// Everything but Post, Start, EndSoon and Drop runs on the connection's strand.
 template <class Stream>
 class Connection final : public HttpConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
@@ -164,6 +164,9 @@ class Connection final : public HttpConnection,
       keep_alive_ = false;
       if (!answering_ && !closing_) Close();
     });
+  }
+  void Drop() override {
+    Post([this] { Gone(); });
   }
   void Abandon() override {
     on_gone_ = nullptr;
@@ -235,7 +238,7 @@ class Connection final : public HttpConnection,
 
   void ReadHead() {
     if (closed_ || owner_->stopping()) return Close();
-    owner_->SetReading(this, true);
+    owner_->SetWait(this, ClientWait::kRequest);
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
     request_id_.clear();
     parser_.emplace();
@@ -332,7 +335,7 @@ class Connection final : public HttpConnection,
   void BeginAnswer() {
     answering_ = true;
     if (!closed_) owner_->CountAnswer(1);
-    owner_->SetReading(this, false);
+    owner_->SetWait(this, ClientWait::kNone);
   }
   void Answer() {
     BeginAnswer();
@@ -399,6 +402,7 @@ class Connection final : public HttpConnection,
     WriteSome();
   }
   void WriteSome() {
+    owner_->SetWait(this, ClientWait::kReading);
     Tcp().expires_after(owner_->options().write_timeout);
     stream_.async_write_some(net::buffer(sending_.data() + sent_, sending_.size() - sent_),
                              Then(&Connection::OnWritten));
@@ -410,6 +414,7 @@ class Connection final : public HttpConnection,
     }
     sent_ += bytes;
     if (sent_ < sending_.size()) return WriteSome();
+    owner_->SetWait(this, ClientWait::kNone);
     writing_ = false;
     sending_.clear();
     Flush();
@@ -432,6 +437,7 @@ class Connection final : public HttpConnection,
 
   // Says over TLS that no more comes (close_notify), so that a client can tell the end from a cut.
   void EndTls() {
+    owner_->SetWait(this, ClientWait::kReading);
     Tcp().expires_after(kLinger);
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       stream_.async_shutdown(Then(&Connection::EndSending));

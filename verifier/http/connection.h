@@ -19,8 +19,17 @@ class HttpConnection : public HttpExchange {
   virtual void Start() = 0;
   // Thread: any. Closes once the answer under way has ended.
   virtual void EndSoon() = 0;
+  // Thread: any. Closes, and ends the answer under way as if the client had gone.
+  virtual void Drop() = 0;
   // Closes; called after the server's threads have ended.
   virtual void Abandon() = 0;
+};
+
+// What a connection waits for from its client.
+enum class ClientWait {
+  kNone,
+  kRequest,  // a request or the rest of one
+  kReading,  // the client reads an answer, or closes after the last one
 };
 
 // What connections need from their server, which outlives them. Thread: any.
@@ -32,9 +41,9 @@ class ConnectionOwner {
   virtual bool stopping() const = 0;
   // A share of the memory for bodies, for one from this peer.
   virtual BodyShare ShareFor(const std::string& peer) = 0;
-  // Whether the connection waits for a request or the rest of one, as it does at first. Then it may
-  // have to make room for others; the one that has waited longest goes first.
-  virtual void SetReading(HttpConnection* connection, bool reading) = 0;
+  // The connection waits from now on: at first for kRequest. One that waits may have to make room
+  // for others; the one that has waited longest goes first.
+  virtual void SetWait(HttpConnection* connection, ClientWait wait) = 0;
   // Names a request whose client did not.
   virtual std::string NewRequestId() = 0;
   // An answer begins (1) or has ended (-1): its last byte is sent, or its client is gone.

@@ -25,6 +25,9 @@ using boost::system::error_code;
 using tcp = net::ip::tcp;
 
 constexpr int kThreads = 4;
+// A client that has read nothing for so long may have to make room. A network that loses packets
+// mostly needs less to send them again.
+constexpr Duration kStuckAfter = std::chrono::seconds(1);
 
 // Returns null, and logs the reason, if OpenSSL does not accept the material.
 std::shared_ptr<ssl::context> MakeContext(const TlsMaterial& material) {
@@ -52,10 +55,10 @@ struct HttpServer::Impl final : ConnectionOwner {
   HttpHandler& handler() override { return *handler_; }
   bool stopping() const override { return stopping_; }
   BodyShare ShareFor(const std::string& peer) override { return {bodies, peer}; }
-  void SetReading(HttpConnection* connection, bool now) override {
+  void SetWait(HttpConnection* connection, ClientWait wait) override {
     MutexLock lock(mu);
     const auto held = connections.find(connection);
-    if (held != connections.end()) SetReading(held->second, connection, now);
+    if (held != connections.end()) SetWait(held->second, wait);
   }
   std::string NewRequestId() override {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -67,26 +70,37 @@ struct HttpServer::Impl final : ConnectionOwner {
     MutexLock lock(mu);
     const auto held = connections.find(connection);
     if (held == connections.end()) return;
-    SetReading(held->second, connection, false);
+    SetWait(held->second, ClientWait::kNone);
     connections.erase(held);
     if (connections.empty()) none.notify_all();
   }
 
+  struct Held;
+  struct Waiting {
+    Held* held;
+    ClientWait wait;
+    Time since;
+  };
   struct Held {
     std::weak_ptr<HttpConnection> connection;
-    std::optional<std::list<HttpConnection*>::iterator> reading;  // its position in that list
+    std::optional<std::list<Waiting>::iterator> waiting;  // its position in that list
   };
 
-  void SetReading(Held& held, HttpConnection* connection, bool now) OUTRIDER_REQUIRES(mu) {
-    if (held.reading.has_value()) reading.erase(*held.reading);
-    held.reading.reset();
-    if (now) held.reading = reading.insert(reading.end(), connection);
+  void SetWait(Held& held, ClientWait wait) OUTRIDER_REQUIRES(mu) {
+    if (held.waiting.has_value()) waiting.erase(*held.waiting);
+    held.waiting.reset();
+    if (wait == ClientWait::kNone) return;
+    held.waiting = waiting.insert(waiting.end(), {&held, wait, std::chrono::steady_clock::now()});
   }
   void OnAccepted(tcp::socket socket);
-  // Adds the connection. If there is no room, returns the one to close in its place; false: all are
-  // being answered.
-  bool TakePlace(const std::shared_ptr<HttpConnection>& connection,
-                 std::shared_ptr<HttpConnection>* instead_of);
+  // A connection that makes room for another, and what it has waited for.
+  struct Evicted {
+    std::shared_ptr<HttpConnection> connection;
+    ClientWait wait = ClientWait::kNone;
+  };
+  // Adds the connection. If there is no room, returns the one to close in its place; false: none
+  // waits for its client.
+  bool TakePlace(const std::shared_ptr<HttpConnection>& connection, Evicted* instead_of);
   std::vector<std::shared_ptr<HttpConnection>> Connections();
   // Returns when no connection is left, at the latest at `until`.
   void AwaitNone(Time until);
@@ -107,7 +121,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   Mutex mu;
   std::condition_variable none;
   std::map<HttpConnection*, Held> connections OUTRIDER_GUARDED_BY(mu);
-  std::list<HttpConnection*> reading OUTRIDER_GUARDED_BY(mu);  // longest wait first
+  std::list<Waiting> waiting OUTRIDER_GUARDED_BY(mu);  // longest wait first
 };
 
 void HttpServer::Impl::OnAccepted(tcp::socket socket) {
@@ -125,22 +139,31 @@ void HttpServer::Impl::OnAccepted(tcp::socket socket) {
   std::string peer = PeerOf(socket);
   const std::shared_ptr<HttpConnection> connection =
       MakeConnection(std::move(socket), std::move(peer), tls_context, this);
-  std::shared_ptr<HttpConnection> instead_of;
+  Evicted instead_of;
   if (!TakePlace(connection, &instead_of)) return;
-  if (instead_of != nullptr) instead_of->EndSoon();
+  if (instead_of.connection != nullptr) {
+    if (instead_of.wait == ClientWait::kReading) {
+      instead_of.connection->Drop();
+    } else {
+      instead_of.connection->EndSoon();  // its request may have come since
+    }
+  }
   connection->Start();
 }
 
 bool HttpServer::Impl::TakePlace(const std::shared_ptr<HttpConnection>& connection,
-                                 std::shared_ptr<HttpConnection>* instead_of) {
+                                 Evicted* instead_of) {
   MutexLock lock(mu);
   if (static_cast<int>(connections.size()) >= options_.max_connections) {
-    if (reading.empty()) return false;
-    Held& longest = connections.at(reading.front());
-    *instead_of = longest.connection.lock();
-    SetReading(longest, reading.front(), false);
+    const Time stuck = std::chrono::steady_clock::now() - kStuckAfter;
+    const auto longest = std::find_if(waiting.begin(), waiting.end(), [&](const Waiting& one) {
+      return one.wait == ClientWait::kRequest || one.since <= stuck;
+    });
+    if (longest == waiting.end()) return false;
+    *instead_of = {longest->held->connection.lock(), longest->wait};
+    SetWait(*longest->held, ClientWait::kNone);
   }
-  SetReading(connections[connection.get()] = {.connection = connection}, connection.get(), true);
+  SetWait(connections[connection.get()] = {.connection = connection}, ClientWait::kRequest);
   return true;
 }
 

@@ -87,8 +87,8 @@ class HttpHandler {
 struct HttpServerOptions {
   std::string listen;             // host:port
   std::shared_ptr<TlsFiles> tls;  // null: plaintext
-  // Beyond this, a new one replaces the one that has waited longest for a request or the rest of
-  // one; if all are being answered, the new one is closed.
+  // Beyond this, a new one replaces the one that has waited longest for its client: for a request
+  // or its rest, or for a second or more to read an answer. If none waits, the new one is closed.
   int max_connections = 2048;
   HttpHeaders headers;  // of every answer
   size_t max_header_bytes = 16 << 10;

@@ -373,6 +373,22 @@ TEST_F(HttpServerTest, IdleConnectionsMakeRoomAtLimit) {
   EXPECT_TRUE(half.AwaitEnd());
 }
 
+// One address could otherwise keep all others out, with requests that need no token.
+TEST_F(HttpServerTest, StuckReadersMakeRoomAtLimit) {
+  Start({.max_connections = 2, .write_timeout = std::chrono::hours(1)});
+  HttpClient parts(server_.port(), /*receive_buffer=*/65536);
+  HttpClient also_parts(server_.port(), /*receive_buffer=*/65536);
+  for (HttpClient* client : {&parts, &also_parts}) {
+    client->Send("GET", "/parts");
+    client->Send("GET", "/closed");
+  }
+  AwaitAnswers(2);
+  const auto is_answered = [&] {
+    return testing::Fetch(server_.port(), "POST", "/echo", "c").code == 200;
+  };
+  EXPECT_TRUE(testing::Await(is_answered)) << "once they have not read for a second";
+}
+
 TEST_F(HttpServerTest, ConnectionLimitCutsNoAnswer) {
   Start({.max_connections = 1});
   HttpClient busy(server_.port());

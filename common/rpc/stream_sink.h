@@ -2,17 +2,21 @@
 // OnDone every call is ignored. It ensures gRPC's two rules: one write in flight, one Finish.
 //
 // Thread: any, any time.
-// When full (the peer does not read): Send drops the message, closes the stream with
-// RESOURCE_EXHAUSTED, and returns false.
+// A peer that does not read: Send drops the message and all that wait, cancels the call, and
+// returns false, if too many messages wait or the write in flight takes too long. That write would
+// otherwise never end, nor the call. The reactor's OnCancel and OnDone follow.
 #pragma once
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <optional>
 #include <utility>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 
 namespace outrider {
@@ -21,19 +25,23 @@ namespace outrider {
 template <class Reactor, class Message>
 class StreamSink {
  public:
-  StreamSink(Reactor* reactor, size_t capacity) : reactor_(reactor), capacity_(capacity) {}
+  // `capacity`: messages that may wait. `context`: the reactor's.
+  StreamSink(Reactor* reactor, grpc::CallbackServerContext* context, size_t capacity,
+             Duration write_timeout = std::chrono::seconds(30))
+      : reactor_(reactor), context_(context), capacity_(capacity), write_timeout_(write_timeout) {}
 
   // Returns false if the stream is over.
   bool Send(Message message) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (reactor_ == nullptr || status_.has_value()) return false;
-    if (queue_.size() >= capacity_) {
-      status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED,
-                             "the peer does not read: too many messages wait");
-      return false;  // finishes after the write in flight
+    const bool late =
+        !queue_.empty() && std::chrono::steady_clock::now() - write_began_ > write_timeout_;
+    if (late || queue_.size() >= capacity_) {
+      CancelUnread();
+      return false;
     }
     queue_.push_back(std::move(message));
-    if (queue_.size() == 1) reactor_->StartWrite(&queue_.front());
+    if (queue_.size() == 1) StartWrite();
     return true;
   }
 
@@ -69,10 +77,16 @@ class StreamSink {
       if (!status_.has_value()) status_ = grpc::Status::CANCELLED;
     }
     if (!queue_.empty()) {
-      reactor_->StartWrite(&queue_.front());
+      StartWrite();
     } else if (status_.has_value()) {
       Finish();
     }
+  }
+
+  // The call was cancelled because the peer does not read.
+  bool WasUnread() OUTRIDER_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return unread_;
   }
 
   // Call from OnDone, before the reactor deletes itself.
@@ -82,11 +96,26 @@ class StreamSink {
   }
 
  private:
+  void StartWrite() OUTRIDER_REQUIRES(mu_) {
+    write_began_ = std::chrono::steady_clock::now();
+    reactor_->StartWrite(&queue_.front());
+  }
   void Finish() OUTRIDER_REQUIRES(mu_) { reactor_->Finish(*status_); }
+  // WriteDone, for the write in flight, finishes the call.
+  void CancelUnread() OUTRIDER_REQUIRES(mu_) {
+    unread_ = true;
+    status_ = grpc::Status::CANCELLED;
+    while (queue_.size() > 1) queue_.pop_back();  // gRPC may still use the front
+    context_->TryCancel();
+  }
 
   Mutex mu_;
   Reactor* reactor_ OUTRIDER_GUARDED_BY(mu_);
+  grpc::CallbackServerContext* const context_;  // while there is a reactor
   const size_t capacity_;
+  const Duration write_timeout_;
+  Time write_began_ OUTRIDER_GUARDED_BY(mu_);  // of the write in flight
+  bool unread_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::deque<Message> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
   std::optional<grpc::Status> status_ OUTRIDER_GUARDED_BY(mu_);
 };

@@ -172,9 +172,9 @@ const Cases kConnectionCases = {
     {"messages of a drafter that wait for the engine",
      HeldBy{"tests/integration/hostile_drafter_test.cc", "FloodsStayInTheirConnection"}},
     {"messages that wait for a drafter that does not read",
-     HeldBy{"tests/common/rpc/stream_sink_test.cc", "ClosesPeerThatDoesNotRead"}},
+     HeldBy{"tests/common/rpc/stream_sink_test.cc", "CancelsPeerThatDoesNotRead"}},
     {"messages that wait for a client that does not read",
-     HeldBy{"tests/common/rpc/stream_sink_test.cc", "ClosesPeerThatDoesNotRead"}},
+     HeldBy{"tests/common/rpc/stream_sink_test.cc", "CancelsPeerThatDoesNotRead"}},
 };
 
 constexpr char kRefused[] = "drafter refused";

@@ -182,7 +182,7 @@ struct VerifierMetrics {
   Counter drafters_left_gone = DraftersLeft("gone");
   // We ended its stream because of what it sent.
   Counter drafters_left_protocol_error = DraftersLeft("protocol_error");
-  // Too many messages waited, on either side.
+  // Too many messages waited, on either side, or for too long.
   Counter drafters_left_overload = DraftersLeft("overload");
   // It was of no use, and another one needed its place.
   Counter drafters_left_displaced = DraftersLeft("displaced");

@@ -19,7 +19,8 @@ const char* DescribeEnd(StreamEnd why) {
     case StreamEnd::kClosed: return "it closed its stream, as on SIGTERM";
     case StreamEnd::kGone: return "the connection broke: the process or the network is gone";
     case StreamEnd::kProtocolError: return "what it sent broke the protocol; its stream was closed";
-    case StreamEnd::kOverload: return "too many messages waited for it; its stream was closed";
+    case StreamEnd::kOverload:
+      return "too many messages waited, or for too long; its stream was closed";
   }
   return "";
 }

@@ -32,7 +32,7 @@ enum class StreamEnd {
   kClosed,         // the drafter ended it
   kGone,           // the connection broke
   kProtocolError,  // an unreadable message, or one out of turn
-  kOverload,       // too many messages waited, on either side
+  kOverload,       // too many messages waited, on either side, or for too long
 };
 
 struct DrafterSnapshot {

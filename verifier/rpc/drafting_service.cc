@@ -19,7 +19,7 @@ using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVe
 using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
 
 // Messages that may wait for a drafter that does not read (it is stopped, or its network stalls): a
-// few rounds of every session. Then the stream is closed, and the drafter dials again when it can.
+// few rounds of every session. Then the call is cancelled, and the drafter dials again when it can.
 constexpr size_t kMaxQueuedMessages = 4096;
 
 // Messages of one drafter that may wait for the engine. Then its stream is not read until the
@@ -90,19 +90,19 @@ class ReadGate {
 
 class AttachReactor final : public AttachCall {
  public:
-  AttachReactor(uint64_t id, VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
+  AttachReactor(uint64_t id, grpc::CallbackServerContext* context, VerifierMetrics* metrics,
+                DrafterPool* pool, EngineThread* thread)
       : id_(id),
         metrics_(metrics),
         pool_(pool),
         thread_(thread),
-        sink_(std::make_shared<AttachSink>(this, kMaxQueuedMessages)),
+        sink_(std::make_shared<AttachSink>(this, context, kMaxQueuedMessages)),
         gate_(std::make_shared<ReadGate>(this, &incoming_, sink_)) {
     gate_->Read();
   }
 
   void OnReadDone(bool ok) override {
     if (!ok) {  // the drafter closed its half or is gone; OnCancel will tell which
-      end_ = StreamEnd::kClosed;
       // Runs on the engine's thread, so that a refusal of an earlier message is the answer, not OK.
       thread_->Post([pool = pool_, id = id_, sink = sink_] {
         pool->roster().Leave(id);
@@ -130,9 +130,8 @@ class AttachReactor final : public AttachCall {
 
   void OnDone() override {
     sink_->Detach();
-    thread_->Post([pool = pool_, id = id_, end = cancelled_ ? StreamEnd::kGone : end_] {
-      pool->roster().OnStreamEnd(id, end);
-    });
+    if (cancelled_) end_ = sink_->WasUnread() ? StreamEnd::kOverload : StreamEnd::kGone;
+    thread_->Post([pool = pool_, id = id_, end = end_] { pool->roster().OnStreamEnd(id, end); });
     delete this;
   }
 
@@ -205,9 +204,8 @@ class AttachReactor final : public AttachCall {
   std::shared_ptr<ReadGate> gate_;
   Incoming<v1::FromDrafter> incoming_;
   bool greeted_ = false;  // reads come one at a time
-  // Why the stream ends, for OnDone, which comes after all other reactions. Without a failed read
-  // it was closed because too much waited to be written.
-  StreamEnd end_ = StreamEnd::kOverload;
+  // Why the stream ends, for OnDone, which comes after all other reactions.
+  StreamEnd end_ = StreamEnd::kClosed;
   bool cancelled_ = false;
 };
 
@@ -229,7 +227,7 @@ AttachCall* DraftingService::Open(grpc::CallbackServerContext* context) {
         {{"peer", context->peer()}, {"reason", status.ToString()}});
     return new RefusedCall<AttachCall>(status);
   }
-  return new AttachReactor(next_id_++, metrics_, pool_, thread_);
+  return new AttachReactor(next_id_++, context, metrics_, pool_, thread_);
 }
 
 }  // namespace outrider

@@ -92,7 +92,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
       : id_(intake->NewId()),
         context_(context),
         intake_(intake),
-        stream_(std::make_shared<GenerateSink>(reactor, kMaxQueuedChunks)) {}
+        stream_(std::make_shared<GenerateSink>(reactor, context, kMaxQueuedChunks)) {}
 
   uint64_t id() const { return id_; }
   GenerateSink& stream() { return *stream_; }

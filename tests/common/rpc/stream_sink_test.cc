@@ -16,6 +16,8 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/server.h"
 #include "outrider/v1/generation.grpc.pb.h"
+#include "tests/support/allocation_watch.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
@@ -28,9 +30,11 @@ constexpr size_t kCapacity = 16;
 // Passes every stream's sink to the test and does nothing with it.
 class SinkService final : public v1::Generation::CallbackService {
  public:
-  Reactor* Generate(grpc::CallbackServerContext*, const v1::GenerateRequest*) override {
-    return new Stream(this);
+  Reactor* Generate(grpc::CallbackServerContext* context, const v1::GenerateRequest*) override {
+    return new Stream(this, context);
   }
+
+  Duration write_timeout = std::chrono::hours(1);  // of streams that are opened later
 
   // Blocks until `count` streams have been opened; returns all of them in that order.
   std::vector<std::shared_ptr<Sink>> WaitForStreams(size_t count) {
@@ -39,16 +43,22 @@ class SinkService final : public v1::Generation::CallbackService {
     return opened_;
   }
 
-  void WaitUntilNoStreamIsLeft() {
+  // Returns false if one is left after a long time.
+  bool AwaitNoStream() {
+    const auto until = std::chrono::steady_clock::now() + testing::kTimeLimit;
     MutexLock lock(mu_);
-    while (alive_ > 0) lock.Wait(changed_);
+    while (alive_ > 0) {
+      if (lock.WaitUntil(changed_, until) == std::cv_status::timeout) return false;
+    }
+    return true;
   }
 
  private:
   class Stream final : public Reactor {
    public:
-    explicit Stream(SinkService* service)
-        : service_(service), sink_(std::make_shared<Sink>(this, kCapacity)) {
+    Stream(SinkService* service, grpc::CallbackServerContext* context)
+        : service_(service),
+          sink_(std::make_shared<Sink>(this, context, kCapacity, service->write_timeout)) {
       MutexLock lock(service_->mu_);
       ++service_->alive_;
       service_->opened_.push_back(sink_);
@@ -117,7 +127,7 @@ TEST_F(StreamSinkTest, DeliversInOrderBeforeStatus) {
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(status.error_message(), "first");
-  service_.WaitUntilNoStreamIsLeft();
+  EXPECT_TRUE(service_.AwaitNoStream());
 }
 
 TEST_F(StreamSinkTest, ClosesStreamWithoutMessages) {
@@ -127,27 +137,47 @@ TEST_F(StreamSinkTest, ClosesStreamWithoutMessages) {
   v1::GenerateResponse response;
   EXPECT_FALSE(reader->Read(&response));
   EXPECT_TRUE(reader->Finish().ok());
-  service_.WaitUntilNoStreamIsLeft();
+  EXPECT_TRUE(service_.AwaitNoStream());
 }
 
-TEST_F(StreamSinkTest, ClosesPeerThatDoesNotRead) {
+// Sends far more than the transport's buffers can take, until a message is refused. Returns how
+// many were accepted.
+size_t SendUntilRefused(Sink& sink) {
+  size_t sent = 0;
+  while (sent < 1000 && sink.Send(Numbered(0, 1 << 20))) ++sent;
+  return sent;
+}
+
+// The status of a stream after all that has arrived has been read.
+grpc::StatusCode EndOf(grpc::ClientReader<v1::GenerateResponse>& reader) {
+  v1::GenerateResponse response;
+  while (reader.Read(&response)) {
+  }
+  return reader.Finish().error_code();
+}
+
+TEST_F(StreamSinkTest, CancelsPeerThatDoesNotRead) {
   grpc::ClientContext context;
   const auto reader = stub_->Generate(&context, {});
   const auto sink = service_.WaitForStreams(1)[0];
-  // Far more than the transport's buffers can take.
-  constexpr size_t kPadding = 1 << 20;
-  uint32_t sent = 0;
-  while (sink->Send(Numbered(sent, kPadding))) {
-    ASSERT_LT(++sent, 1000u);
-  }
-  EXPECT_GE(sent, kCapacity);
+  const testing::AllocationWatch watch;
+  EXPECT_GE(SendUntilRefused(*sink), kCapacity);
+  EXPECT_TRUE(service_.AwaitNoStream()) << "though nothing was read";
+  EXPECT_TRUE(sink->WasUnread());
+  constexpr int64_t kHalf = (kCapacity / 2) << 20;
+  EXPECT_LT(watch.held(), kHalf) << "messages are kept";
+  EXPECT_EQ(EndOf(*reader), grpc::StatusCode::CANCELLED);
+}
 
-  v1::GenerateResponse response;
-  uint32_t read = 0;
-  while (reader->Read(&response)) EXPECT_EQ(response.chunk().drafted(), read++);
-  EXPECT_EQ(read, sent);  // accepted messages are delivered
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  service_.WaitUntilNoStreamIsLeft();
+TEST_F(StreamSinkTest, CancelsPeerThatReadsTooLate) {
+  service_.write_timeout = Duration::zero();
+  grpc::ClientContext context;
+  const auto reader = stub_->Generate(&context, {});
+  const auto sink = service_.WaitForStreams(1)[0];
+  EXPECT_LT(SendUntilRefused(*sink), kCapacity) << "as many may wait";
+  EXPECT_TRUE(service_.AwaitNoStream());
+  EXPECT_TRUE(sink->WasUnread());
+  EXPECT_EQ(EndOf(*reader), grpc::StatusCode::CANCELLED);
 }
 
 TEST_F(StreamSinkTest, IgnoresCallsAfterStreamEnds) {
@@ -156,7 +186,7 @@ TEST_F(StreamSinkTest, IgnoresCallsAfterStreamEnds) {
   const auto sink = service_.WaitForStreams(1)[0];
   context.TryCancel();
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
-  service_.WaitUntilNoStreamIsLeft();
+  EXPECT_TRUE(service_.AwaitNoStream());
   EXPECT_FALSE(sink->Send(Numbered(0)));
   sink->Close(grpc::Status::OK);
   sink->WriteDone(false);
@@ -210,11 +240,9 @@ TEST_F(StreamSinkTest, SurvivesCancelsAtAnyPoint) {
   }
   stop = true;
   senders.clear();
-  service_.WaitUntilNoStreamIsLeft();
-  EXPECT_THAT(endings,
-              ::testing::IsSubsetOf({static_cast<int>(grpc::StatusCode::CANCELLED),
-                                     static_cast<int>(grpc::StatusCode::ABORTED),
-                                     static_cast<int>(grpc::StatusCode::RESOURCE_EXHAUSTED)}));
+  EXPECT_TRUE(service_.AwaitNoStream());
+  EXPECT_THAT(endings, ::testing::IsSubsetOf({static_cast<int>(grpc::StatusCode::CANCELLED),
+                                              static_cast<int>(grpc::StatusCode::ABORTED)}));
   EXPECT_THAT(endings, ::testing::Contains(static_cast<int>(grpc::StatusCode::CANCELLED)));
   EXPECT_THAT(endings, ::testing::Contains(static_cast<int>(grpc::StatusCode::ABORTED)));
 }

@@ -16,7 +16,7 @@ constexpr Duration kTimeout = std::chrono::minutes(1);
 class FakeDraftingServer::Stream final : public Reactor {
  public:
   Stream(FakeDraftingServer* owner, grpc::CallbackServerContext* context)
-      : owner_(owner), context_(context), sink_(std::make_shared<Sink>(this, kQueue)) {
+      : owner_(owner), context_(context), sink_(std::make_shared<Sink>(this, context, kQueue)) {
     {
       MutexLock lock(owner_->mu_);
       owner_->latest_ = sink_;

@@ -97,8 +97,9 @@ class Model {
   // Creates a second sequence with the first `length` tokens of this one. Full pages are shared,
   // the last partial one is copied.
   virtual Result<SequenceId> Fork(SequenceId sequence, int length) = 0;
-  // Number of distinct pages that these sequences hold.
-  virtual int PagesHeld(std::span<const SequenceId> sequences) const = 0;
+  // Indices of the sequence's pages, in the order of its tokens; below total_pages(). Valid until
+  // the sequence changes.
+  virtual std::span<const int32_t> Pages(SequenceId sequence) const = 0;
   // Cached tokens.
   virtual int length(SequenceId sequence) const = 0;
 

@@ -6,7 +6,10 @@
 namespace outrider {
 
 PrefixCache::PrefixCache(Model* model, PrefixDigest* digest)
-    : model_(model), digest_(digest), page_tokens_(static_cast<size_t>(model->page_tokens())) {}
+    : model_(model),
+      digest_(digest),
+      page_tokens_(static_cast<size_t>(model->page_tokens())),
+      page_entries_(static_cast<size_t>(model->total_pages())) {}
 
 PrefixCache::~PrefixCache() {
   while (EvictOne()) {
@@ -25,6 +28,7 @@ std::pair<PrefixCache::Node*, size_t> PrefixCache::Descend(std::span<const Token
     const auto child = node->children.find(PageAt(tokens, depth));
     if (child == node->children.end()) break;
     node = child->second.get();
+    ++steps_;
   }
   return {node, depth};
 }
@@ -32,7 +36,7 @@ std::pair<PrefixCache::Node*, size_t> PrefixCache::Descend(std::span<const Token
 SequenceId PrefixCache::Fork(std::span<const TokenId> tokens) {
   const auto [node, depth] = Descend(tokens);
   if (depth == 0) return model_->NewSequence();
-  const Entries::iterator entry = node->through.front();
+  const Entries::iterator entry = node->entry;
   Touch(entry);
   // Whole pages are shared and none is copied, so this cannot run out of pages.
   Result<SequenceId> fork = model_->Fork(entry->sequence, static_cast<int>(depth * page_tokens_));
@@ -45,7 +49,7 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
   tokens = tokens.first(pages * page_tokens_);
   auto [node, depth] = Descend(tokens);
   if (depth == pages) {  // all of it is cached already (or there is no whole page)
-    if (pages > 0) Touch(node->through.front());
+    if (pages > 0) Touch(node->entry);
     model_->Release(sequence);
     return;
   }
@@ -53,31 +57,23 @@ void PrefixCache::Insert(std::span<const TokenId> tokens, SequenceId sequence) {
   Result<SequenceId> whole = model_->Fork(sequence, static_cast<int>(tokens.size()));
   model_->Release(sequence);
   if (!whole.ok()) return;
-  // Entries that end on this path are prefixes of the new one.
-  std::vector<Entries::iterator> covered;
-  for (const Node* ancestor = node; ancestor != &root_; ancestor = ancestor->parent) {
-    for (const Entries::iterator entry : ancestor->through) {
-      if (entry->end == ancestor) covered.push_back(entry);
-    }
-  }
+  // If the cached part of the path ends at a leaf, that leaf's entry is a prefix of the new one.
+  Node* const shared = node;
+  const bool covers = shared != &root_ && shared->children.empty();
+  entries_.push_front({*whole, nullptr});
+  const Entries::iterator entry = entries_.begin();
   for (size_t page = depth; page < pages; ++page) {
-    node = AddChild(node, PageAt(tokens, page));
+    node = AddChild(node, PageAt(tokens, page), entry);
   }
-  entries_.push_front({*whole, node});
-  pages_.reset();
-  for (Node* ancestor = node; ancestor != &root_; ancestor = ancestor->parent) {
-    ancestor->through.push_back(entries_.begin());
+  entry->end = node;
+  CountPages(*entry, 1);
+  if (!covers) return;
+  const Entries::iterator covered = shared->entry;
+  for (node = shared; node != &root_ && node->entry == covered; node = node->parent) {
+    node->entry = entry;
+    ++steps_;
   }
-  for (const Entries::iterator entry : covered) Remove(entry);
-}
-
-int PrefixCache::Pages() const {
-  if (!pages_.has_value()) {
-    std::vector<SequenceId> sequences;
-    for (const Entry& entry : entries_) sequences.push_back(entry.sequence);
-    pages_ = model_->PagesHeld(sequences);
-  }
-  return *pages_;
+  Drop(covered);
 }
 
 bool PrefixCache::EvictOne() {
@@ -86,15 +82,17 @@ bool PrefixCache::EvictOne() {
   return true;
 }
 
-PrefixCache::Node* PrefixCache::AddChild(Node* parent, Page page) {
+PrefixCache::Node* PrefixCache::AddChild(Node* parent, Page page, Entries::iterator entry) {
   auto child = std::make_unique<Node>();
   child->parent = parent;
+  child->entry = entry;
   if (digest_ != nullptr) {
     child->hash = ExtendPageHash(parent->hash, page);
     child->slot = digest_->Add(child->hash);
   }
   const auto added = parent->children.emplace(std::move(page), std::move(child)).first;
   added->second->page = &added->first;
+  ++steps_;
   return added->second.get();
 }
 
@@ -105,17 +103,34 @@ void PrefixCache::RemoveChild(Node* child) {
 }
 
 void PrefixCache::Remove(Entries::iterator entry) {
-  for (Node* ancestor = entry->end; ancestor != &root_;) {
-    std::erase(ancestor->through, entry);
-    Node* parent = ancestor->parent;
-    if (ancestor->through.empty()) {
-      RemoveChild(ancestor);
-    }
-    ancestor = parent;
+  Node* node = entry->end;
+  while (node != &root_ && node->children.empty()) {
+    Node* const parent = node->parent;
+    RemoveChild(node);
+    node = parent;
+    ++steps_;
   }
+  for (; node != &root_ && node->entry == entry; node = node->parent) {
+    node->entry = node->children.begin()->second->entry;
+    ++steps_;
+  }
+  Drop(entry);
+}
+
+void PrefixCache::Drop(Entries::iterator entry) {
+  CountPages(*entry, -1);
   model_->Release(entry->sequence);
   entries_.erase(entry);
-  pages_.reset();
+}
+
+void PrefixCache::CountPages(const Entry& entry, int change) {
+  for (const int32_t page : model_->Pages(entry.sequence)) {
+    int32_t& entries = page_entries_[static_cast<size_t>(page)];
+    const bool was_held = entries > 0;
+    entries += change;
+    pages_ += static_cast<int>(entries > 0) - static_cast<int>(was_held);
+    ++steps_;
+  }
 }
 
 }  // namespace outrider

@@ -6,6 +6,9 @@
 // Sharing does not change any text: the KV of a token depends only on the tokens before it, bit for
 // bit.
 //
+// Cost: that of the pages of one text, whatever the number of entries that share them. Only the
+// search for a page among those that follow the same prefix takes the logarithm of their number.
+//
 // Thread: the owner of the model.
 #pragma once
 
@@ -13,7 +16,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -45,14 +47,16 @@ class PrefixCache {
   bool EvictOne();
 
   // Pages that entries hold, alone or shared with sequences.
-  int Pages() const;
+  int Pages() const { return pages_; }
   int entries() const { return static_cast<int>(entries_.size()); }
+  // Nodes and pages visited so far, a measure of time.
+  int64_t steps() const { return steps_; }
 
  private:
   struct Node;
   struct Entry {
     SequenceId sequence;
-    Node* end;  // the node of its last page
+    Node* end;  // the node of its last page, always a leaf: a longer text replaces its prefixes
   };
   using Entries = std::list<Entry>;  // most recently used first
   using Page = std::vector<TokenId>;
@@ -60,7 +64,9 @@ class PrefixCache {
     Node* parent = nullptr;
     const Page* page = nullptr;  // its key among the parent's children
     std::map<Page, std::unique_ptr<Node>> children;
-    std::vector<Entries::iterator> through;  // entries that hold this page
+    // One of the entries that hold this page: a leaf's own, and otherwise that of one of the
+    // children. So the nodes with the same entry are the end of its path, without gaps.
+    Entries::iterator entry;
     uint64_t hash = kNoPages;
     int slot = PrefixDigest::kNoSlot;  // in the digest
   };
@@ -69,17 +75,26 @@ class PrefixCache {
   // The deepest node on the tokens' path, and its depth in pages.
   std::pair<Node*, size_t> Descend(std::span<const TokenId> tokens);
   void Touch(Entries::iterator entry) { entries_.splice(entries_.begin(), entries_, entry); }
-  // The parent's new child for this page.
-  Node* AddChild(Node* parent, Page page);
+  // The parent's new child for this page, which `entry` holds.
+  Node* AddChild(Node* parent, Page page, Entries::iterator entry);
   void RemoveChild(Node* child);
+  // Removes the entry and the nodes that only it holds.
   void Remove(Entries::iterator entry);
+  // Removes the entry, which no node names.
+  void Drop(Entries::iterator entry);
+  // Adds 1 or -1 to the number of entries that hold each of this one's pages.
+  void CountPages(const Entry& entry, int change);
 
   Model* model_;
   PrefixDigest* digest_;
   size_t page_tokens_;
   Node root_;
   Entries entries_;
-  mutable std::optional<int> pages_;  // nullopt: must be recounted
+  // [total_pages]: entries that hold each of the model's pages. A node's page may be several of
+  // these, because sequences that computed the same text at the same time share none.
+  std::vector<int32_t> page_entries_;
+  int pages_ = 0;  // those that an entry holds
+  int64_t steps_ = 0;
 };
 
 }  // namespace outrider

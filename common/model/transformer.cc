@@ -59,7 +59,9 @@ class Transformer : public Model, public DeviceModel {
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
-  int PagesHeld(std::span<const SequenceId> sequences) const override;
+  std::span<const int32_t> Pages(SequenceId sequence) const override {
+    return Table(sequence).pages();
+  }
   int length(SequenceId sequence) const override { return Table(sequence).length(); }
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
@@ -136,14 +138,6 @@ SequenceId Transformer::Adopt(PageTable table) {
   free_ids_.pop_back();
   tables_[static_cast<size_t>(id)] = std::move(table);
   return id;
-}
-
-int Transformer::PagesHeld(std::span<const SequenceId> sequences) const {
-  std::vector<bool> held(static_cast<size_t>(pool_.total_pages()));
-  for (const SequenceId sequence : sequences) {
-    for (const int32_t page : Table(sequence).pages()) held[static_cast<size_t>(page)] = true;
-  }
-  return static_cast<int>(std::count(held.begin(), held.end(), true));
 }
 
 void Transformer::Release(SequenceId sequence) {

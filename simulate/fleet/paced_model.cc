@@ -80,14 +80,6 @@ Result<SequenceId> PacedModel::Fork(SequenceId sequence, int length) {
   return id;
 }
 
-int PacedModel::PagesHeld(std::span<const SequenceId> sequences) const {
-  std::vector<bool> held(holders_.size());
-  for (const SequenceId sequence : sequences) {
-    for (const int page : Get(sequence).pages) held[static_cast<size_t>(page)] = true;
-  }
-  return static_cast<int>(std::count(held.begin(), held.end(), true));
-}
-
 int PacedModel::length(SequenceId sequence) const {
   return static_cast<int>(Get(sequence).hashes.size());
 }

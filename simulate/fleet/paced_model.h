@@ -70,7 +70,7 @@ class PacedModel final : public Model {
   SequenceId NewSequence() override;
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
-  int PagesHeld(std::span<const SequenceId> sequences) const override;
+  std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
@@ -86,7 +86,7 @@ class PacedModel final : public Model {
   struct Sequence {
     TokenId first = 0;             // its first token, which names its class
     std::vector<uint64_t> hashes;  // of the text up to each token
-    std::vector<int> pages;
+    std::vector<int32_t> pages;
     int last_begin = 0;  // where the tokens of the last pass begin
   };
 

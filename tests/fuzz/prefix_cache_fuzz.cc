@@ -50,6 +50,7 @@ class Cache {
     }
     // Between requests, only the cache has sequences.
     Require(model_.sequences() == cache_->entries());
+    Require(model_.total_pages() - model_.free_pages() == cache_->Pages());
   }
 
   void Finish() {

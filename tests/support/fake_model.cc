@@ -16,18 +16,8 @@ float Unit(uint64_t hash) { return static_cast<float>(hash >> 40) * 0x1p-24f; }
 
 }  // namespace
 
-class FakeModel::Page {
- public:
-  explicit Page(int* in_use) : in_use_(in_use) { ++*in_use_; }
-  ~Page() { --*in_use_; }
-  Page(const Page&) = delete;
-  Page& operator=(const Page&) = delete;
-
- private:
-  int* in_use_;
-};
-
-FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
+FakeModel::FakeModel(FakeModelOptions options)
+    : options_(std::move(options)), pool_(options_.total_pages) {
   config_.architecture = "FakeModel";
   config_.name = "fake";
   config_.vocab_size = options_.vocab_size;
@@ -36,8 +26,6 @@ FakeModel::FakeModel(FakeModelOptions options) : options_(std::move(options)) {
   config_.max_position_embeddings = options_.max_position_embeddings;
   config_.eos_token_ids = options_.eos_token_ids;
 }
-
-FakeModel::~FakeModel() = default;
 
 FakeModel::Sequence& FakeModel::Get(SequenceId id) {
   const auto it = sequences_.find(id);
@@ -72,7 +60,7 @@ Status FakeModel::Reserve(SequenceId sequence, int tokens) {
                              std::to_string(needed) + " more pages, " +
                              std::to_string(free_pages()) + " are free");
   }
-  for (int i = 0; i < needed; ++i) s.pages.push_back(std::make_shared<Page>(&pages_in_use_));
+  for (int i = 0; i < needed; ++i) s.pages.push_back(pool_.Take());
   return Status();
 }
 
@@ -85,18 +73,11 @@ Result<SequenceId> FakeModel::Fork(SequenceId sequence, int length) {
   Sequence fork;
   fork.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
   fork.pages.assign(from.pages.begin(), from.pages.begin() + full);
-  if (partial) fork.pages.push_back(std::make_shared<Page>(&pages_in_use_));
+  for (const int32_t page : fork.pages) pool_.Share(page);
+  if (partial) fork.pages.push_back(pool_.Take());
   fork.last_begin = length;
   sequences_.emplace(next_id_, std::move(fork));
   return next_id_++;
-}
-
-int FakeModel::PagesHeld(std::span<const SequenceId> sequences) const {
-  std::set<const Page*> held;
-  for (const SequenceId sequence : sequences) {
-    for (const auto& page : Get(sequence).pages) held.insert(page.get());
-  }
-  return static_cast<int>(held.size());
 }
 
 int FakeModel::length(SequenceId sequence) const {
@@ -283,7 +264,10 @@ void FakeModel::Truncate(SequenceId sequence, int length) {
   s.last_begin = std::min(s.last_begin, length);
 }
 
-void FakeModel::Release(SequenceId sequence) { OUTRIDER_CHECK(sequences_.erase(sequence) == 1); }
+void FakeModel::Release(SequenceId sequence) {
+  for (const int32_t page : Get(sequence).pages) pool_.Drop(page);
+  sequences_.erase(sequence);
+}
 
 std::vector<float> FakeModel::Logits(std::span<const TokenId> path) const {
   const size_t order = static_cast<size_t>(options_.order);

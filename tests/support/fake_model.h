@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/backend/host_picks.h"
+#include "common/kv/page_pool.h"
 #include "common/model/model.h"
 #include "common/rules/host_rounds.h"
 
@@ -36,16 +37,15 @@ struct FakeModelOptions {
 class FakeModel final : public Model, public DeviceModel {
  public:
   explicit FakeModel(FakeModelOptions options);
-  ~FakeModel() override;
 
   const ModelConfig& config() const override { return config_; }
   int page_tokens() const override { return options_.page_tokens; }
   int total_pages() const override { return options_.total_pages; }
-  int free_pages() const override { return options_.total_pages - pages_in_use_; }
+  int free_pages() const override { return pool_.free_pages(); }
   SequenceId NewSequence() override;
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
-  int PagesHeld(std::span<const SequenceId> sequences) const override;
+  std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
@@ -111,12 +111,9 @@ class FakeModel final : public Model, public DeviceModel {
   void FailNextForward(Status status) { next_failure_ = std::move(status); }
 
  private:
-  // Counted in pages_in_use_ while it is referenced.
-  class Page;
-
   struct Sequence {
     std::vector<TokenId> tokens;
-    std::vector<std::shared_ptr<Page>> pages;
+    std::vector<int32_t> pages;
     // For the last Forward: where its tokens begin, and their parents if they were a tree.
     int last_begin = 0;
     std::vector<int32_t> last_parents;
@@ -130,7 +127,7 @@ class FakeModel final : public Model, public DeviceModel {
 
   FakeModelOptions options_;
   ModelConfig config_;
-  int pages_in_use_ = 0;
+  PagePool pool_;
   SequenceId next_id_ = 0;
   std::map<SequenceId, Sequence> sequences_;
   std::vector<std::vector<Share>> batches_;

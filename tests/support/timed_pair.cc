@@ -28,8 +28,8 @@ class TimedModel final : public Model {
   Result<SequenceId> Fork(SequenceId sequence, int length) override {
     return model_->Fork(sequence, length);
   }
-  int PagesHeld(std::span<const SequenceId> sequences) const override {
-    return model_->PagesHeld(sequences);
+  std::span<const int32_t> Pages(SequenceId sequence) const override {
+    return model_->Pages(sequence);
   }
   int length(SequenceId sequence) const override { return model_->length(sequence); }
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,

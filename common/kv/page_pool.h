@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace outrider {
@@ -17,6 +18,8 @@ class PagePool {
   int total_pages() const { return static_cast<int>(references_.size()); }
   int free_pages() const { return static_cast<int>(free_.size()); }
   int references(int32_t page) const { return references_[static_cast<size_t>(page)]; }
+  // [total_pages()]: of all pages, by index.
+  std::span<const int32_t> references() const { return references_; }
 
   // A free page with one reference. REQUIRES: free_pages() > 0.
   int32_t Take();

@@ -100,6 +100,8 @@ class Model {
   // Indices of the sequence's pages, in the order of its tokens; below total_pages(). Valid until
   // the sequence changes.
   virtual std::span<const int32_t> Pages(SequenceId sequence) const = 0;
+  // [total_pages()]: the number of sequences that hold each page. Always current.
+  virtual std::span<const int32_t> page_holders() const = 0;
   // Cached tokens.
   virtual int length(SequenceId sequence) const = 0;
 

@@ -82,6 +82,30 @@ bool PrefixCache::EvictOne() {
   return true;
 }
 
+bool PrefixCache::MakeRoom(int pages) {
+  if (model_->free_pages() >= pages) return true;
+  if (!CanFree(pages - model_->free_pages())) return false;
+  for (auto next = entries_.end(); model_->free_pages() < pages && next != entries_.begin();) {
+    const Entries::iterator entry = std::prev(next);
+    // No other entry holds the last page. A sequence that does holds those before it, too.
+    const int32_t last_page = model_->Pages(entry->sequence).back();
+    if (model_->page_holders()[static_cast<size_t>(last_page)] == 1) {
+      Remove(entry);
+    } else {
+      next = entry;
+    }
+  }
+  return model_->free_pages() >= pages;
+}
+
+bool PrefixCache::CanFree(int pages) const {
+  const std::span<const int32_t> holders = model_->page_holders();
+  for (size_t page = 0; page < page_entries_.size() && pages > 0; ++page) {
+    if (page_entries_[page] > 0 && page_entries_[page] == holders[page]) --pages;
+  }
+  return pages <= 0;
+}
+
 PrefixCache::Node* PrefixCache::AddChild(Node* parent, Page page, Entries::iterator entry) {
   auto child = std::make_unique<Node>();
   child->parent = parent;

@@ -7,7 +7,8 @@
 // bit.
 //
 // Cost: that of the pages of one text, whatever the number of entries that share them. Only the
-// search for a page among those that follow the same prefix takes the logarithm of their number.
+// search for a page among those that follow the same prefix takes the logarithm of their number,
+// and MakeRoom, where pages are lacking, looks at all pages at most.
 //
 // Thread: the owner of the model.
 #pragma once
@@ -45,6 +46,10 @@ class PrefixCache {
 
   // Evicts the least recently used entry. Returns false if there is none.
   bool EvictOne();
+  // Evicts entries until `pages` of the model's pages are free: the least recently used first, but
+  // none whose pages other sequences hold, too. Returns false, and evicts none, if that would not
+  // free enough.
+  bool MakeRoom(int pages);
 
   // Pages that entries hold, alone or shared with sequences.
   int Pages() const { return pages_; }
@@ -82,6 +87,8 @@ class PrefixCache {
   void Remove(Entries::iterator entry);
   // Removes the entry, which no node names.
   void Drop(Entries::iterator entry);
+  // Whether evicting all entries would free `pages` pages.
+  bool CanFree(int pages) const;
   // Adds 1 or -1 to the number of entries that hold each of this one's pages.
   void CountPages(const Entry& entry, int change);
 

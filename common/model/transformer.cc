@@ -62,6 +62,7 @@ class Transformer : public Model, public DeviceModel {
   std::span<const int32_t> Pages(SequenceId sequence) const override {
     return Table(sequence).pages();
   }
+  std::span<const int32_t> page_holders() const override { return pool_.references(); }
   int length(SequenceId sequence) const override { return Table(sequence).length(); }
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;

@@ -71,6 +71,7 @@ class PacedModel final : public Model {
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
   std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
+  std::span<const int32_t> page_holders() const override { return holders_; }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
@@ -104,8 +105,8 @@ class PacedModel final : public Model {
   ModelConfig config_;
   SequenceId next_id_ = 0;
   std::unordered_map<SequenceId, Sequence> sequences_;
-  std::vector<int> holders_;  // of each page
-  std::vector<int> free_;     // pages
+  std::vector<int32_t> holders_;  // of each page
+  std::vector<int32_t> free_;     // pages
   int64_t logit_rows_ = 0;
   std::vector<float> logits_;
   std::vector<float> hidden_;

@@ -46,6 +46,7 @@ class FakeModel final : public Model, public DeviceModel {
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
   std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
+  std::span<const int32_t> page_holders() const override { return pool_.references(); }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;

@@ -31,6 +31,7 @@ class TimedModel final : public Model {
   std::span<const int32_t> Pages(SequenceId sequence) const override {
     return model_->Pages(sequence);
   }
+  std::span<const int32_t> page_holders() const override { return model_->page_holders(); }
   int length(SequenceId sequence) const override { return model_->length(sequence); }
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override {

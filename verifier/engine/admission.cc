@@ -79,13 +79,9 @@ Session* Admission::AdmitNext(Time now) {
       from_cache ? prefixes_.Fork(tokens.first(tokens.size() - 1)) : model_.NewSequence();
   // Requires room for the known tokens and a spare page per running session, or the new session
   // would be the first to be preempted. Each step needs more.
-  const auto has_room = [&] {
-    return model_.Reserve(sequence, static_cast<int>(tokens.size()) + 1).ok() &&
-           model_.free_pages() >= running_;
-  };
-  bool fits = has_room();
-  while (!fits && prefixes_.EvictOne()) fits = has_room();
-  if (!fits) {
+  const int known = static_cast<int>(tokens.size()) + 1;
+  if (!prefixes_.MakeRoom(PagesNeeded(sequence, known) + running_) ||
+      !model_.Reserve(sequence, known).ok()) {
     model_.Release(sequence);
     return nullptr;
   }
@@ -102,9 +98,15 @@ Session* Admission::AdmitNext(Time now) {
   return session;
 }
 
+int Admission::PagesNeeded(SequenceId sequence, int tokens) const {
+  const int page = model_.page_tokens();
+  const auto held = static_cast<int>(model_.Pages(sequence).size());
+  return std::max((tokens + page - 1) / page - held, 0);
+}
+
 bool Admission::Reserve(Session& session, int tokens) {
-  while (!model_.Reserve(session.sequence, tokens).ok()) {
-    if (prefixes_.EvictOne()) continue;
+  while (!prefixes_.MakeRoom(PagesNeeded(session.sequence, tokens)) ||
+         !model_.Reserve(session.sequence, tokens).ok()) {
     const auto youngest = std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
       return entry.second->is_running();
     });

@@ -1,7 +1,7 @@
 // Decides which sequences hold KV pages and which wait. Waiting ones are admitted in turns by
-// client. A running one that needs more pages takes them from the prefix cache first, then from the
-// youngest running sequence, which is preempted: it returns to its old place in the queue, and its
-// text is computed again.
+// client. A running one that needs more pages takes them from the prefix cache if that has enough;
+// if not, the youngest running sequence is preempted: it returns to its old place in the queue, and
+// its text is computed again.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -64,6 +64,8 @@ class Admission {
   bool IsReady(const Session& session) const;
   // nullptr: none is ready.
   Session* NextWaiting();
+  // Pages that the sequence lacks for its first `tokens` tokens.
+  int PagesNeeded(SequenceId sequence, int tokens) const;
   void Preempt(Session& session);
 
   const AdmissionOptions options_;

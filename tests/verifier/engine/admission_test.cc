@@ -158,6 +158,55 @@ TEST_F(AdmissionTest, CachedPrefixesMakeRoomFirst) {
   EXPECT_THAT(events_->preempted, IsEmpty());
 }
 
+TEST_F(AdmissionTest, KeepsPrefixesThatFreeTooLittle) {
+  Start({}, /*pages=*/9);
+  Session& first = Wait(1, "a", 4 * kPage);
+  AdmitAll();
+  Compute(first);
+  admission_->SharePrompt(first);
+  ASSERT_EQ(admission_->cached_pages(), 4);
+  Wait(2, "a", 8 * kPage);
+  EXPECT_EQ(admission_->AdmitNext(clock_.Now()), nullptr);
+  EXPECT_EQ(admission_->cached_pages(), 4);
+  EXPECT_FALSE(admission_->Reserve(first, 10 * kPage));
+  EXPECT_EQ(admission_->cached_pages(), 4);
+}
+
+TEST_F(AdmissionTest, EvictsOnlyWhatFreesPages) {
+  Start({}, /*pages=*/10);
+  Session& first = Wait(1, "a", 2 * kPage);
+  AdmitAll();
+  Compute(first);
+  admission_->SharePrompt(first);
+  Session& second = Wait(2, "a", 2 * kPage);
+  second.tokens[0] = 9;
+  AdmitAll();
+  Compute(second);
+  admission_->CacheText(second);
+  sessions_.erase(2);
+  ASSERT_EQ(admission_->cached_pages(), 4);
+  Wait(3, "a", 5 * kPage).tokens[0] = 10;
+  EXPECT_NE(admission_->AdmitNext(clock_.Now()), nullptr);
+  EXPECT_EQ(admission_->cached_pages(), 2) << "those of the running sequence";
+}
+
+TEST_F(AdmissionTest, PreemptsBeforeEvictingInVain) {
+  Start({}, /*pages=*/8);
+  Session& cached = Wait(1, "a", 2 * kPage);
+  AdmitAll();
+  Compute(cached);
+  admission_->CacheText(cached);
+  sessions_.erase(1);
+  Session& older = Wait(2, "a", 1);
+  Session& younger = Wait(3, "a", 1);
+  AdmitAll();
+  ASSERT_TRUE(admission_->Reserve(younger, 4 * kPage));
+  ASSERT_EQ(admission_->cached_pages(), 2);
+  EXPECT_TRUE(admission_->Reserve(older, 5 * kPage));
+  EXPECT_THAT(events_->preempted, ElementsAre(3));
+  EXPECT_EQ(admission_->cached_pages(), 2) << "the younger one's pages are enough";
+}
+
 TEST_F(AdmissionTest, SharesTextsOfFinishedRequests) {
   Start({});
   Session& first = Wait(1, "a", 2 * kPage);

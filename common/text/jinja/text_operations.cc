@@ -154,13 +154,4 @@ MarkedText Changed(const MarkedText& text, std::string changed) {
   return MarkedText(std::move(changed), text.HasRequestText());
 }
 
-MarkedText Concatenated(const std::vector<MarkedText>& parts, const MarkedText& between) {
-  MarkedText out;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) out.Append(between);
-    out.Append(parts[i]);
-  }
-  return out;
-}
-
 }  // namespace outrider::jinja

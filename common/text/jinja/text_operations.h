@@ -33,6 +33,5 @@ MarkedText Replace(const MarkedText& text, std::string_view from, const MarkedTe
                    int64_t max_count);
 // `text` changed to `changed`.
 MarkedText Changed(const MarkedText& text, std::string changed);
-MarkedText Concatenated(const std::vector<MarkedText>& parts, const MarkedText& between);
 
 }  // namespace outrider::jinja

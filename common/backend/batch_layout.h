@@ -66,11 +66,10 @@ struct BatchLayout {
   const TokenId* tokens = nullptr;     // [rows]
   const int32_t* positions = nullptr;  // [rows] RoPE position: length + depth
   const int32_t* slots = nullptr;  // [rows] where the row's K/V goes: page * page_tokens + offset
-  const int32_t* row_sequence = nullptr;  // [rows]
-  const int32_t* row_begin = nullptr;     // [sequences + 1]
-  const int32_t* context = nullptr;       // [sequences] cached tokens before this batch
-  const int32_t* page_begin = nullptr;    // [sequences + 1] into pages
-  const int32_t* pages = nullptr;         // page indexes of each sequence in order
+  const int32_t* row_begin = nullptr;   // [sequences + 1]
+  const int32_t* context = nullptr;     // [sequences] cached tokens before this batch
+  const int32_t* page_begin = nullptr;  // [sequences + 1] into pages
+  const int32_t* pages = nullptr;       // page indexes of each sequence in order
   // [rows] parent row within the sequence's rows, or -1; nullptr when every sequence is a chain.
   const int32_t* parents = nullptr;
   // [logit_row_count] rows whose logits are wanted, ascending; for GatherRows.

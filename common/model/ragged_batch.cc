@@ -74,8 +74,8 @@ Status CheckShare(const ForwardSequence& share, int length, const BatchLimits& l
 
 void RaggedBatch::Begin(bool has_tree) {
   has_tree_ = has_tree;
-  for (auto* array : {&tokens_, &positions_, &slots_, &row_sequence_, &context_, &pages_, &parents_,
-                      &logit_rows_}) {
+  for (auto* array :
+       {&tokens_, &positions_, &slots_, &context_, &pages_, &parents_, &logit_rows_}) {
     array->clear();
   }
   requested_logits_ = 0;
@@ -87,7 +87,6 @@ void RaggedBatch::Add(const ForwardSequence& share, const PageTable& table) {
   const auto count = static_cast<int32_t>(share.tokens.size());
   const int32_t first_row = rows();
   const int32_t length = table.length();
-  const auto sequence = static_cast<int32_t>(context_.size());
   const bool chain = share.parents.empty();
   OUTRIDER_CHECK(has_tree_ || IsChain(share.parents));
 
@@ -98,7 +97,6 @@ void RaggedBatch::Add(const ForwardSequence& share, const PageTable& table) {
         parent < 0 ? length : positions_[static_cast<size_t>(first_row + parent)] + 1;
     positions_.push_back(position);
     slots_.push_back(table.Slot(length + i));
-    row_sequence_.push_back(sequence);
     if (has_tree_) parents_.push_back(parent);
   }
   for (const int32_t row : share.logit_rows) logit_rows_.push_back(first_row + row);
@@ -117,7 +115,6 @@ void RaggedBatch::Pad(int rows, int32_t page, int page_tokens) {
     tokens_.push_back(0);
     positions_.push_back(0);
     slots_.push_back(page * page_tokens);
-    row_sequence_.push_back(static_cast<int32_t>(context_.size()));
     if (has_tree_) parents_.push_back(-1);
     context_.push_back(0);
     row_begin_.push_back(row + 1);
@@ -133,7 +130,6 @@ BatchLayout RaggedBatch::layout() const {
           .tokens = tokens_.data(),
           .positions = positions_.data(),
           .slots = slots_.data(),
-          .row_sequence = row_sequence_.data(),
           .row_begin = row_begin_.data(),
           .context = context_.data(),
           .page_begin = page_begin_.data(),

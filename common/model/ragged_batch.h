@@ -59,7 +59,6 @@ class RaggedBatch {
   std::vector<TokenId> tokens_;
   std::vector<int32_t> positions_;
   std::vector<int32_t> slots_;
-  std::vector<int32_t> row_sequence_;
   std::vector<int32_t> row_begin_;
   std::vector<int32_t> context_;
   std::vector<int32_t> page_begin_;

@@ -24,7 +24,6 @@ void EncodePass(RankOrder order, const BatchLayout& batch, std::vector<int32_t>*
   add(batch.tokens, batch.rows);
   add(batch.positions, batch.rows);
   add(batch.slots, batch.rows);
-  add(batch.row_sequence, batch.rows);
   add(batch.parents, batch.rows);
   add(batch.row_begin, batch.sequences + 1);
   add(batch.context, batch.sequences);
@@ -60,7 +59,6 @@ BatchLayout DecodePass(std::span<const int32_t> message) {
   if (message[kHasTokens] != 0) batch.tokens = take(batch.rows);
   batch.positions = take(batch.rows);
   batch.slots = take(batch.rows);
-  batch.row_sequence = take(batch.rows);
   if (message[kHasParents] != 0) batch.parents = take(batch.rows);
   batch.row_begin = take(batch.sequences + 1);
   batch.context = take(batch.sequences);

@@ -294,7 +294,6 @@ class Decoder {
       positions_.push_back(context + i);
       tokens_.push_back(i * 7);
     }
-    row_sequence_.assign(rows, 0);
     row_begin_ = {0, rows};
     page_begin_ = {0, pages};
     context_ = {context};
@@ -303,7 +302,6 @@ class Decoder {
     batch_.tokens = tokens_.data();
     batch_.positions = positions_.data();
     batch_.slots = positions_.data();  // pages in order
-    batch_.row_sequence = row_sequence_.data();
     batch_.row_begin = row_begin_.data();
     batch_.context = context_.data();
     batch_.page_begin = page_begin_.data();
@@ -373,7 +371,7 @@ class Decoder {
   BatchLayout batch_;
   std::vector<std::vector<std::byte>> kv_;
   std::vector<TokenId> tokens_;
-  std::vector<int32_t> positions_, row_sequence_, row_begin_, page_begin_, context_, pages_;
+  std::vector<int32_t> positions_, row_begin_, page_begin_, context_, pages_;
   std::vector<float> cos_sin_, gain_, x_, normed_, qkv_, attended_, gate_up_, gated_, logits_;
 };
 

@@ -77,7 +77,7 @@ PagedCache::PagedCache(Backend* backend, const AttentionShape& shape, KvType typ
 
 std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& batch) {
   BatchLayout layout;
-  std::vector<int32_t> positions, slots, row_sequence, context, pages, parents;
+  std::vector<int32_t> positions, slots, context, pages, parents;
   std::vector<int32_t> row_begin = {0}, page_begin = {0};
   std::vector<float> qkv;
   bool any_tree = false;
@@ -100,7 +100,6 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
       parents.push_back(parent);
       positions.push_back(parent < 0 ? length : positions[first + parent] + 1);
       slots.push_back(Slot(rows.sequence, length + i));
-      row_sequence.push_back(static_cast<int>(context.size()) - 1);
     }
     any_tree |= !rows.parents.empty();
     qkv.insert(qkv.end(), rows.qkv.begin(), rows.qkv.end());
@@ -113,7 +112,6 @@ std::vector<std::vector<float>> PagedCache::Append(const std::vector<NewRows>& b
   layout.sequences = static_cast<int>(batch.size());
   layout.positions = positions.data();
   layout.slots = slots.data();
-  layout.row_sequence = row_sequence.data();
   layout.row_begin = row_begin.data();
   layout.context = context.data();
   layout.page_begin = page_begin.data();

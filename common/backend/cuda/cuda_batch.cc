@@ -320,7 +320,6 @@ BatchLayout CudaBatch::SendRows(const BatchLayout& batch) {
   device.page_begin = ring_.Add(batch.page_begin, sequences + 1);
   device.pages = ring_.Add(batch.pages, static_cast<size_t>(batch.page_begin[sequences]));
   device.logit_rows = ring_.Add(batch.logit_rows, static_cast<size_t>(batch.logit_row_count));
-  device.row_sequence = nullptr;
   device.parents = nullptr;
   ring_.Send();
   return device;

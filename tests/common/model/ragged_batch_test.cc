@@ -38,7 +38,6 @@ TEST(RaggedBatch, PadsWithRowsOfTheirOwn) {
     EXPECT_THAT(View(layout.tokens, 4), ElementsAre(1, 2, 0, 0));
     EXPECT_THAT(View(layout.positions, 4), ElementsAre(3, tree ? 3 : 4, 0, 0));
     EXPECT_THAT(View(layout.slots, 4), ElementsAre(table.Slot(3), table.Slot(4), 32, 32));
-    EXPECT_THAT(View(layout.row_sequence, 4), ElementsAre(0, 0, 1, 2));
     EXPECT_THAT(View(layout.row_begin, 4), ElementsAre(0, 2, 3, 4));
     EXPECT_THAT(View(layout.context, 3), ElementsAre(3, 0, 0));
     EXPECT_THAT(View(layout.page_begin, 4), ElementsAre(0, 2, 3, 4));
@@ -82,7 +81,6 @@ TEST(RaggedBatch, FlattensChainsAndTrees) {
   EXPECT_THAT(View(layout.positions, 6), ElementsAre(3, 4, 5, 6, 5, 7));
   EXPECT_THAT(View(layout.slots, 6), ElementsAre(chain.Slot(3), chain.Slot(4), tree.Slot(5),
                                                  tree.Slot(6), tree.Slot(7), tree.Slot(8)));
-  EXPECT_THAT(View(layout.row_sequence, 6), ElementsAre(0, 0, 1, 1, 1, 1));
   EXPECT_THAT(View(layout.row_begin, 3), ElementsAre(0, 2, 6));
   EXPECT_THAT(View(layout.context, 2), ElementsAre(3, 5));
   EXPECT_THAT(View(layout.page_begin, 3), ElementsAre(0, 2, 5));

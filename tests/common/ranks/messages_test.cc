@@ -17,16 +17,14 @@ using ::testing::ElementsAreArray;
 
 TEST(RankMessages, PassSurvives) {
   const std::vector<int32_t> tokens = {5, 6, 7}, positions = {4, 0, 1}, slots = {20, 32, 33},
-                             row_sequence = {0, 1, 1}, row_begin = {0, 1, 3}, context = {4, 0},
-                             page_begin = {0, 1, 3}, pages = {1, 2, 9}, parents = {-1, -1, 0},
-                             logit_rows = {0, 2};
+                             row_begin = {0, 1, 3}, context = {4, 0}, page_begin = {0, 1, 3},
+                             pages = {1, 2, 9}, parents = {-1, -1, 0}, logit_rows = {0, 2};
   BatchLayout batch;
   batch.rows = 3;
   batch.sequences = 2;
   batch.tokens = tokens.data();
   batch.positions = positions.data();
   batch.slots = slots.data();
-  batch.row_sequence = row_sequence.data();
   batch.row_begin = row_begin.data();
   batch.context = context.data();
   batch.page_begin = page_begin.data();
@@ -44,7 +42,6 @@ TEST(RankMessages, PassSurvives) {
     EXPECT_THAT(std::span(read.tokens, 3), ElementsAreArray(tokens));
     EXPECT_THAT(std::span(read.positions, 3), ElementsAreArray(positions));
     EXPECT_THAT(std::span(read.slots, 3), ElementsAreArray(slots));
-    EXPECT_THAT(std::span(read.row_sequence, 3), ElementsAreArray(row_sequence));
     EXPECT_THAT(std::span(read.row_begin, 3), ElementsAreArray(row_begin));
     EXPECT_THAT(std::span(read.context, 2), ElementsAreArray(context));
     EXPECT_THAT(std::span(read.page_begin, 3), ElementsAreArray(page_begin));

@@ -201,6 +201,8 @@ const Cases kHttpCases = {
     {"steps of a grammar's mask", HeldBy{kGrammarTest, "StepsOfNodeMasksAreBounded"}},
     {"grammars of running and waiting requests, with their masks",
      HeldBy{"tests/common/grammar/grammar_cache_test.cc", "RefusesMoreThanRequestsMayHold"}},
+    {"steps of the masks of one step, over its rounds",
+     HeldBy{"tests/verifier/engine/scheduler_test.cc", "CostlyGrammarsTakeTurns"}},
     {"steps of the masks of a round's draft, but for the last mask",
      HeldBy{"tests/verifier/engine/structured_output_test.cc", "DraftsEndWhereTheirStepsDo"}},
     {"steps of reading a byte by a grammar", HeldBy{kGrammarTest, "StepsOfAByteAreBounded"}},
@@ -258,6 +260,8 @@ const Cases kHttpCases = {
     {"bytes that a chat template renders", HeldBy{kTemplateTest, "OutputHasALimit"}},
     {"calls of a chat template in each other",
      HeldBy{kTemplateTest, "MacroAndLoopRecursionIsLimited"}},
+    {"tokens of prompts that the verifier's own proposers read in one step",
+     HeldBy{"tests/verifier/engine/planned_engine_test.cc", "LongPromptsAreReadInTurns"}},
     {"a text that is being tokenized when the server stops",
      HeldBy{"tests/verifier/engine/text_workers_test.cc", "StopReturnsWhileATextRuns"}},
 };

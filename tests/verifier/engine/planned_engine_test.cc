@@ -1,4 +1,5 @@
 // The engine with a planner, which chooses who drafts.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,6 +57,37 @@ TEST_F(PlannedEngineTest, DraftsFromTextWithoutDrafter) {
   }
 }
 
+// Three prompts of 3,000 tokens that one step computes. They are read as drafts begin.
+TEST_F(PlannedEngineTest, LongPromptsAreReadInTurns) {
+  constexpr int kPrompt = 3000;
+  FakeModel model({.vocab_size = 32,
+                   .order = 1,
+                   .total_pages = 4096,
+                   .max_batch_tokens = 4 * kPrompt,
+                   .max_position_embeddings = 2 * kPrompt});
+  EngineOptions options{.admission = {.prefix_cache = false}};
+  options.planner = PlannerOptions{.control = {.policy = "fixed:lookup-strong-4"}};
+  options.scheduler = {.token_budget = 4 * kPrompt, .prefill_chunk = 4 * kPrompt};
+  engine_ = std::make_unique<Engine>(options, &model, tokenizer_.get(), nullptr, nullptr, &clock_);
+  GenerationRequest request = Greedy(40);
+  request.prompt = Text({1}, kPrompt);
+  request.seed.reset();
+  for (uint64_t id = 1; id <= 3; ++id) Submit(id, request);
+  const auto rows_of_step = [&] {
+    clock_.Advance(std::chrono::milliseconds(1));
+    EXPECT_TRUE(engine_->Step());
+    std::vector<size_t> rows;
+    for (const FakeModel::Share& share : model.batches().back())
+      rows.push_back(share.tokens.size());
+    return rows;
+  };
+  EXPECT_THAT(rows_of_step(), ::testing::ElementsAre(kPrompt, kPrompt, kPrompt));
+  EXPECT_THAT(rows_of_step(), ::testing::ElementsAre(5, 1, 1));
+  EXPECT_THAT(rows_of_step(), ::testing::ElementsAre(5, 5, 1));
+  EXPECT_THAT(rows_of_step(), ::testing::ElementsAre(5, 5, 5));
+  engine_.reset();
+}
+
 // The time that a preempted sequence waits for pages is not what its arm costs.
 TEST_F(PlannedEngineTest, PreemptedRoundsTeachNoTimes) {
   EngineOptions options{.admission = {.prefix_cache = false}};
@@ -70,7 +102,7 @@ TEST_F(PlannedEngineTest, PreemptedRoundsTeachNoTimes) {
   GenerationRequest large = Greedy(240);
   large.speculation.enabled = false;
   Submit(1, large);
-  GenerationRequest small = Greedy(100);
+  GenerationRequest small = Greedy(200);
   small.prompt.assign(40, 7);
   small.seed.reset();
   const auto sink = Submit(2, small);

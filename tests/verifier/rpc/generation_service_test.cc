@@ -22,6 +22,7 @@
 #include "tests/support/services.h"
 #include "tests/support/time_limit.h"
 #include "tests/support/tiny_tokenizer.h"
+#include "verifier/pool/drafter_pool.h"
 
 namespace outrider {
 namespace {

@@ -228,26 +228,33 @@ ChatTemplate ChatTemplate::FromText(std::string_view jinja, SpecialTokens specia
   for (const std::string_view marker : kEndMarkers) {
     if (jinja.find(marker) != jinja.npos) out.end_markers_.emplace_back(marker);
   }
-  out.takes_argument_text_ = out.TakesArgumentsAsText();
+  out.takes_thinking_ = jinja.find(".thinking") != jinja.npos;
+  out.FindFormOfCalls();
   return out;
 }
 
-// Transformers passes arguments as objects, which most templates print with `tojson`. Some append
-// them to a string, which fails; these get the text. Both ways are tried once.
-bool ChatTemplate::TakesArgumentsAsText() {
-  if (text_.find("tool_calls") == text_.npos) return false;
+// Transformers passes arguments as objects, which most templates print with `tojson`, and null
+// content as none. Some append arguments to a string, and gpt-oss's searches the content, which
+// fails; these get texts. Each way is tried once.
+void ChatTemplate::FindFormOfCalls() {
+  if (text_.find("tool_calls") == text_.npos) return;
   ChatMessage call{.role = "assistant", .parts = {""}, .has_content = false};
   Result<Value> object = jinja::NewDict({});
-  if (!object.ok()) return false;
+  if (!object.ok()) return;
   call.tool_calls = {
       {.id = "000000000", .name = "f", .arguments = "{}", .arguments_object = *object}};
   const std::vector<ChatMessage> chat = {
       {.role = "user", .parts = {"a"}},
       call,
       {.role = "tool", .parts = {"b"}, .tool_call_id = "000000000"}};
-  if (Render(chat, {}).ok()) return false;
-  takes_argument_text_ = true;
-  return Render(chat, {}).ok();
+  for (const bool empty_content : {false, true}) {
+    for (const bool argument_text : {false, true}) {
+      takes_empty_content_ = empty_content;
+      takes_argument_text_ = argument_text;
+      if (Render(chat, {}).ok()) return;
+    }
+  }
+  takes_empty_content_ = takes_argument_text_ = false;
 }
 
 ChatTemplate ChatTemplate::ChatMl() {
@@ -293,7 +300,8 @@ bool ChatTemplate::IsReserved(std::string_view name) {
 }
 
 Result<Value> ChatTemplate::ContentOf(const ChatMessage& message) const {
-  if (!message.has_content && !message.tool_calls.empty()) return Value();
+  const bool is_null = !message.has_content && !message.tool_calls.empty();
+  if (is_null && !takes_empty_content_) return Value();
   if (message.is_array && takes_parts_) {
     std::vector<Value> parts;
     for (const std::string& text : message.parts) {
@@ -345,6 +353,12 @@ Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
   set_text("tool_call_id", message.tool_call_id);
   set_text("reasoning_content", message.reasoning);
   set_text("reasoning", message.reasoning);
+  // Beside calls gpt-oss's template takes content or thinking, and fails with both.
+  const bool has_text = std::any_of(message.parts.begin(), message.parts.end(),
+                                    [](const std::string& part) { return !part.empty(); });
+  if (takes_thinking_ && (message.tool_calls.empty() || !has_text)) {
+    set_text("thinking", message.reasoning);
+  }
   if (!message.tool_calls.empty()) {
     OUTRIDER_ASSIGN(Value calls, ToolCallsOf(message.tool_calls));
     dict.Set(Value::Text("tool_calls"), std::move(calls));

@@ -35,7 +35,7 @@ struct ChatMessage {
   std::vector<std::string> parts;
   bool is_array = false;  // the content came as an array
   std::string name = "";  // "": none
-  // For assistant messages. With calls, null content is `none` in the template.
+  // For assistant messages. With calls, null content is `none` in templates that take that.
   std::vector<ChatToolCall> tool_calls = {};
   bool has_content = true;     // false: null
   std::string reasoning = "";  // "": none
@@ -106,7 +106,7 @@ class ChatTemplate {
   Result<jinja::Value> MessageOf(const ChatMessage& message) const;
   Result<jinja::Value> ContentOf(const ChatMessage& message) const;
   Result<jinja::Value> ToolCallsOf(const std::vector<ChatToolCall>& calls) const;
-  bool TakesArgumentsAsText();
+  void FindFormOfCalls();
   void SetToolUse(ChatTemplate tool_use);
 
   Status status_;
@@ -117,8 +117,11 @@ class ChatTemplate {
   bool adds_prompt_prefix_ = false;  // add the tokenizer's BOS, which the template does not write
   bool takes_parts_ = false;         // the template iterates over the parts of a content
   bool knows_developer_ = false;     // the template names the role "developer"
+  bool takes_thinking_ = false;      // the template reads `thinking`, gpt-oss's name for reasoning
   // Passes arguments of calls as the original text, not as objects.
   bool takes_argument_text_ = false;
+  // Passes null content beside calls as an empty text, not as none.
+  bool takes_empty_content_ = false;
   std::vector<std::string> end_markers_;
 };
 

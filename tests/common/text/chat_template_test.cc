@@ -104,6 +104,26 @@ TEST(ChatTemplate, ToolsOfPublishedFamiliesAreWritten) {
             "True```json\n{\"a\": {\"b\": 2}}\n```");
 }
 
+// As gpt-oss's template does: it searches the content, reads `thinking`, and refuses both at once.
+TEST(ChatTemplate, GptOssGetsThinkingNeverNull) {
+  const ChatTemplate chat = ChatTemplate::FromText(
+      "{% for m in messages %}{% if '<|channel|>' in m.content %}{{ raise_exception('x') }}"
+      "{% endif %}{% if m.tool_calls and m.content and m.thinking %}{{ raise_exception('both') }}"
+      "{% endif %}({{ m.thinking }}|{{ m.content }}{% for c in m.tool_calls or [] %}"
+      "|{{ c.function.arguments | tojson }}{% endfor %}){% endfor %}");
+  ChatMessage call{.role = "assistant", .parts = {""}};
+  call.has_content = false;
+  call.reasoning = "why";
+  call.tool_calls = {
+      {.id = "1", .name = "f", .arguments = "{}", .arguments_object = jinja::NewDict({}).value()}};
+  EXPECT_EQ(Rendered(chat, {Says("user", "Hi"), call}), "(|Hi)(why||{})");
+  call.has_content = true;
+  call.parts = {"Let me look."};
+  EXPECT_EQ(Rendered(chat, {call}), "(|Let me look.|{})");
+  call.tool_calls.clear();
+  EXPECT_EQ(Rendered(chat, {call}), "(why|Let me look.)");
+}
+
 TEST(ChatTemplate, Llama3SaysTheDate) {
   ChatOptions options;
   options.variables = {{"date_string", jinja::Value::Text("26 Jul 2024")}};

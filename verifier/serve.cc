@@ -83,6 +83,19 @@ void LogModelRoles(const ModelConfig& config, const Tokenizer& tokenizer,
        {"end_of_sequence_tokens", named(config.eos_token_ids)}});
 }
 
+// Harmony has reasoning and calls in messages of one format, so that no other can read either.
+Status CheckAnswerFormat(const AnswerFormat& format) {
+  const bool are_both =
+      format.tools == ToolFormat::kHarmony && format.reasoning == ReasoningFormat::kHarmony;
+  const bool is_one =
+      format.tools == ToolFormat::kNone || format.reasoning == ReasoningFormat::kNone;
+  if (!format.is_harmony() || are_both || is_one) return Status();
+  return InvalidArgument("--tool-parser " + std::string(NameOf(format.tools)) +
+                         " and --reasoning-parser " + std::string(NameOf(format.reasoning)) +
+                         ": openai and openai_gptoss read one format, harmony; give both, none "
+                         "for one, or leave both out");
+}
+
 // Who may call: certificates and tokens.
 struct Access {
   std::shared_ptr<TlsFiles> tls;
@@ -147,6 +160,7 @@ Result<Loaded> Load(const VerifierOptions& options, const StopOnSignal& signals,
   loaded.answer_format = {
       .tools = options.tool_parser.value_or(DetectToolFormat(text)),
       .reasoning = options.reasoning_parser.value_or(DetectReasoningFormat(text))};
+  OUTRIDER_TRY(CheckAnswerFormat(loaded.answer_format));
   if (options.generation_config) {
     OUTRIDER_ASSIGN(loaded.defaults, LoadGenerationDefaults(directory));
   }

@@ -246,6 +246,8 @@ const Cases kHttpCases = {
      HeldBy{kToolsTest, "CallsOfMessagesHaveLimits"}},
     {"calls of an answer",
      HeldBy{"tests/verifier/chat/call_parser_test.cc", "LeavesOutCallsBeyondTheLimit"}},
+    {"bytes of a message's header in harmony",
+     HeldBy{"tests/verifier/chat/harmony_test.cc", "OverlongHeadersAreContent"}},
     {"levels of a call's arguments in Python",
      HeldBy{"tests/verifier/chat/python_arguments_test.cc", "OthersAreRefused"}},
     {"integers", Only{Completing([](int64_t) {

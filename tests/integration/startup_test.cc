@@ -105,6 +105,13 @@ TEST_F(Startup, NamesTheWordThatIsWrong) {
               HasSubstr("unknown key 'max-sesions'; did you mean max-sessions?"));
 }
 
+TEST_F(Startup, RefusesHalfOfHarmony) {
+  EXPECT_THAT(Run({"outrider-verifier", "--model", SmallPair("target"), "--tool-parser", "openai",
+                   "--reasoning-parser", "qwen3"},
+                  1),
+              HasSubstr("--tool-parser openai and --reasoning-parser qwen3"));
+}
+
 TEST_F(Startup, RefusesDevicesThatCannotShare) {
   const std::string target = SmallPair("target");
   const auto refusal = [&](const std::vector<std::string>& flags, int code) {

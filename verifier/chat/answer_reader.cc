@@ -4,18 +4,35 @@
 
 namespace outrider {
 
+std::vector<std::string_view> MarkersOf(const AnswerFormat& format) {
+  if (format.is_harmony()) return MarkersOf(ToolFormat::kHarmony);
+  std::vector<std::string_view> markers = MarkersOf(format.tools);
+  if (format.reasoning != ReasoningFormat::kNone) {
+    const ReasoningMarkers reasoning = MarkersOf(format.reasoning);
+    markers.insert(markers.end(), {reasoning.begin, reasoning.end});
+  }
+  return markers;
+}
+
 AnswerReader::AnswerReader(const AnswerReading& reading)
-    : calls_(CallParser::Create(reading.format.tools, reading.tools)),
+    : calls_(reading.format.is_harmony() ? nullptr
+                                         : CallParser::Create(reading.format.tools, reading.tools)),
       include_reasoning_(reading.include_reasoning),
       must_call_(reading.must_call),
       max_calls_(reading.max_calls) {
-  if (reading.format.reasoning != ReasoningFormat::kNone) {
+  if (reading.format.is_harmony()) {
+    harmony_.emplace(reading.format.reasoning, reading.format.tools, reading.opens_reasoning);
+  } else if (reading.format.reasoning != ReasoningFormat::kNone) {
     reasoning_.emplace(reading.format.reasoning, reading.opens_reasoning);
   }
 }
 
 std::vector<AnswerEvent> AnswerReader::Push(std::string_view text) {
   AnswerEvents out;
+  if (harmony_.has_value()) {
+    harmony_->Push(text, out);
+    return Wanted(std::move(out));
+  }
   std::string content;
   if (reasoning_.has_value()) {
     reasoning_->Push(text, out, content);
@@ -31,6 +48,10 @@ std::vector<AnswerEvent> AnswerReader::Push(std::string_view text) {
 
 std::vector<AnswerEvent> AnswerReader::Finish() {
   AnswerEvents out;
+  if (harmony_.has_value()) {
+    harmony_->Finish(out);
+    return Wanted(std::move(out));
+  }
   std::string content;
   if (reasoning_.has_value()) reasoning_->Finish(out, content);
   if (calls_ != nullptr) {

@@ -12,6 +12,7 @@
 
 #include "verifier/chat/answer_events.h"
 #include "verifier/chat/call_parser.h"
+#include "verifier/chat/harmony.h"
 #include "verifier/chat/json_span.h"
 #include "verifier/chat/reasoning.h"
 #include "verifier/chat/tool_format.h"
@@ -25,7 +26,16 @@ inline constexpr int kMaxAnswerCalls = 128;
 struct AnswerFormat {
   ToolFormat tools = ToolFormat::kNone;
   ReasoningFormat reasoning = ReasoningFormat::kNone;
+
+  // Whether answers are in harmony, which marks reasoning and calls alike: if one of the formats is
+  // kHarmony, the other only says whether its part is separated from the content.
+  bool is_harmony() const {
+    return tools == ToolFormat::kHarmony || reasoning == ReasoningFormat::kHarmony;
+  }
 };
+
+// The texts that mark the parts of an answer. A tokenizer may have each as a special token.
+std::vector<std::string_view> MarkersOf(const AnswerFormat& format);
 
 // What to parse in the answer to one request.
 struct AnswerReading {
@@ -49,8 +59,10 @@ class AnswerReader {
   std::vector<AnswerEvent> Finish();
   // Whether the text so far ends within a call's arguments, or before the call that is required.
   bool is_cut() const { return within_call_ || (must_call_ && num_calls_ == 0); }
-  // Characters of the text before what follows the reasoning; nullopt if nothing has followed yet.
+  // Characters of the text before what follows the reasoning (in harmony, what first follows it);
+  // nullopt if nothing has followed yet.
   std::optional<int64_t> content_begin() const {
+    if (harmony_.has_value()) return harmony_->content_begin();
     return reasoning_.has_value() ? reasoning_->content_begin() : 0;
   }
 
@@ -58,6 +70,7 @@ class AnswerReader {
   // Drops the events that the request does not ask for.
   std::vector<AnswerEvent> Wanted(AnswerEvents events);
 
+  std::optional<HarmonyParser> harmony_;  // instead of the next two
   std::optional<ReasoningParser> reasoning_;
   std::unique_ptr<CallParser> calls_;
   const bool include_reasoning_;

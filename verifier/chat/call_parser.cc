@@ -12,7 +12,8 @@ namespace outrider {
 
 std::unique_ptr<CallParser> CallParser::Create(ToolFormat format, std::vector<std::string> tools) {
   switch (format) {
-    case ToolFormat::kNone: return nullptr;
+    case ToolFormat::kNone:
+    case ToolFormat::kHarmony: return nullptr;
     case ToolFormat::kHermes: return std::make_unique<HermesCalls>();
     case ToolFormat::kLlama3Json: return std::make_unique<Llama3Calls>(std::move(tools));
     case ToolFormat::kPythonic: return std::make_unique<PythonicCalls>(std::move(tools));

@@ -23,8 +23,9 @@ namespace outrider {
 
 class CallParser {
  public:
-  // Returns nullptr for kNone. `tools` are their names: formats without markers (kLlama3Json,
-  // kPythonic) only recognise calls of these, since any text could look like a call of another.
+  // Returns nullptr for kNone, and for kHarmony, which HarmonyParser reads. `tools` are their
+  // names: formats without markers (kLlama3Json, kPythonic) only recognise calls of these, since
+  // any text could look like a call of another.
   static std::unique_ptr<CallParser> Create(ToolFormat format, std::vector<std::string> tools);
 
   CallParser() = default;

@@ -1,5 +1,5 @@
-// The texts by which models mark tool calls. The first byte of each occurs in it only once;
-// CallParser relies on this.
+// The texts by which models mark tool calls, and in harmony all parts of an answer. The first byte
+// of each occurs in it only once; CallParser and HarmonyParser rely on this.
 #pragma once
 
 #include <string_view>
@@ -15,5 +15,15 @@ inline constexpr std::string_view kDeepSeekCalls = "<｜tool▁calls▁begin｜>
                                   kDeepSeekCall = "<｜tool▁call▁begin｜>",
                                   kDeepSeekCallEnd = "<｜tool▁call▁end｜>",
                                   kDeepSeekName = "<｜tool▁sep｜>";  // comes before the name
+inline constexpr std::string_view kHarmonyStart = "<|start|>", kHarmonyChannel = "<|channel|>",
+                                  kHarmonyConstrain = "<|constrain|>",
+                                  kHarmonyMessage = "<|message|>", kHarmonyEnd = "<|end|>",
+                                  kHarmonyCall = "<|call|>", kHarmonyReturn = "<|return|>";
+
+// Whether a chat template writes harmony.
+inline bool ShowsHarmony(std::string_view chat_template) {
+  return chat_template.find(kHarmonyChannel) != chat_template.npos &&
+         chat_template.find(kHarmonyMessage) != chat_template.npos;
+}
 
 }  // namespace outrider::markers

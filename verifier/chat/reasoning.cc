@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "verifier/chat/call_parser.h"
 #include "verifier/chat/format_names.h"
+#include "verifier/chat/markers.h"
 
 namespace outrider {
 namespace {
@@ -14,7 +15,8 @@ constexpr NamedFormat<ReasoningFormat> kReasoningFormats[] = {
     {"none", ReasoningFormat::kNone},
     {"qwen3", ReasoningFormat::kQwen3},
     {"deepseek_r1", ReasoningFormat::kDeepSeekR1},
-    {"mistral", ReasoningFormat::kMistral}};
+    {"mistral", ReasoningFormat::kMistral},
+    {"openai_gptoss", ReasoningFormat::kHarmony}};
 
 bool IsAllSpace(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return IsSpace(c); });
@@ -33,6 +35,7 @@ std::vector<std::string> ReasoningFormatNames() { return NamesIn(kReasoningForma
 // A template that drops the reasoning of earlier turns may contain the end marker alone. Whether a
 // prompt opens the reasoning is read from the prompt, so no template needs kDeepSeekR1.
 ReasoningFormat DetectReasoningFormat(std::string_view chat_template) {
+  if (markers::ShowsHarmony(chat_template)) return ReasoningFormat::kHarmony;
   for (const ReasoningFormat format : {ReasoningFormat::kQwen3, ReasoningFormat::kMistral}) {
     if (chat_template.find(MarkersOf(format).end) != chat_template.npos) return format;
   }
@@ -42,6 +45,9 @@ ReasoningFormat DetectReasoningFormat(std::string_view chat_template) {
 ReasoningMarkers MarkersOf(ReasoningFormat format) {
   OUTRIDER_CHECK(format != ReasoningFormat::kNone);
   if (format == ReasoningFormat::kMistral) return {"[THINK]", "[/THINK]"};
+  if (format == ReasoningFormat::kHarmony) {
+    return {"<|channel|>analysis<|message|>", markers::kHarmonyEnd};
+  }
   return {"<think>", "</think>"};
 }
 

@@ -19,6 +19,7 @@ enum class ReasoningFormat {
   kQwen3,       // <think>..</think> at the start of an answer
   kDeepSeekR1,  // the same, but every answer begins within it, with or without <think>
   kMistral,     // [THINK]..[/THINK] at the start of an answer
+  kHarmony,     // messages on the channel analysis; HarmonyParser parses them
 };
 
 // Names as in vLLM's --reasoning-parser; "none" for kNone.
@@ -31,7 +32,7 @@ std::vector<std::string> ReasoningFormatNames();
 // The format that a chat template's text reveals; kNone if it reveals no known one.
 ReasoningFormat DetectReasoningFormat(std::string_view chat_template);
 
-// The start and end markers. REQUIRES: not kNone.
+// The start and end markers, for kHarmony of a message. REQUIRES: not kNone.
 struct ReasoningMarkers {
   std::string_view begin, end;
 };
@@ -46,6 +47,7 @@ bool OpensReasoning(ReasoningFormat format, std::string_view tail);
 class ReasoningParser {
  public:
   // `is_open`: the answer begins within its reasoning. A start marker may follow all the same.
+  // REQUIRES: neither kNone nor kHarmony.
   ReasoningParser(ReasoningFormat format, bool is_open);
 
   // Appends the reasoning to `out` and the rest to `content`.

@@ -14,6 +14,7 @@ constexpr NamedFormat<ToolFormat> kToolFormats[] = {
     {"mistral", ToolFormat::kMistral},
     {"deepseek_v3", ToolFormat::kDeepSeekV3},
     {"deepseek_v31", ToolFormat::kDeepSeekV31},
+    {"openai", ToolFormat::kHarmony},
 };
 
 }  // namespace
@@ -26,6 +27,7 @@ std::vector<std::string> ToolFormatNames() { return NamesIn(kToolFormats); }
 
 ToolFormat DetectToolFormat(std::string_view chat_template) {
   const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
+  if (markers::ShowsHarmony(chat_template)) return ToolFormat::kHarmony;
   if (has(markers::kDeepSeekCall)) {
     return has("```json") ? ToolFormat::kDeepSeekV3 : ToolFormat::kDeepSeekV31;
   }
@@ -51,6 +53,9 @@ std::vector<std::string_view> MarkersOf(ToolFormat format) {
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:
       return {kDeepSeekCalls, kDeepSeekCallsEnd, kDeepSeekCall, kDeepSeekCallEnd, kDeepSeekName};
+    case ToolFormat::kHarmony:
+      return {kHarmonyStart, kHarmonyChannel, kHarmonyConstrain, kHarmonyMessage,
+              kHarmonyEnd,   kHarmonyCall,    kHarmonyReturn};
   }
   return {};
 }

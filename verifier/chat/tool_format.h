@@ -18,6 +18,7 @@ enum class ToolFormat {
   kDeepSeekV3,  // <｜tool▁call▁begin｜>function<｜tool▁sep｜>f and its arguments in a block of
                 // ```json
   kDeepSeekV31,  // <｜tool▁call▁begin｜>f<｜tool▁sep｜>{..}<｜tool▁call▁end｜>
+  kHarmony,      // <|channel|>commentary to=functions.f<|message|>{..}, see harmony.h
 };
 
 // Names as in vLLM's --tool-call-parser; "none" for kNone.
@@ -30,7 +31,8 @@ std::vector<std::string> ToolFormatNames();
 // The format that a chat template's text reveals; kNone if it reveals no known one.
 ToolFormat DetectToolFormat(std::string_view chat_template);
 
-// The texts that mark calls. A tokenizer may have each as a special token.
+// The texts that mark calls, for kHarmony all parts of an answer. A tokenizer may have each as a
+// special token.
 std::vector<std::string_view> MarkersOf(ToolFormat format);
 
 }  // namespace outrider

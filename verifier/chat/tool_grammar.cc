@@ -70,6 +70,11 @@ Frame FrameOf(ToolFormat format) {
               .before_name = text(kDeepSeekCall),
               .before_arguments = text(kDeepSeekName),
               .after_arguments = text(kDeepSeekCallEnd)};
+    case ToolFormat::kHarmony:
+      return {.between_calls = text(kHarmonyCall, kHarmonyStart) + "assistant",
+              .before_name = " to=functions.",
+              .before_arguments = text(kHarmonyChannel, "commentary json") + text(kHarmonyMessage),
+              .after_arguments = ""};
   }
   return frame;
 }
@@ -227,6 +232,10 @@ class Writer {
   std::string ReasoningPart() {
     if (options_.reasoning == ReasoningFormat::kNone) return "";
     const ReasoningMarkers markers = MarkersOf(options_.reasoning);
+    // A model ends its analysis by a special token alone, so the grammar leaves no room for one.
+    if (options_.reasoning == ReasoningFormat::kHarmony) {
+      return must_think() ? Quoted(std::string(markers.end) + "<|start|>assistant") + " " : "";
+    }
     AddTextUntil("think", markers.end, "think-end", /*may_end=*/false);
     AddRule("think-end", "\"\\n\"{0,2}");
     return must_think() ? "think-0 " : "(" + Quoted(markers.begin) + " think-0)? ";

@@ -206,25 +206,33 @@ Status ReadAnswerFormat(const JsonValue& body, const ApiModel& model, const Tool
   AnswerReading& reading = api->reading;
   OUTRIDER_TRY(body["include_reasoning"].Read(&reading.include_reasoning));
   if (request->sampling.grammar.has_value() && !tools.choice.constrains()) return Status();
-  std::vector<std::string_view> markers;
   const ReasoningFormat reasoning = model.answer_format.reasoning;
   if (reasoning != ReasoningFormat::kNone) {
     reading.format.reasoning = reasoning;
     reading.opens_reasoning = EndsInReasoning(reasoning, prompt, continues);
-    markers = {MarkersOf(reasoning).begin, MarkersOf(reasoning).end};
   }
   if (!tools.callable.empty()) {
     reading.format.tools = model.answer_format.tools;
     reading.must_call = tools.choice.constrains();
     if (!tools.choice.parallel) reading.max_calls = 1;
     for (const ToolDescription& tool : tools.callable) reading.tools.push_back(tool.name);
-    const std::vector<std::string_view> more = MarkersOf(reading.format.tools);
-    markers.insert(markers.end(), more.begin(), more.end());
   }
-  for (const std::string_view marker : markers) {
+  for (const std::string_view marker : MarkersOf(reading.format)) {
     const std::optional<TokenId> id = model.tokenizer->TokenToId(marker);
     if (id.has_value() && model.tokenizer->IsSpecial(*id)) request->shown_special.push_back(*id);
   }
+  return Status();
+}
+
+// Harmony writes a message's header with special tokens, which no grammar allows. If the answer is
+// a structured output, the prompt therefore ends with the header of its content.
+Status BeginHarmonyContent(const ApiModel& model, const ChatOptions& options,
+                           std::string_view rendered, GenerationRequest* request) {
+  if (!model.answer_format.is_harmony() || !request->sampling.grammar.has_value()) return Status();
+  if (!options.add_generation_prompt || !rendered.ends_with("<|start|>assistant")) return Status();
+  OUTRIDER_ASSIGN(const std::vector<TokenId> header,
+                  model.tokenizer->Encode("<|channel|>final<|message|>", /*parse_special=*/true));
+  request->prompt.insert(request->prompt.end(), header.begin(), header.end());
   return Status();
 }
 
@@ -284,6 +292,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   auto prompt = model.chat_template.EncodeRendered(*model.tokenizer, *text);
   if (!prompt.ok()) return prompt.status().Annotate("messages");
   request.prompt = std::move(prompt).value();
+  OUTRIDER_TRY(BeginHarmonyContent(model, options, text->text(), &request));
   OUTRIDER_TRY(CheckPromptTokens(request.prompt.size(), model.limits).Annotate("messages"));
   OUTRIDER_TRY(
       ReadAnswerFormat(json, model, tools, *text, options.continue_final_message, &api, &request));

@@ -89,11 +89,7 @@ Result<ToolChoice> ToolChoiceOf(const JsonValue& choice, const ApiModel& model, 
 // Whether a grammar can tell calls from the text around them, which `strict` under kAuto needs.
 Status CheckFreeText(const ToolDescription& tool, const AnswerFormat& format,
                      const ApiModel& model) {
-  std::vector<std::string_view> markers = MarkersOf(format.tools);
-  if (format.reasoning != ReasoningFormat::kNone) {
-    markers.insert(markers.end(),
-                   {MarkersOf(format.reasoning).begin, MarkersOf(format.reasoning).end});
-  }
+  const std::vector<std::string_view> markers = MarkersOf(format);
   const bool has_special =
       std::any_of(markers.begin(), markers.end(), [&](std::string_view marker) {
         const std::optional<TokenId> id = model.tokenizer->TokenToId(marker);

@@ -5,7 +5,8 @@ namespace {
 
 constexpr ToolFormat kHermes = ToolFormat::kHermes, kLlama3 = ToolFormat::kLlama3Json,
                      kMistral = ToolFormat::kMistral, kPythonic = ToolFormat::kPythonic,
-                     kDeepSeek = ToolFormat::kDeepSeekV3, kNone = ToolFormat::kNone;
+                     kDeepSeek = ToolFormat::kDeepSeekV3, kHarmony = ToolFormat::kHarmony,
+                     kNone = ToolFormat::kNone;
 
 void AddHermes(std::vector<Sample>& samples) {
   const auto add = [&](const char* text, const char* shown) {
@@ -179,6 +180,88 @@ void AddReasoning(std::vector<Sample>& samples) {
       "b|f{}");
 }
 
+// The model's end tokens, <|return|> and <|call|>, are only in a text that goes on after them.
+void AddHarmony(std::vector<Sample>& samples) {
+  const AnswerReading both = Reading(kHarmony, ReasoningFormat::kHarmony);
+  const auto add = [&](const std::string& text, const char* shown) {
+    samples.push_back({both, text, shown});
+  };
+  const std::string analysis = "<|channel|>analysis<|message|>", end = "<|end|><|start|>assistant",
+                    final_answer = "<|channel|>final<|message|>",
+                    comment = "<|channel|>commentary<|message|>",
+                    json = "<|constrain|>json<|message|>";
+  add(analysis + "Why < not?\n" + end + final_answer + " Hi é. \n",
+      "thought: Why < not?\n| Hi é. \n");
+  add(final_answer + "Hi<|return|>", "Hi");
+  add(analysis + "a" + end + analysis + "b" + end + final_answer + "c" + end + analysis + "d" +
+          end + comment + "e",
+      "thought: a\nb|c|thought: \nd|\ne");
+  // Calls, with the recipient in either part of the header, and text that looks like a marker.
+  add(analysis + "a" + end + "<|channel|>commentary to=functions.f " + json +
+          "{\"a\": \"<|end|>}\"}<|call|>",
+      "thought: a|f{\"a\": \"<|end|>}\"}");
+  add(" to=functions.f<|channel|>commentary json<|message|>{\"a\": {}}", "f{\"a\": {}}");
+  add("<|start|>assistant to=functions.g <|channel|>commentary" + json + "\n {}\n<|call|>", "g{}");
+  add("to=functions.other.tool" + json + "{}", "other.tool{}");
+  add(analysis + "a" + end + "<|channel|>analysis to=functions.f code<|message|>{}",
+      "thought: a|f{}");
+  add(comment + "Let me look." + end + "<|channel|>commentary to=functions.f<|message|>{}<|call|>" +
+          "<|start|>assistant<|channel|>commentary to=functions.g<|message|>{}<|end|>" +
+          "<|start|>assistant" + final_answer + "Done.",
+      "Let me look.|f{}|g{}|\nDone.");
+  add(" to=functions.f<|message|>{} and<|end|>more", "f{}| and\nmore");
+  // No calls: built-in tools, no name, no object.
+  add("<|channel|>analysis to=python code<|message|>print('to=')<|call|>", "print('to=')");
+  add("<|channel|>commentary to=browser.search" + json + "{\"q\": 1}", "{\"q\": 1}");
+  add("<|channel|>commentary to=functions." + json + "{}", "{}");
+  add("<|channel|>commentary to=functions.f(x)<|message|>{}", "{}");
+  add("<|channel|>commentary to=functions.f<|message|> say <|call|>", " say ");
+  // Other channels, or none; markers that are missing or have no place.
+  add("<|channel|>musing<|message|>x<|end|>\n<|channel|><|message|>y<|end|><|message|>z",
+      "x\ny\nz");
+  add(analysis + "a" + final_answer + "b<|message|>c<|constrain|>d", "thought: a|bcd");
+  add("<|start|>assistant<|start|>assistant" + final_answer + "a<|end|> <|x|><|end|>\n",
+      "a\n <|x|>");
+  add("x" + end + final_answer + "y", "x\ny");
+  add("to=x<|end|>y", "to=x\ny");
+  // Truncated.
+  add(analysis + "cut off <|en", "thought: cut off <|en");
+  for (const std::string& cut :
+       {std::string("<|channel|>fin"), std::string("<|start|>assistant to=functions.f"),
+        "<|channel|>commentary to=functions.f " + json, analysis,
+        std::string("<|channel|>final<|mess")}) {
+    add(cut, "");
+  }
+  add(" to=functions.f<|message|>{\"a\": [", "f{\"a\": [");
+  for (const char* text : {"plain text", "  spaced \n", "", "\n ", "to be", "to=functions.f (é)",
+                           "a <|en", "<|x|> é", "<<|", "t"}) {
+    add(text, text);
+  }
+}
+
+void AddHarmonyOptions(std::vector<Sample>& samples) {
+  const std::string text =
+      "<|channel|>analysis<|message|>a<|end|><|start|>assistant "
+      "to=functions.f<|channel|>commentary "
+      "json<|message|>{}<|call|><|start|>assistant to=functions.g<|message|>{}";
+  const auto add = [&](AnswerReading reading, const char* shown) {
+    samples.push_back({std::move(reading), text, shown});
+  };
+  add(Reading(kNone, ReasoningFormat::kHarmony), "thought: a|{}\n{}");
+  add(Reading(kHarmony), "a|f{}|g{}");
+  AnswerReading reading = Reading(kHarmony, ReasoningFormat::kHarmony);
+  reading.include_reasoning = false;
+  reading.max_calls = 1;
+  add(reading, "f{}");
+  reading.include_reasoning = true;
+  reading.must_call = true;
+  samples.push_back({reading, "no<|channel|>final<|message|>no <|x", ""});
+  reading.must_call = false;
+  reading.opens_reasoning = true;
+  samples.push_back(
+      {reading, "a<|end|><|start|>assistant<|channel|>final<|message|>b", "thought: a|b"});
+}
+
 }  // namespace
 
 std::vector<Sample> Samples() {
@@ -189,6 +272,8 @@ std::vector<Sample> Samples() {
   AddDeepSeek(samples);
   AddPythonic(samples);
   AddReasoning(samples);
+  AddHarmony(samples);
+  AddHarmonyOptions(samples);
   return samples;
 }
 

@@ -23,7 +23,7 @@ TEST(ToolFormat, IsWhatTheTemplateShows) {
   const std::vector<std::pair<std::string, ToolFormat>> families = {
       {"qwen3", ToolFormat::kHermes},    {"llama3_tools", ToolFormat::kLlama3Json},
       {"mistral", ToolFormat::kMistral}, {"deepseek", ToolFormat::kDeepSeekV3},
-      {"glm", ToolFormat::kNone},        {"typescript_tools", ToolFormat::kNone},
+      {"glm", ToolFormat::kNone},        {"typescript_tools", ToolFormat::kHarmony},
       {"chatml", ToolFormat::kNone},     {"gemma", ToolFormat::kNone},
       {"zephyr", ToolFormat::kNone},
   };
@@ -47,6 +47,7 @@ TEST(ReasoningFormat, IsWhatTheTemplateShows) {
       {"qwen3", ReasoningFormat::kQwen3},
       {"deepseek", ReasoningFormat::kQwen3},
       {"mistral", ReasoningFormat::kNone},
+      {"typescript_tools", ReasoningFormat::kHarmony},
       {"llama2", ReasoningFormat::kNone}};
   for (const auto& [family, format] : families) {
     EXPECT_EQ(DetectReasoningFormat(TemplateOf(family)), format) << family;
@@ -61,6 +62,11 @@ TEST(ReasoningFormat, PromptMayOpenReasoning) {
   EXPECT_FALSE(opens("<|im_start|>assistant\n"));
   EXPECT_FALSE(opens("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
   EXPECT_FALSE(opens(""));
+  const auto harmony = [](const char* tail) {
+    return OpensReasoning(ReasoningFormat::kHarmony, tail);
+  };
+  EXPECT_TRUE(harmony("<|start|>assistant<|channel|>analysis<|message|>"));
+  EXPECT_FALSE(harmony("<|channel|>analysis<|message|>a<|end|><|start|>assistant"));
 }
 
 }  // namespace

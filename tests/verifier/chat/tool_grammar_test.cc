@@ -95,6 +95,13 @@ std::vector<FormatCase> Cases() {
        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
        "<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
        {"<｜tool▁call▁begin｜>f<｜tool▁sep｜>{}<｜tool▁call▁end｜>"}},
+      {ToolFormat::kHarmony,
+       " to=functions.f<|channel|>commentary json<|message|>{}",
+       " to=functions.get_weather<|channel|>commentary json<|message|>{\"city\": \"<|end|>\"}",
+       " to=functions.f<|channel|>commentary json<|message|>{}<|call|><|start|>assistant"
+       " to=functions.f<|channel|>commentary json<|message|>{}",
+       {" to=functions.g<|channel|>commentary json<|message|>{}", "<|channel|>final<|message|>text",
+        " to=functions.get_weather<|channel|>commentary json<|message|>{\"days\": [1]}"}},
   };
 }
 
@@ -169,6 +176,24 @@ TEST(ToolGrammar, ReasoningMayComeFirst) {
   EXPECT_FALSE(Accepts(open, call));
   options.reasoning = ReasoningFormat::kMistral;
   EXPECT_TRUE(Accepts(Compiled(options), "a[/THIN[/THINK]\n" + call));
+}
+
+// A grammar has no special tokens, without which a model does not end its analysis.
+TEST(ToolGrammar, HarmonyCallsFollowNoReasoning) {
+  const std::string call = " to=functions.f<|channel|>commentary json<|message|>{}";
+  const std::string analysis = "<|channel|>analysis<|message|>", end = "<|end|><|start|>assistant";
+  ToolGrammarOptions options{.format = ToolFormat::kHarmony,
+                             .reasoning = ReasoningFormat::kHarmony};
+  const auto closed = Compiled(options);
+  EXPECT_TRUE(Accepts(closed, call));
+  EXPECT_FALSE(Accepts(closed, analysis + "a" + end + call));
+  options.opens_reasoning = true;
+  const auto open = Compiled(options);
+  EXPECT_TRUE(Accepts(open, end + call));
+  EXPECT_FALSE(Accepts(open, "a" + end + call));
+  AnswerReading reading = Reading(ToolFormat::kHarmony, ReasoningFormat::kHarmony);
+  reading.opens_reasoning = true;
+  EXPECT_EQ(Read(reading, {end + call}), "f{}");
 }
 
 // Text without the marker, and calls, of which those of the strict tool follow its schema.

@@ -225,6 +225,24 @@ TEST_F(StructuredFieldsTest, OutputsOfChatsAreContentAlone) {
   EXPECT_EQ(reading.format.tools, ToolFormat::kNone);
 }
 
+// No grammar writes the special tokens of harmony's headers.
+TEST_F(StructuredFieldsTest, HarmonyPromptsNameTheirContent) {
+  model_.chat_template = ChatTemplate::FromText(
+      "{{ messages[0].content }}{% if add_generation_prompt %}<|start|>assistant{% endif %}");
+  const auto prompt = [&](const Json& fields) {
+    const auto parsed = Chat(fields);
+    EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
+    return parsed.ok() ? tokenizer_->Decode(parsed->prompts[0].prompt, /*skip_special=*/false) : "";
+  };
+  const Json constrained = {{"guided_regex", "a+"}};
+  EXPECT_EQ(prompt(constrained), "a<|start|>assistant") << "of another format";
+  model_.answer_format = {.tools = ToolFormat::kHarmony, .reasoning = ReasoningFormat::kHarmony};
+  EXPECT_EQ(prompt(constrained), "a<|start|>assistant<|channel|>final<|message|>");
+  EXPECT_FALSE(Chat(constrained)->reading.format.is_harmony()) << "all of it is content";
+  EXPECT_EQ(prompt(Json::object()), "a<|start|>assistant");
+  EXPECT_EQ(prompt({{"guided_regex", "a+"}, {"add_generation_prompt", false}}), "a");
+}
+
 // There are no grammars to compile with.
 TEST_F(StructuredFieldsTest, AreCompiledLast) {
   model_.grammars = nullptr;

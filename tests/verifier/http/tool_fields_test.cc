@@ -317,6 +317,21 @@ TEST_F(ToolFieldsTest, ShowsMarkersThatAreSpecialTokens) {
   EXPECT_TRUE(With({{"tool_choice", "none"}})->prompts[0].shown_special.empty());
 }
 
+// Harmony's mark reasoning and content, too.
+TEST_F(ToolFieldsTest, AlwaysShowsMarkersOfHarmony) {
+  std::string json = testing::SpecialTokenizerJson();
+  json.replace(json.find("\"content\":\"<x>\""), 15, "\"content\":\"<|channel|>\"");
+  const auto tokenizer = Tokenizer::FromJson(json).value();
+  model_.tokenizer = tokenizer.get();
+  model_.answer_format = {.tools = ToolFormat::kHarmony, .reasoning = ReasoningFormat::kHarmony};
+  for (const char* choice : {"auto", "none", "required"}) {
+    const auto parsed = With({{"tool_choice", choice}});
+    ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+    EXPECT_THAT(parsed->prompts[0].shown_special, ElementsAre(testing::kMarkToken)) << choice;
+    EXPECT_EQ(parsed->reading.format.reasoning, ReasoningFormat::kHarmony);
+  }
+}
+
 TEST_F(ToolFieldsTest, PromptsThatOpenReasoningAreKnown) {
   model_.answer_format = {.reasoning = ReasoningFormat::kQwen3};
   const auto opens = [&](const std::string& end, const Json& fields = Json::object()) {

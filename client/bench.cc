@@ -51,18 +51,23 @@ class Progress {
     MutexLock lock(mu_);
     while (workers_done_ < workers) {
       lock.WaitUntil(changed_, SteadyClock().Now() + kProgressInterval);
-      if (!console.err_is_terminal) continue;
-      char line[128];
-      std::snprintf(line, sizeof line, "\r%d of %d requests, %d failed, %.1f tokens/s   ", done_,
-                    requests, failed_,
-                    static_cast<double>(tokens_.load(std::memory_order_relaxed)) /
-                        Seconds(SteadyClock().Now() - started));
-      console.err << line << std::flush;
+      if (console.err_is_terminal) Draw(requests, started, console);
     }
-    if (console.err_is_terminal) console.err << std::endl;
+    if (!console.err_is_terminal) return;
+    Draw(requests, started, console);  // they may have ended before the first wait
+    console.err << std::endl;
   }
 
  private:
+  void Draw(int requests, Time started, const Console& console) OUTRIDER_REQUIRES(mu_) {
+    char line[128];
+    std::snprintf(line, sizeof line, "\r%d of %d requests, %d failed, %.1f tokens/s   ", done_,
+                  requests, failed_,
+                  static_cast<double>(tokens_.load(std::memory_order_relaxed)) /
+                      Seconds(SteadyClock().Now() - started));
+    console.err << line << std::flush;
+  }
+
   std::atomic<int64_t> tokens_ = 0;
   Mutex mu_;
   std::condition_variable changed_;

@@ -164,6 +164,8 @@ void Engine::Add(RequestChoice choice) {
       request.sampling, model_->config().vocab_size, limits_.vocab_size);
   session->sampling->ObservePrompt(session->tokens);
   if (request.grammar_masks != nullptr) {
+    // Until its first round has shown it, about 32 such rounds fit in a step.
+    session->mask_steps = options_.scheduler.mask_steps / 32 + 1;
     session->text_grammar = std::make_unique<grammar::DraftGrammar>(
         request.grammar_masks, MaskOf(request.sampling, model_->config().vocab_size));
   }
@@ -525,7 +527,9 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
   } else if (end.has_value()) {
     Finish(session, *end);
   } else {
-    exchange_.PlanNext(session);
+    const int64_t before = mask_scratch_.stepper.steps();
+    exchange_.PlanNext(session);  // may make the next round's masks
+    session.mask_steps += mask_scratch_.stepper.steps() - before;
   }
 }
 

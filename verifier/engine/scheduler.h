@@ -15,7 +15,7 @@ struct Candidate {
   int index = 0;           // the caller's index of the session
   int pending = 0;         // known tokens without KV, >= 1
   int draft = 0;           // draft tokens that follow them
-  int64_t mask_steps = 0;  // that the masks of its grammar took in its last round
+  int64_t mask_steps = 0;  // that the masks of its round are expected to take
   uint64_t served = 0;     // the step that served it last; 0: none yet
   uint64_t arrival = 0;    // increases with every session
 };

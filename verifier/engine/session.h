@@ -51,7 +51,7 @@ struct Session {
   ResolvedSpeculation speculation;
   std::unique_ptr<SequenceSampling> sampling;
   std::unique_ptr<grammar::DraftGrammar> text_grammar;  // nullptr: unconstrained
-  int64_t mask_steps = 0;                               // that its masks took in its last round
+  int64_t mask_steps = 0;  // that its masks took in the step that ended its last round
   std::unique_ptr<OutputStream> output;
   std::vector<TokenLogprobs> prompt_logprobs;  // of tokens[1], .., while the prompt is computed
 

@@ -94,6 +94,29 @@ TEST_F(StructuredOutputTest, ForcedTokensTakeOneForwardPass) {
   EXPECT_EQ(engine_->Snapshot().proposer_shares[static_cast<size_t>(Proposer::Kind::kGrammar)], 1);
 }
 
+// Masks that are not kept cost the same in every round, whoever makes them: a round or the choice
+// of the next one.
+TEST_F(StructuredOutputTest, CostlyMasksTakeTurns) {
+  for (const bool speculates : {true, false}) {
+    EngineOptions options{.admission = {.prefix_cache = false}};
+    options.scheduler.mask_steps = 1;
+    engine_ =
+        std::make_unique<Engine>(options, &model_, tokenizer_.get(), &source_, &metrics_, &clock_);
+    std::vector<std::shared_ptr<RecordingSink>> sinks;
+    for (int i = 0; i < 3; ++i) {
+      GenerationRequest request = RequestMatching("[abc]{6}");
+      CompileWithin({.cache_bytes = 0}, request);
+      request.speculation.enabled = speculates;
+      sinks.push_back(std::make_shared<RecordingSink>());
+      ASSERT_TRUE(engine_->Submit(++id_, std::move(request), sinks.back()).ok());
+    }
+    int steps = 0;
+    while (engine_->Step()) ++steps;
+    EXPECT_GE(steps, 3 * 6) << "one round of a letter in each";
+    for (const auto& sink : sinks) EXPECT_EQ(sink->text.size(), 6u);
+  }
+}
+
 TEST_F(StructuredOutputTest, SpeculationOffForcesNoTokens) {
   GenerationRequest request = RequestMatching("abcabc");
   request.speculation.enabled = false;

@@ -158,7 +158,7 @@ const Cases kGrpcCases = {
     {"texts that wait for a worker", HeldBy{kWorkersTest, "RefuseBeyondQueueAndDeadline"}},
     {"texts of one client that are tokenized at once",
      HeldBy{kWorkersTest, "OneClientLeavesWorkerToOthers"}},
-    {"`GetStatus` calls that wait for the engine",
+    {"`GetStatus` calls that wait for their answer",
      HeldBy{"tests/verifier/rpc/generation_service_test.cc", "StatusCallsShareOneSnapshot"}},
     {"drafter: `hello.name`, `hello.model`", Try{LongNames}},
     {"drafters attached",

@@ -125,8 +125,9 @@ class Driver:
     def run_workers(self, script: str, *options: object) -> None:
         """Runs a script that several processes share, compiled where PyTorch can."""
         workers = self.args.workers
-        launcher = ("-m", "torch.distributed.run", "--nproc-per-node", workers, "--")
-        compiled = ("--compile",) if torch.__version__ >= "2" else ()
+        launcher = ("-m", "torch.distributed.run", "--nproc_per_node", workers, "--")
+        can_compile = torch.__version__ >= "2" and self.profile is not PROFILES["smoke"]
+        compiled = ("--compile",) if can_compile else ()
         self.run(script, *options, *compiled, launcher=launcher if workers > 1 else ())
 
     def common(self) -> list[object]:

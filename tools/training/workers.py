@@ -1,6 +1,6 @@
 """Several processes of one machine that train one model, each on batches of its own.
 
-`python3 -m torch.distributed.run --nproc-per-node N -- SCRIPT` starts them; a script that is
+`python3 -m torch.distributed.run --nproc_per_node N -- SCRIPT` starts them; a script that is
 started by itself is the only one. All hold the same weights at all times: gradients are averaged,
 and the optimizer's costly part is shared out. They exchange values through a file in memory.
 """

@@ -166,7 +166,9 @@ class Connection final : public HttpConnection,
     });
   }
   void Drop() override {
-    Post([this] { Gone(); });
+    Post([this] {
+      if (writing_ || closing_) Gone();  // else the client has read meanwhile
+    });
   }
   void Abandon() override {
     on_gone_ = nullptr;

@@ -15,19 +15,22 @@ StatusCalls::StatusCalls(EngineThread* thread, std::shared_ptr<WriteThread> writ
 void StatusCalls::Answer(grpc::ServerUnaryReactor* reactor, v1::GetStatusResponse* response) {
   bool first = false;
   if (!Wait({reactor, response}, &first)) {
-    reactor->Finish(ToGrpc(ResourceExhausted(std::to_string(kMaxWaiting) +
+    reactor->Finish(ToGrpc(ResourceExhausted(std::to_string(kMaxOpen) +
                                              " calls wait for the status; ask less often")));
     return;
   }
   if (!first || thread_->TryPost([this] { AnswerWaiting(); })) return;
-  for (const Call& call : TakeWaiting()) {
+  const std::vector<Call> calls = TakeWaiting();
+  Leave(calls.size());
+  for (const Call& call : calls) {
     call.reactor->Finish(ToGrpc(ResourceExhausted("the verifier is overloaded")));
   }
 }
 
 bool StatusCalls::Wait(const Call& call, bool* first) {
   MutexLock lock(mu_);
-  if (waiting_.size() >= kMaxWaiting) return false;
+  if (open_ >= kMaxOpen) return false;
+  ++open_;
   *first = waiting_.empty();
   waiting_.push_back(call);
   return true;
@@ -38,14 +41,18 @@ std::vector<StatusCalls::Call> StatusCalls::TakeWaiting() {
   return std::exchange(waiting_, {});
 }
 
+void StatusCalls::Leave(size_t calls) {
+  MutexLock lock(mu_);
+  open_ -= calls;
+}
+
 void StatusCalls::AnswerWaiting() {
   std::vector<Call> calls = TakeWaiting();
   // Copying and serializing is not the engine thread's work.
-  writes_->Post([calls = std::move(calls), status = snapshot_()] {
-    for (const Call& call : calls) {
-      *call.response = status;
-      call.reactor->Finish(grpc::Status::OK);
-    }
+  writes_->Post([this, calls = std::move(calls), status = snapshot_()] {
+    for (const Call& call : calls) *call.response = status;
+    Leave(calls.size());
+    for (const Call& call : calls) call.reactor->Finish(grpc::Status::OK);
   });
 }
 

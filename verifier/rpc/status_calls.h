@@ -17,8 +17,9 @@ namespace outrider {
 
 class StatusCalls {
  public:
-  // Further calls are refused: each answer takes some hundred bytes for every sequence.
-  static constexpr size_t kMaxWaiting = 64;
+  // Further calls are refused until some of these are answered: each answer takes some hundred
+  // bytes for every sequence.
+  static constexpr size_t kMaxOpen = 64;
 
   // `snapshot` is called on the engine thread. All must outlive the calls.
   StatusCalls(EngineThread* thread, std::shared_ptr<WriteThread> writes,
@@ -37,13 +38,16 @@ class StatusCalls {
   // Returns false if the call cannot wait. `first`: nobody has asked the engine thread yet.
   bool Wait(const Call& call, bool* first) OUTRIDER_EXCLUDES(mu_);
   std::vector<Call> TakeWaiting() OUTRIDER_EXCLUDES(mu_);
+  // Makes room for as many further calls. Call before their Finish, which may end this object.
+  void Leave(size_t calls) OUTRIDER_EXCLUDES(mu_);
   void AnswerWaiting();  // on the engine thread
 
   EngineThread* const thread_;
   const std::shared_ptr<WriteThread> writes_;
   const std::function<v1::GetStatusResponse()> snapshot_;
   Mutex mu_;
-  std::vector<Call> waiting_ OUTRIDER_GUARDED_BY(mu_);  // AnswerWaiting is posted for them
+  size_t open_ OUTRIDER_GUARDED_BY(mu_) = 0;            // not answered yet
+  std::vector<Call> waiting_ OUTRIDER_GUARDED_BY(mu_);  // of these; AnswerWaiting is posted
 };
 
 }  // namespace outrider

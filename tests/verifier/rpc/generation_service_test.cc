@@ -141,7 +141,7 @@ TEST_F(GenerationServiceTest, StatusCallsShareOneSnapshot) {
     grpc::StatusCode code = grpc::StatusCode::UNKNOWN;
   };
   constexpr int kRefused = 3;
-  std::vector<Call> calls(StatusCalls::kMaxWaiting + kRefused);
+  std::vector<Call> calls(StatusCalls::kMaxOpen + kRefused);
   std::atomic<int> ok = 0, refused = 0;
   std::promise<void> release;
   thread_.Post([&] { release.get_future().wait(); });
@@ -160,7 +160,7 @@ TEST_F(GenerationServiceTest, StatusCallsShareOneSnapshot) {
   for (const Call& call : calls) {
     if (call.code == grpc::StatusCode::OK) uptimes.insert(call.response.uptime_seconds());
   }
-  EXPECT_EQ(ok, static_cast<int>(StatusCalls::kMaxWaiting));
+  EXPECT_EQ(ok, static_cast<int>(StatusCalls::kMaxOpen));
   EXPECT_EQ(uptimes.size(), 1u);
 }
 

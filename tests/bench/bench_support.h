@@ -1,8 +1,6 @@
 // What the benchmarks share.
 #pragma once
 
-#include <time.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -11,15 +9,9 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "tests/support/cpu_seconds.h"
 
 namespace outrider {
-
-// CPU seconds of this thread, from an arbitrary start.
-inline double CpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
 
 // The upper one of an even number of values. REQUIRES: at least one.
 inline double Median(std::vector<double> values) {

@@ -8,7 +8,6 @@
 // uniform: 32,000 ids in random order. store: zipf, in 200 texts of earlier requests.
 // Run on one core: taskset -c 0 proposer_bench
 #include <benchmark/benchmark.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,11 +29,7 @@ constexpr int kDraft = 8;
 constexpr int kVocab = 32000;
 
 // For long spans, since other processes run on the core, too.
-double CpuNanoseconds() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return 1e9 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec);
-}
+double CpuNanoseconds() { return 1e9 * CpuSeconds(); }
 
 // For short spans, since reading the CPU clock takes a system call.
 double Nanoseconds() {

@@ -4,13 +4,12 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstring>
-#include <ctime>
 #include <random>
 #include <string>
 
 #include "tests/common/model/model_testing.h"
+#include "tests/support/cpu_seconds.h"
 
 namespace outrider {
 namespace {
@@ -194,18 +193,8 @@ double SecondsToRead(int tensors) {
                                     "[" + std::to_string(i) + "," + std::to_string(i + 1) + "]");
   }
   const std::string file = File(header + "}", static_cast<size_t>(tensors));
-  const auto now = [] {
-    timespec time{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-  };
-  double least = 1e9;
-  for (int i = 0; i < 3; ++i) {
-    const double start = now();
-    EXPECT_TRUE(ParseSafetensors(std::as_bytes(std::span(file)), "m").ok());
-    least = std::min(least, now() - start);
-  }
-  return least;
+  return LeastCpuSeconds(
+      [&] { EXPECT_TRUE(ParseSafetensors(std::as_bytes(std::span(file)), "m").ok()); });
 }
 
 // 8 times the tensors may take 8 times as long, with a factor of three for cache effects; a parser

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "common/base/input_file.h"
+#include "tests/support/cpu_seconds.h"
 
 namespace outrider {
 namespace {
@@ -233,24 +233,14 @@ TEST(ChatTemplate, ContinuesLastPlaceOfContent) {
 TEST(ChatTemplate, ContinuationTakesLinearTime) {
   const ChatTemplate chat = ChatTemplate::FromText(
       "{% for m in messages %}{{ m.content.split('</think>')[-1] }}{% endfor %}", {});
-  // CPU seconds of this thread, the minimum of three runs.
   const auto seconds = [&](size_t size) {
     const std::vector<ChatMessage> messages = {
         Says("user", std::string(2 * size, 'a')),
         Says("assistant", std::string(size, 'a') + "</think>b")};
-    const auto now = [] {
-      timespec time{};
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-    };
-    double least = 1e9;
-    for (int i = 0; i < 3; ++i) {
-      const double start = now();
+    return LeastCpuSeconds([&] {
       const Status status = chat.Render(messages, Continuing()).status();
-      least = std::min(least, now() - start);
       EXPECT_THAT(status.message(), HasSubstr("does not show the last message"));
-    }
-    return least;
+    });
   };
   constexpr size_t kSize = 32 << 10;
   const double small = seconds(kSize);

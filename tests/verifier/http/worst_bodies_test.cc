@@ -2,11 +2,10 @@
 // more memory than a body may.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <ctime>
 #include <string>
 
 #include "tests/support/allocation_watch.h"
+#include "tests/support/cpu_seconds.h"
 #include "tests/verifier/http/api_request_fixture.h"
 
 namespace outrider {
@@ -101,20 +100,8 @@ class WorstBodies : public ApiModelTest {
     }
   }
 
-  // CPU seconds of this thread, the minimum of three runs.
   double SecondsOf(const std::string& body) const {
-    const auto now = [] {
-      timespec time{};
-      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-      return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-    };
-    double least = 1e9;
-    for (int i = 0; i < 3; ++i) {
-      const double start = now();
-      Parse(body);
-      least = std::min(least, now() - start);
-    }
-    return least;
+    return LeastCpuSeconds([&] { Parse(body); });
   }
 };
 

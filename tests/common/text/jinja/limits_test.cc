@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <ctime>
 #include <functional>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "common/text/jinja/value.h"
 #include "tests/common/text/jinja/rendering.h"
 #include "tests/support/allocation_watch.h"
+#include "tests/support/cpu_seconds.h"
 
 namespace outrider::jinja {
 namespace {
@@ -23,13 +22,6 @@ namespace {
 using outrider::testing::AllocationWatch;
 using testing::ErrorOf;
 using ::testing::HasSubstr;
-
-// CPU seconds of this thread.
-double ThreadSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 std::string Repeated(std::string_view text, int times) {
   std::string out;
@@ -64,15 +56,11 @@ TEST(Limits, CollidingKeysAreFoundQuickly) {
   const std::vector<std::string> keys = CollidingKeys(8000);
   ASSERT_EQ(std::hash<std::string>()(keys[0]), std::hash<std::string>()(keys[1]));
   const auto seconds_of = [&](size_t count) {
-    double least = 1e9;
-    for (int i = 0; i < 3; ++i) {
-      const double start = ThreadSeconds();
+    return LeastCpuSeconds([&] {
       Dict dict;
       for (size_t k = 0; k < count; ++k) dict.Set(Value::Text(keys[k]), Value());
       EXPECT_EQ(dict.size(), count);
-      least = std::min(least, ThreadSeconds() - start);
-    }
-    return least;
+    });
   };
   // 8 times as many may take 8 times as long, with a factor of three for cache effects.
   EXPECT_LT(seconds_of(8000), 24 * seconds_of(1000));

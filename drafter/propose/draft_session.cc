@@ -292,10 +292,10 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
       tokens_.size() + added.size() +
       (vocabulary == nullptr ? verdict.next.size() : vocabulary->OwnSize(verdict.next));
   OUTRIDER_TRY(CheckContext(committed, bounds_->max_context));
-  for (const TokenId& token : verdict.next) {
-    const std::span<const TokenId> own =
-        vocabulary == nullptr ? std::span(&token, 1) : vocabulary->ToOwn(token);
-    added.insert(added.end(), own.begin(), own.end());
+  if (vocabulary == nullptr) {
+    added.insert(added.end(), verdict.next.begin(), verdict.next.end());
+  } else {
+    vocabulary->AppendOwn(verdict.next, &added);
   }
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
   std::optional<grammar::DraftGrammar> grammar = grammar_;

@@ -65,6 +65,8 @@ class VocabularyMap {
   std::span<const TokenId> ToOwn(TokenId verifiers) const;
   // How many tokens of the drafter's vocabulary spell these: up to kMaxTokenBytes for each.
   size_t OwnSize(std::span<const TokenId> verifiers) const;
+  // Appends those tokens.
+  void AppendOwn(std::span<const TokenId> verifiers, std::vector<TokenId>* out) const;
   // Our tokens that may be drafted, as MaskHolds reads them, for rows of `vocab_size` logits.
   std::vector<uint32_t> SharedMask(int vocab_size) const;
 
@@ -84,7 +86,6 @@ class VocabularyMap {
   // Pairs the ends, as above. `same`: our token of each of the verifier's, -1 where we lack it.
   void PairEnds(const VocabularyEntries& verifier, const VocabularyEntries& own,
                 std::vector<TokenId>* same);
-  void AppendOwn(std::span<const TokenId> verifiers, std::vector<TokenId>* out) const;
 
   VocabularyMatch match_;
   std::vector<TokenId> prompt_prefix_;

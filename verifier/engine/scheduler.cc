@@ -36,8 +36,8 @@ std::vector<Share> ChooseShares(std::vector<Candidate> candidates,
   for (auto c = candidates.begin(); c != prefill; ++c) {
     const int rows = c->pending + c->draft;
     if (rows > decode_left) break;  // a later one must not overtake it forever
-    if (!fits_masks(*c))
-      continue;  // it goes first in a later pass, as it was not served in this one
+    // It goes first in a later pass, as it was not served in this one.
+    if (!fits_masks(*c)) continue;
     shares.push_back({.index = c->index, .pending = c->pending, .last = true});
     decode_left -= rows;
     left -= rows;

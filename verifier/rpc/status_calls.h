@@ -35,7 +35,7 @@ class StatusCalls {
     v1::GetStatusResponse* response;
   };
 
-  // Returns false if the call cannot wait. `first`: nobody has asked the engine thread yet.
+  // Returns false if the call cannot wait. `first`: no other call has asked the engine.
   bool Wait(const Call& call, bool* first) OUTRIDER_EXCLUDES(mu_);
   std::vector<Call> TakeWaiting() OUTRIDER_EXCLUDES(mu_);
   // Makes room for as many further calls. Call before their Finish, which may end this object.

@@ -94,8 +94,8 @@ TEST_F(StructuredOutputTest, ForcedTokensTakeOneForwardPass) {
   EXPECT_EQ(engine_->Snapshot().proposer_shares[static_cast<size_t>(Proposer::Kind::kGrammar)], 1);
 }
 
-// Masks that are not kept cost the same in every round, whoever makes them: a round or the choice
-// of the next one.
+// Masks that are not kept cost the same in every round, whether they are made in it or ahead, where
+// it is chosen.
 TEST_F(StructuredOutputTest, CostlyMasksTakeTurns) {
   for (const bool speculates : {true, false}) {
     EngineOptions options{.admission = {.prefix_cache = false}};

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxHeaderBytes = 512;
 constexpr std::string_view kRecipient = "to=", kFunctions = "functions.";
 
-// Indices of the markers in HarmonyParser::Read; those from kEndMarker on end a message.
+// Indices in markers::kHarmony.
 enum HarmonyMarker { kStartMarker, kChannelMarker, kConstrainMarker, kMessageMarker, kEndMarker };
 
 std::string_view WithoutSpaceBefore(std::string_view text) {
@@ -68,9 +68,7 @@ void HarmonyParser::Read(char c, AnswerEvents& out) {
     message_begin_ = characters_;
     return;
   }
-  using namespace markers;
-  const int found = marker_.Read(c, {kHarmonyStart, kHarmonyChannel, kHarmonyConstrain,
-                                     kHarmonyMessage, kHarmonyEnd, kHarmonyCall, kHarmonyReturn});
+  const int found = marker_.Read(c, markers::kHarmony);
   if (found == MarkerMatch::kPart) {
     partial_ += c;
     return;

@@ -2,6 +2,7 @@
 // of each occurs in it only once; CallParser and HarmonyParser rely on this.
 #pragma once
 
+#include <initializer_list>
 #include <string_view>
 
 namespace outrider::markers {
@@ -19,6 +20,10 @@ inline constexpr std::string_view kHarmonyStart = "<|start|>", kHarmonyChannel =
                                   kHarmonyConstrain = "<|constrain|>",
                                   kHarmonyMessage = "<|message|>", kHarmonyEnd = "<|end|>",
                                   kHarmonyCall = "<|call|>", kHarmonyReturn = "<|return|>";
+// All of harmony's. Those from kHarmonyEnd on end a message.
+inline constexpr std::initializer_list<std::string_view> kHarmony = {
+    kHarmonyStart, kHarmonyChannel, kHarmonyConstrain, kHarmonyMessage,
+    kHarmonyEnd,   kHarmonyCall,    kHarmonyReturn};
 
 // Whether a chat template writes harmony.
 inline bool ShowsHarmony(std::string_view chat_template) {

@@ -53,9 +53,7 @@ std::vector<std::string_view> MarkersOf(ToolFormat format) {
     case ToolFormat::kDeepSeekV3:
     case ToolFormat::kDeepSeekV31:
       return {kDeepSeekCalls, kDeepSeekCallsEnd, kDeepSeekCall, kDeepSeekCallEnd, kDeepSeekName};
-    case ToolFormat::kHarmony:
-      return {kHarmonyStart, kHarmonyChannel, kHarmonyConstrain, kHarmonyMessage,
-              kHarmonyEnd,   kHarmonyCall,    kHarmonyReturn};
+    case ToolFormat::kHarmony: return kHarmony;
   }
   return {};
 }

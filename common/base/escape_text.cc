@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "common/base/utf8_bytes.h"
+
 namespace outrider {
 namespace {
 
@@ -20,9 +22,8 @@ CodePoint FirstOf(std::string_view text) {
   if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return {};
   uint32_t value = lead & (0x7Fu >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0) != 0x80) return {};
-    value = value << 6 | (next & 0x3F);
+    if (!IsContinuationByte(text[i])) return {};
+    value = value << 6 | (static_cast<unsigned char>(text[i]) & 0x3Fu);
   }
   const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
   const bool overlong = (bytes == 3 && value < 0x800) || (bytes == 4 && value < 0x10000);

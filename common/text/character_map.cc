@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "common/base/utf8_bytes.h"
 #include "common/text/utf8.h"
 
 namespace outrider {
@@ -94,7 +95,7 @@ std::optional<std::string_view> CharacterMap::Find(std::string_view text) const 
     const size_t begin = ValueOf(units_[index]);
     if (begin >= texts_.size()) return std::nullopt;
     // A start within a character would not be valid UTF-8.
-    if ((static_cast<uint8_t>(texts_[begin]) & 0xC0) == 0x80) return std::nullopt;
+    if (IsContinuationByte(texts_[begin])) return std::nullopt;
     return std::string_view(texts_).substr(begin, texts_.find('\0', begin) - begin);
   }
   return std::nullopt;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/base/printable.h"
+#include "common/base/utf8_bytes.h"
 #include "common/text/byte_alphabet.h"
 #include "common/text/utf8.h"
 
@@ -46,12 +47,6 @@ struct Merge {
   float score;
 };
 
-size_t Characters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
 class MergeFinder {
  public:
   explicit MergeFinder(const TokenizerSpec& spec) : spec_(spec) {
@@ -67,13 +62,13 @@ class MergeFinder {
     const std::string_view text = *spec_.vocabulary[static_cast<size_t>(merged.id)];
     const size_t first = merges->size();
     for (size_t pos = 1; pos < text.size(); ++pos) {
-      if ((static_cast<unsigned char>(text[pos]) & 0xC0) == 0x80) continue;  // within a character
+      if (IsContinuationByte(text[pos])) continue;  // within a character
       const auto left = ids_.find(text.substr(0, pos));
       if (left == ids_.end()) continue;
       const auto right = ids_.find(text.substr(pos));
       if (right == ids_.end()) continue;
-      merges->push_back({left->second, right->second, Characters(left->first),
-                         Characters(right->first), merged.score});
+      merges->push_back({left->second, right->second, CountCharacters(left->first),
+                         CountCharacters(right->first), merged.score});
     }
     std::sort(merges->begin() + static_cast<std::ptrdiff_t>(first), merges->end(),
               [](const Merge& a, const Merge& b) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "common/base/utf8_bytes.h"
+
 namespace outrider {
 namespace {
 
@@ -23,8 +25,6 @@ LeadByte Classify(uint8_t lead) {
   if (lead == 0xF4) return {4, 0x80, 0x8F};  // nothing beyond U+10FFFF
   return {0, 0, 0};
 }
-
-bool IsContinuation(char byte) { return (static_cast<uint8_t>(byte) & 0xC0) == 0x80; }
 
 }  // namespace
 
@@ -62,7 +62,7 @@ Utf8Character FirstCharacter(std::string_view text) {
 
 Utf8Character LastCharacter(std::string_view text) {
   size_t start = text.size() - 1;
-  while (IsContinuation(text[start])) --start;
+  while (IsContinuationByte(text[start])) --start;
   return FirstCharacter(text.substr(start));
 }
 

@@ -1,8 +1,9 @@
 #include "common/text/word_piece.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "common/base/utf8_bytes.h"
 
 namespace outrider {
 namespace {
@@ -39,11 +40,8 @@ Result<WordPiece> WordPiece::Create(const TokenizerSpec& spec, const Vocabulary&
 }
 
 void WordPiece::Encode(std::string_view word, std::vector<TokenId>& ids) const {
-  const auto characters = static_cast<size_t>(std::count_if(word.begin(), word.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
   const size_t first = ids.size();
-  if (characters > most_characters_) {
+  if (CountCharacters(word) > most_characters_) {
     ids.push_back(unk_);
     return;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/utf8_bytes.h"
 #include "verifier/chat/call_parser.h"
 #include "verifier/chat/markers.h"
 
@@ -56,7 +57,7 @@ HarmonyParser::HarmonyParser(ReasoningFormat reasoning, ToolFormat tools, bool o
 
 void HarmonyParser::Push(std::string_view text, AnswerEvents& out) {
   for (const char c : text) {
-    if ((static_cast<uint8_t>(c) & 0xC0) != 0x80) ++characters_;  // a character begins
+    if (!IsContinuationByte(c)) ++characters_;  // a character begins
     Read(c, out);
   }
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/utf8_bytes.h"
 #include "verifier/chat/call_parser.h"
 #include "verifier/chat/format_names.h"
 #include "verifier/chat/markers.h"
@@ -68,7 +69,7 @@ void ReasoningParser::Push(std::string_view text, AnswerEvents& out, std::string
       content += text.substr(i);
       return;
     }
-    if ((static_cast<uint8_t>(text[i]) & 0xC0) != 0x80) ++characters_;  // a character begins
+    if (!IsContinuationByte(text[i])) ++characters_;  // a character begins
     Read(text[i], out, content);
   }
 }

@@ -1,7 +1,6 @@
 #include "verifier/http/api_answer.h"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "common/base/fnv_hash.h"
+#include "common/base/utf8_bytes.h"
 #include "verifier/http/answer_logprobs.h"
 #include "verifier/http/json_text.h"
 
@@ -19,16 +19,10 @@ namespace {
 constexpr size_t kEchoLogprobs = 1024;
 constexpr size_t kEchoBytes = 32 << 10;
 
-bool IsContinuation(char byte) { return (byte & 0xc0) == 0x80; }
-
-int64_t Characters(std::string_view text) {
-  return std::ssize(text) - std::count_if(text.begin(), text.end(), IsContinuation);
-}
-
 // The byte at which the character begins that is `count` after the one at `byte`.
 size_t SkipCharacters(std::string_view text, size_t byte, int64_t count) {
   for (; byte < text.size(); ++byte) {
-    if (!IsContinuation(text[byte]) && count-- == 0) break;
+    if (!IsContinuationByte(text[byte]) && count-- == 0) break;
   }
   return byte;
 }
@@ -150,7 +144,8 @@ bool ApiAnswer::IsEchoed(const Prompt& prompt, size_t token) const {
 }
 
 TextOffsets ApiAnswer::OffsetsAfter(const Prompt& prompt) const {
-  return {*tokenizer_, /*starts_text=*/false, Characters(prompt.echo.text)};
+  return {*tokenizer_, /*starts_text=*/false,
+          static_cast<int64_t>(CountCharacters(prompt.echo.text))};
 }
 
 Json ApiAnswer::TakeLogprobs(Choice& choice) {
@@ -278,7 +273,7 @@ std::string ApiAnswer::NextEcho(int index, EchoPart& part) const {
   } else {
     if (part.byte == text.size()) return "";
     part.byte = std::min(text.size(), begin + kEchoBytes);
-    while (part.byte < text.size() && IsContinuation(text[part.byte])) ++part.byte;
+    while (part.byte < text.size() && IsContinuationByte(text[part.byte])) ++part.byte;
   }
   return Event({{"index", index},
                 {"text", text.substr(begin, part.byte - begin)},

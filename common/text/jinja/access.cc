@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "common/base/printable.h"
+#include "common/base/utf8_bytes.h"
 #include "common/text/jinja/builtins.h"
 #include "common/text/jinja/loop.h"
 #include "common/text/jinja/python_text.h"

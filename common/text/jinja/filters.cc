@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/utf8_bytes.h"
 #include "common/text/jinja/builtins.h"
 #include "common/text/jinja/python_text.h"
 #include "common/text/jinja/runtime.h"

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/printable.h"
+#include "common/base/utf8_bytes.h"
 #include "common/text/jinja/builtins.h"
 #include "common/text/jinja/python_text.h"
 #include "common/text/jinja/runtime.h"

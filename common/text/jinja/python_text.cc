@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "common/base/utf8_bytes.h"
 #include "common/text/utf8.h"
 
 namespace outrider::jinja {
@@ -270,16 +271,10 @@ bool IsPrintable(char32_t code) {
   }
 }
 
-size_t CountCharacters(std::string_view text) {
-  size_t count = 0;
-  for (const char byte : text) count += (static_cast<uint8_t>(byte) & 0xC0) != 0x80;
-  return count;
-}
-
 size_t ByteOfCharacter(std::string_view text, size_t index) {
   size_t pos = 0;
   for (; index > 0; --index) {
-    for (++pos; pos < text.size() && (static_cast<uint8_t>(text[pos]) & 0xC0) == 0x80; ++pos) {
+    for (++pos; pos < text.size() && IsContinuationByte(text[pos]); ++pos) {
     }
   }
   return pos;

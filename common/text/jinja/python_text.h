@@ -24,7 +24,6 @@ bool IsUpper(char32_t code);
 bool IsTitleCase(char32_t code);
 bool IsPrintable(char32_t code);
 
-size_t CountCharacters(std::string_view text);
 // The byte at which character `index` begins; text.size() for the one after the last.
 // REQUIRES: index <= CountCharacters(text).
 size_t ByteOfCharacter(std::string_view text, size_t index);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/utf8_bytes.h"
 #include "common/text/jinja/python_text.h"
 #include "common/text/utf8.h"
 

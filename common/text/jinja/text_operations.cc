@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/utf8_bytes.h"
 #include "common/text/jinja/python_text.h"
 #include "common/text/utf8.h"
 

@@ -9,11 +9,6 @@
 namespace outrider {
 namespace {
 
-size_t PagesFor(int tokens, int page_tokens) {
-  return (static_cast<size_t>(tokens) + static_cast<size_t>(page_tokens) - 1) /
-         static_cast<size_t>(page_tokens);
-}
-
 Status PagesOut(int needed, const PagePool& pool) {
   return ResourceExhausted("KV pages: " + std::to_string(needed) + " needed, " +
                            std::to_string(pool.free_pages()) + " of " +
@@ -61,7 +56,7 @@ int32_t PageTable::Slot(int position) const {
 
 int PageTable::PagesNeeded(int tokens) const {
   if (tokens <= length_) return 0;
-  const size_t wanted = PagesFor(tokens, page_tokens_);
+  const auto wanted = static_cast<size_t>(PagesFor(tokens, page_tokens_));
   size_t needed = wanted > pages_.size() ? wanted - pages_.size() : 0;
   for (size_t i = WritePage(); i < std::min(wanted, pages_.size()); ++i) {
     if (pool_->references(pages_[i]) > 1) ++needed;
@@ -73,7 +68,7 @@ Status PageTable::Reserve(int tokens, std::vector<SlotCopy>* copies) {
   const int needed = PagesNeeded(tokens);
   if (needed > pool_->free_pages()) return PagesOut(needed, *pool_);
   if (tokens <= length_) return Status();
-  const size_t wanted = PagesFor(tokens, page_tokens_);
+  const auto wanted = static_cast<size_t>(PagesFor(tokens, page_tokens_));
   for (size_t i = WritePage(); i < std::min(wanted, pages_.size()); ++i) {
     const int32_t shared = pages_[i];
     if (pool_->references(shared) == 1) continue;
@@ -123,7 +118,7 @@ Result<PageTable> PageTable::Fork(int length, std::vector<SlotCopy>* copies) {
   // The nodes of a tree may still be moved (KeepPath), so their pages are copied, not shared.
   const int settled = append_parents_.empty() ? length : std::min(length, append_begin_);
   const size_t shared = static_cast<size_t>(settled / page_tokens_);
-  const size_t wanted = PagesFor(length, page_tokens_);
+  const auto wanted = static_cast<size_t>(PagesFor(length, page_tokens_));
   const int needed = static_cast<int>(wanted - shared);
   if (needed > pool_->free_pages()) return PagesOut(needed, *pool_);
 

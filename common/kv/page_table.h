@@ -18,6 +18,11 @@
 
 namespace outrider {
 
+// Pages that `tokens` tokens take.
+constexpr int64_t PagesFor(int64_t tokens, int page_tokens) {
+  return (tokens + page_tokens - 1) / page_tokens;
+}
+
 class PageTable {
  public:
   PageTable(PagePool* pool, int page_tokens);

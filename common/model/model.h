@@ -91,6 +91,8 @@ class Model {
 
   // Creates an empty sequence without pages.
   virtual SequenceId NewSequence() = 0;
+  // Pages that Reserve(sequence, tokens) would take.
+  virtual int PagesNeeded(SequenceId sequence, int tokens) const = 0;
   // Makes room for `tokens` tokens in total (including the cached ones). kResourceExhausted when
   // there are not enough pages; nothing changes then.
   virtual Status Reserve(SequenceId sequence, int tokens) = 0;

@@ -104,7 +104,7 @@ void RaggedBatch::Add(const ForwardSequence& share, const PageTable& table) {
   context_.push_back(length);
   row_begin_.push_back(first_row + count);
   // Pages reserved for later tokens are left out.
-  const int32_t used = (length + count + table.page_tokens() - 1) / table.page_tokens();
+  const auto used = static_cast<int32_t>(PagesFor(length + count, table.page_tokens()));
   pages_.insert(pages_.end(), table.pages().begin(), table.pages().begin() + used);
   page_begin_.push_back(static_cast<int32_t>(pages_.size()));
 }

@@ -57,6 +57,9 @@ class Transformer : public Model, public DeviceModel {
   GraphCounts graph_counts() const override { return backend_->device()->graph_counts(); }
 
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
+  int PagesNeeded(SequenceId sequence, int tokens) const override {
+    return Table(sequence).PagesNeeded(tokens);
+  }
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
   std::span<const int32_t> Pages(SequenceId sequence) const override {

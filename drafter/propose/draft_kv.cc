@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/base/check.h"
+#include "common/kv/page_table.h"
 
 namespace outrider {
 
@@ -15,39 +16,35 @@ DraftKv::~DraftKv() {
   for (const SequenceId sequence : sequences_) model_->Release(sequence);
 }
 
-int64_t DraftKv::PagesFor(int64_t tokens) const {
-  return (tokens + model_->page_tokens() - 1) / model_->page_tokens();
-}
-
 Status DraftKv::Secure(int length, const DraftShape& shape) {
   FreeUnusedPages();
   length_ = length;
   // The last depth is never fed.
   longest_ = length + std::max(shape.length - 1, 0);
   // Only the trunk's, unless the plan of a draft under way changes.
-  for (const SequenceId sequence : sequences_) {
-    Status reserved = model_->Reserve(sequence, longest_);
-    while (!reserved.ok() && budget_->EvictPrefix()) reserved = model_->Reserve(sequence, longest_);
-    if (!reserved.ok()) return reserved;
-  }
+  int64_t held = 0;
+  for (const SequenceId sequence : sequences_) held += model_->PagesNeeded(sequence, longest_);
 
   // A fork costs more the earlier it branches off, and a depth has at most as many sequences as
   // draft tokens: in the worst case all tokens differ.
-  int64_t pages = 0;
+  int64_t promised = 0;
   int64_t sequences = 1;
   for (int depth = 0; depth + 1 < shape.length; ++depth) {
     const int64_t forks = sequences * (shape.draws(depth) - 1);
     const int64_t shared = (length + depth) / model_->page_tokens();
-    pages += forks * (PagesFor(longest_) - shared);
+    promised += forks * (PagesFor(longest_, model_->page_tokens()) - shared);
     sequences += forks;
   }
-  if (!budget_->MakeRoom(pages)) {
+  if (!budget_->MakeRoom(held + promised)) {
     return ResourceExhausted("a draft of " + std::to_string(sequences) + " sequences needs " +
-                             std::to_string(pages) + " KV pages more than the trunk's, " +
+                             std::to_string(held + promised) + " more KV pages, " +
                              std::to_string(budget_->free_pages()) + " are free");
   }
-  budget_->Promise(pages);
-  promised_ = pages;
+  for (const SequenceId sequence : sequences_) {
+    OUTRIDER_CHECK(model_->Reserve(sequence, longest_).ok());
+  }
+  budget_->Promise(promised);
+  promised_ = promised;
   return Status();
 }
 

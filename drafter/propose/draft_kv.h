@@ -17,24 +17,20 @@
 
 namespace outrider {
 
-// The model's free pages less those reserved for running plans. Kept prefixes release theirs when
-// needed.
+// The model's free pages less those reserved for running plans. Kept prefixes are evicted when
+// their pages are needed.
 class PageBudget {
  public:
   // `prefixes` may be nullptr: none are kept.
   explicit PageBudget(const Model* model, PrefixCache* prefixes = nullptr)
       : model_(model), prefixes_(prefixes) {}
-  // Negative while a session holds pages that were reserved for another.
   int64_t free_pages() const { return model_->free_pages() - promised_; }
   void Promise(int64_t pages) { promised_ += pages; }
-  // Releases the least recently used prefix. Returns false if none is kept.
-  bool EvictPrefix() { return prefixes_ != nullptr && prefixes_->EvictOne(); }
-  // Whether `pages` pages are free, after evicting prefixes if necessary.
+  // Whether `pages` pages are free, after evicting prefixes if necessary: none if not.
   bool MakeRoom(int64_t pages) {
-    while (free_pages() < pages) {
-      if (!EvictPrefix()) return false;
-    }
-    return true;
+    const int64_t wanted = promised_ + pages;
+    if (prefixes_ == nullptr || model_->free_pages() >= wanted) return free_pages() >= pages;
+    return wanted <= model_->total_pages() && prefixes_->MakeRoom(static_cast<int>(wanted));
   }
 
  private:
@@ -54,8 +50,8 @@ class DraftKv {
 
   // Secures the pages of a draft of `shape` after `length` committed tokens, whether it is under
   // way or not: allocates the trunk's and reserves the branches'; earlier reservations are void.
-  // kResourceExhausted: there are not enough, and the session must be closed, as it may hold some
-  // that were reserved for another.
+  // kResourceExhausted: there are not enough; none are allocated or reserved then, so that a draft
+  // under way must end.
   Status Secure(int length, const DraftShape& shape);
   // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence with the path before
   // it: its parent's own for the first child, forks of it for the others.
@@ -79,8 +75,6 @@ class DraftKv {
   SequenceId sequence(int node) const;
 
  private:
-  int64_t PagesFor(int64_t tokens) const;
-
   Model* model_;
   PageBudget* budget_;
   int64_t promised_ = 0;

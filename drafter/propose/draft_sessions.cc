@@ -43,9 +43,8 @@ VerifierConnection* DraftSessions::Find(uint64_t id) {
 }
 
 DrafterLoad DraftSessions::load() const {
-  const int64_t free_pages = std::max<int64_t>(pages_.free_pages(), 0);
   return {.sessions = size_,
-          .free_pages = static_cast<int>(free_pages),
+          .free_pages = static_cast<int>(pages_.free_pages()),
           .session_limit = max_sessions_};
 }
 

@@ -15,7 +15,7 @@ constexpr uint64_t kAgreement = 0x64726166;
 }  // namespace
 
 PacedModel::PacedModel(PacedModelOptions options, SpendFn spend)
-    : options_(std::move(options)), spend_(std::move(spend)) {
+    : options_(std::move(options)), spend_(std::move(spend)), pool_(options_.total_pages) {
   config_.architecture = "PacedModel";
   config_.name = options_.name;
   config_.vocab_size = options_.vocab_size;
@@ -23,8 +23,6 @@ PacedModel::PacedModel(PacedModelOptions options, SpendFn spend)
   config_.layers.resize(1);
   config_.max_position_embeddings = options_.max_position_embeddings;
   config_.eos_token_ids = options_.eos_token_ids;
-  holders_.resize(static_cast<size_t>(options_.total_pages));
-  for (int page = options_.total_pages; page-- > 0;) free_.push_back(page);
 }
 
 PacedModel::Sequence& PacedModel::Get(SequenceId id) {
@@ -39,45 +37,25 @@ const PacedModel::Sequence& PacedModel::Get(SequenceId id) const {
   return it->second;
 }
 
-int PacedModel::PagesFor(int tokens) const {
-  return (tokens + options_.page_tokens - 1) / options_.page_tokens;
-}
-
 SequenceId PacedModel::NewSequence() {
-  sequences_.emplace(next_id_, Sequence());
+  sequences_.emplace(next_id_, Sequence{.table{&pool_, options_.page_tokens}});
   return next_id_++;
 }
 
 Status PacedModel::Reserve(SequenceId sequence, int tokens) {
-  Sequence& s = Get(sequence);
-  const int needed = PagesFor(tokens) - static_cast<int>(s.pages.size());
-  if (needed > free_pages()) {
-    return ResourceExhausted("sequence " + std::to_string(sequence) + " needs " +
-                             std::to_string(needed) + " more pages, " +
-                             std::to_string(free_pages()) + " are free");
-  }
-  for (int i = 0; i < needed; ++i) {
-    holders_[static_cast<size_t>(free_.back())] = 1;
-    s.pages.push_back(free_.back());
-    free_.pop_back();
-  }
-  return Status();
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  return Get(sequence).table.Reserve(tokens, &copies);
 }
 
 Result<SequenceId> PacedModel::Fork(SequenceId sequence, int length) {
-  const int full = length / options_.page_tokens;
-  const bool is_partial = length % options_.page_tokens != 0;
-  if (is_partial && free_.empty()) return ResourceExhausted("no page for the fork's last one");
-  const Sequence& from = Get(sequence);
-  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(from.hashes.size()));
-  Sequence fork{.first = from.first, .last_begin = length};
-  fork.hashes.assign(from.hashes.begin(), from.hashes.begin() + length);
-  fork.pages.assign(from.pages.begin(), from.pages.begin() + full);
-  for (const int page : fork.pages) ++holders_[static_cast<size_t>(page)];
-  const SequenceId id = next_id_++;
-  sequences_.emplace(id, std::move(fork));
-  OUTRIDER_TRY(Reserve(id, length));
-  return id;
+  Sequence& from = Get(sequence);
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  OUTRIDER_ASSIGN(PageTable table, from.table.Fork(length, &copies));
+  sequences_.emplace(next_id_, Sequence{.first = from.first,
+                                        .hashes{from.hashes.begin(), from.hashes.begin() + length},
+                                        .table = std::move(table),
+                                        .last_begin = length});
+  return next_id_++;
 }
 
 int PacedModel::length(SequenceId sequence) const {
@@ -123,6 +101,7 @@ void PacedModel::Append(const ForwardSequence& share) {
         parent < 0 ? before : s.hashes[begin + static_cast<size_t>(parent)];
     s.hashes.push_back(HashOf(parent_hash, share.tokens[i]));
   }
+  s.table.Append(static_cast<int>(share.tokens.size()), share.parents);
   for (const int row : share.logit_rows) {
     AddRow(Next(s.hashes[begin + static_cast<size_t>(row)], s.first));
   }
@@ -133,13 +112,12 @@ Status PacedModel::Forward(std::span<const ForwardSequence> batch, bool want_hid
   int rows = 0;
   int pages = 0;
   for (const ForwardSequence& share : batch) {
-    const Sequence& s = Get(share.sequence);
-    const auto tokens = static_cast<int>(s.hashes.size() + share.tokens.size());
+    const int tokens = TokensAfter(share);
     if (tokens > options_.max_position_embeddings) {
       return InvalidArgument(std::to_string(tokens) + " tokens are beyond the model's positions");
     }
     rows += static_cast<int>(share.tokens.size());
-    pages += std::max(0, PagesFor(tokens) - static_cast<int>(s.pages.size()));
+    pages += PagesNeeded(share.sequence, tokens);
   }
   if (rows > options_.max_batch_tokens) {
     return InvalidArgument(std::to_string(rows) + " tokens in a batch, limit " +
@@ -150,9 +128,9 @@ Status PacedModel::Forward(std::span<const ForwardSequence> batch, bool want_hid
   logits_.clear();
   hidden_.clear();
   for (const ForwardSequence& share : batch) {
+    OUTRIDER_TRY(Reserve(share.sequence, TokensAfter(share)));
     Append(share);
     logit_rows_ += static_cast<int64_t>(share.logit_rows.size());
-    OUTRIDER_TRY(Reserve(share.sequence, length(share.sequence)));
   }
   output->logits = logits_.data();
   output->hidden = want_hidden ? hidden_.data() : nullptr;
@@ -170,6 +148,8 @@ std::span<const PickedRow> PacedModel::Draft(const PickBatch& batch) {
 
 void PacedModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
   Sequence& s = Get(sequence);
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  s.table.KeepPath(path, &copies);
   const auto begin = static_cast<size_t>(s.last_begin);
   size_t kept = begin;
   for (const int32_t node : path) s.hashes[kept++] = s.hashes[begin + static_cast<size_t>(node)];
@@ -179,18 +159,11 @@ void PacedModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
 
 void PacedModel::Truncate(SequenceId sequence, int length) {
   Sequence& s = Get(sequence);
-  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(s.hashes.size()));
+  s.table.Truncate(length);
   s.hashes.resize(static_cast<size_t>(length));
   s.last_begin = std::min(s.last_begin, length);
 }
 
-void PacedModel::Release(SequenceId sequence) {
-  const auto it = sequences_.find(sequence);
-  OUTRIDER_CHECK(it != sequences_.end());
-  for (const int page : it->second.pages) {
-    if (--holders_[static_cast<size_t>(page)] == 0) free_.push_back(page);
-  }
-  sequences_.erase(it);
-}
+void PacedModel::Release(SequenceId sequence) { OUTRIDER_CHECK(sequences_.erase(sequence) == 1); }
 
 }  // namespace outrider

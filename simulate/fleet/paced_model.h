@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "common/backend/host_picks.h"
+#include "common/kv/page_pool.h"
+#include "common/kv/page_table.h"
 #include "common/model/model.h"
 #include "common/rules/host_rounds.h"
 
@@ -66,12 +68,17 @@ class PacedModel final : public Model {
   const ModelConfig& config() const override { return config_; }
   int page_tokens() const override { return options_.page_tokens; }
   int total_pages() const override { return options_.total_pages; }
-  int free_pages() const override { return static_cast<int>(free_.size()); }
+  int free_pages() const override { return pool_.free_pages(); }
   SequenceId NewSequence() override;
+  int PagesNeeded(SequenceId sequence, int tokens) const override {
+    return Get(sequence).table.PagesNeeded(tokens);
+  }
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
-  std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
-  std::span<const int32_t> page_holders() const override { return holders_; }
+  std::span<const int32_t> Pages(SequenceId sequence) const override {
+    return Get(sequence).table.pages();
+  }
+  std::span<const int32_t> page_holders() const override { return pool_.references(); }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                  ForwardOutput* output) override;
@@ -87,13 +94,16 @@ class PacedModel final : public Model {
   struct Sequence {
     TokenId first = 0;             // its first token, which names its class
     std::vector<uint64_t> hashes;  // of the text up to each token
-    std::vector<int32_t> pages;
+    PageTable table;
     int last_begin = 0;  // where the tokens of the last pass begin
   };
 
   Sequence& Get(SequenceId id);
   const Sequence& Get(SequenceId id) const;
-  int PagesFor(int tokens) const;
+  // Of the sequence, after a pass.
+  int TokensAfter(const ForwardSequence& share) const {
+    return length(share.sequence) + static_cast<int>(share.tokens.size());
+  }
   // The most likely token after a text with this hash.
   PacedNext Next(uint64_t hash, TokenId first) const;
   void AddRow(const PacedNext& next);
@@ -103,10 +113,9 @@ class PacedModel final : public Model {
   const PacedModelOptions options_;
   const SpendFn spend_;
   ModelConfig config_;
+  PagePool pool_;
   SequenceId next_id_ = 0;
   std::unordered_map<SequenceId, Sequence> sequences_;
-  std::vector<int32_t> holders_;  // of each page
-  std::vector<int32_t> free_;     // pages
   int64_t logit_rows_ = 0;
   std::vector<float> logits_;
   std::vector<float> hidden_;

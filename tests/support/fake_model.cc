@@ -39,44 +39,27 @@ const FakeModel::Sequence& FakeModel::Get(SequenceId id) const {
   return it->second;
 }
 
-int FakeModel::PagesFor(int tokens) const {
-  return (tokens + options_.page_tokens - 1) / options_.page_tokens;
-}
-
 const std::vector<TokenId>& FakeModel::tokens(SequenceId sequence) const {
   return Get(sequence).tokens;
 }
 
 SequenceId FakeModel::NewSequence() {
-  sequences_.emplace(next_id_, Sequence());
+  sequences_.emplace(next_id_, Sequence{.tokens = {}, .table{&pool_, options_.page_tokens}});
   return next_id_++;
 }
 
 Status FakeModel::Reserve(SequenceId sequence, int tokens) {
-  Sequence& s = Get(sequence);
-  const int needed = PagesFor(tokens) - static_cast<int>(s.pages.size());
-  if (needed > free_pages()) {
-    return ResourceExhausted("sequence " + std::to_string(sequence) + " needs " +
-                             std::to_string(needed) + " more pages, " +
-                             std::to_string(free_pages()) + " are free");
-  }
-  for (int i = 0; i < needed; ++i) s.pages.push_back(pool_.Take());
-  return Status();
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  return Get(sequence).table.Reserve(tokens, &copies);
 }
 
 Result<SequenceId> FakeModel::Fork(SequenceId sequence, int length) {
-  const Sequence& from = Get(sequence);
-  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(from.tokens.size()));
-  const int full = length / options_.page_tokens;
-  const bool partial = length % options_.page_tokens != 0;
-  if (partial && free_pages() < 1) return ResourceExhausted("no page for the fork's last one");
-  Sequence fork;
-  fork.tokens.assign(from.tokens.begin(), from.tokens.begin() + length);
-  fork.pages.assign(from.pages.begin(), from.pages.begin() + full);
-  for (const int32_t page : fork.pages) pool_.Share(page);
-  if (partial) fork.pages.push_back(pool_.Take());
-  fork.last_begin = length;
-  sequences_.emplace(next_id_, std::move(fork));
+  Sequence& from = Get(sequence);
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  OUTRIDER_ASSIGN(PageTable table, from.table.Fork(length, &copies));
+  sequences_.emplace(next_id_, Sequence{.tokens{from.tokens.begin(), from.tokens.begin() + length},
+                                        .table = std::move(table),
+                                        .last_begin = length});
   return next_id_++;
 }
 
@@ -127,8 +110,7 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     const Sequence& s = Get(share.sequence);
     if (s.is_tree) return InvalidArgument("a tree was left without KeepPath or Truncate");
     tokens += static_cast<int>(share.tokens.size());
-    pages += std::max(0, PagesFor(static_cast<int>(s.tokens.size() + share.tokens.size())) -
-                             static_cast<int>(s.pages.size()));
+    pages += s.table.PagesNeeded(static_cast<int>(s.tokens.size() + share.tokens.size()));
   }
   if (tokens > options_.max_batch_tokens) {
     return InvalidArgument(std::to_string(tokens) + " tokens in a batch, limit " +
@@ -170,9 +152,9 @@ Status FakeModel::Forward(std::span<const ForwardSequence> batch, bool want_hidd
     }
     s.tokens.insert(s.tokens.end(), share.tokens.begin(), share.tokens.end());
     s.last_begin = context;
-    s.last_parents.assign(share.parents.begin(), share.parents.end());
     s.is_tree = !share.parents.empty();
     OUTRIDER_TRY(Reserve(share.sequence, static_cast<int>(s.tokens.size())));
+    s.table.Append(static_cast<int>(share.tokens.size()), share.parents);
   }
   batches_.push_back(std::move(record));
   if (device() != nullptr)
@@ -204,7 +186,7 @@ Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
   for (const DraftChain& chain : chains) {
     const Sequence& s = Get(chain.sequence);
     const int tokens = static_cast<int>(s.tokens.size() + chain.tokens.size()) + depths - 1;
-    pages += std::max(0, PagesFor(tokens) - static_cast<int>(s.pages.size()));
+    pages += s.table.PagesNeeded(tokens);
     if (tokens > options_.max_position_embeddings) {
       return InvalidArgument("longer than the model's positions");
     }
@@ -242,32 +224,24 @@ Status FakeModel::DraftChains(std::span<const DraftChain> chains, int depths,
 
 void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
   Sequence& s = Get(sequence);
+  std::vector<SlotCopy> copies;  // not performed: no page has memory
+  s.table.KeepPath(path, &copies);
   std::vector<TokenId> kept(s.tokens.begin(), s.tokens.begin() + s.last_begin);
-  int parent = -1;
-  for (const int node : path) {
-    OUTRIDER_CHECK(node > parent && s.last_begin + node < static_cast<int>(s.tokens.size()));
-    OUTRIDER_CHECK((s.is_tree ? s.last_parents[static_cast<size_t>(node)] : node - 1) == parent);
-    kept.push_back(s.tokens[static_cast<size_t>(s.last_begin + node)]);
-    parent = node;
-  }
+  for (const int node : path) kept.push_back(s.tokens[static_cast<size_t>(s.last_begin + node)]);
   s.tokens = std::move(kept);
   s.last_begin = static_cast<int>(s.tokens.size());
-  s.last_parents.clear();
   s.is_tree = false;
 }
 
 void FakeModel::Truncate(SequenceId sequence, int length) {
   Sequence& s = Get(sequence);
-  OUTRIDER_CHECK(length >= 0 && length <= static_cast<int>(s.tokens.size()));
+  s.table.Truncate(length);
   s.tokens.resize(static_cast<size_t>(length));
   if (length <= s.last_begin) s.is_tree = false;
   s.last_begin = std::min(s.last_begin, length);
 }
 
-void FakeModel::Release(SequenceId sequence) {
-  for (const int32_t page : Get(sequence).pages) pool_.Drop(page);
-  sequences_.erase(sequence);
-}
+void FakeModel::Release(SequenceId sequence) { OUTRIDER_CHECK(sequences_.erase(sequence) == 1); }
 
 std::vector<float> FakeModel::Logits(std::span<const TokenId> path) const {
   const size_t order = static_cast<size_t>(options_.order);

@@ -1,7 +1,6 @@
 // A Model without weights: the logits are a hash of the tokens that lead to a row, so that one
 // wrong token in a sequence's KV, one wrong parent or one stale row shows in every later logit.
-// Pages are counted exactly as in the real KV cache (full pages are shared by forks, a partial one
-// is copied), so that leaks and double frees show, too.
+// Pages are those of the real KV cache (PageTable), so that leaks and double frees show, too.
 //
 // Thread: one owner, as for every Model, also for batches() and Logits().
 #pragma once
@@ -15,6 +14,7 @@
 
 #include "common/backend/host_picks.h"
 #include "common/kv/page_pool.h"
+#include "common/kv/page_table.h"
 #include "common/model/model.h"
 #include "common/rules/host_rounds.h"
 
@@ -43,9 +43,14 @@ class FakeModel final : public Model, public DeviceModel {
   int total_pages() const override { return options_.total_pages; }
   int free_pages() const override { return pool_.free_pages(); }
   SequenceId NewSequence() override;
+  int PagesNeeded(SequenceId sequence, int tokens) const override {
+    return Get(sequence).table.PagesNeeded(tokens);
+  }
   Status Reserve(SequenceId sequence, int tokens) override;
   Result<SequenceId> Fork(SequenceId sequence, int length) override;
-  std::span<const int32_t> Pages(SequenceId sequence) const override { return Get(sequence).pages; }
+  std::span<const int32_t> Pages(SequenceId sequence) const override {
+    return Get(sequence).table.pages();
+  }
   std::span<const int32_t> page_holders() const override { return pool_.references(); }
   int length(SequenceId sequence) const override;
   Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
@@ -114,16 +119,14 @@ class FakeModel final : public Model, public DeviceModel {
  private:
   struct Sequence {
     std::vector<TokenId> tokens;
-    std::vector<int32_t> pages;
-    // For the last Forward: where its tokens begin, and their parents if they were a tree.
+    PageTable table;
+    // For the last Forward: where its tokens begin, and whether they were a tree.
     int last_begin = 0;
-    std::vector<int32_t> last_parents;
     bool is_tree = false;
   };
 
   Sequence& Get(SequenceId id);
   const Sequence& Get(SequenceId id) const;
-  int PagesFor(int tokens) const;
   Status CheckShare(const ForwardSequence& share) const;
 
   FakeModelOptions options_;

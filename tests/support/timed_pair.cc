@@ -22,6 +22,9 @@ class TimedModel final : public Model {
   int total_pages() const override { return model_->total_pages(); }
   int free_pages() const override { return model_->free_pages(); }
   SequenceId NewSequence() override { return model_->NewSequence(); }
+  int PagesNeeded(SequenceId sequence, int tokens) const override {
+    return model_->PagesNeeded(sequence, tokens);
+  }
   Status Reserve(SequenceId sequence, int tokens) override {
     return model_->Reserve(sequence, tokens);
   }

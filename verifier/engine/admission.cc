@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace outrider {
 
 Admission::Admission(const AdmissionOptions& options, SessionTable* sessions, Model* model,
@@ -80,11 +82,11 @@ Session* Admission::AdmitNext(Time now) {
   // Requires room for the known tokens and a spare page per running session, or the new session
   // would be the first to be preempted. Each step needs more.
   const int known = static_cast<int>(tokens.size()) + 1;
-  if (!prefixes_.MakeRoom(PagesNeeded(sequence, known) + running_) ||
-      !model_.Reserve(sequence, known).ok()) {
+  if (!prefixes_.MakeRoom(model_.PagesNeeded(sequence, known) + running_)) {
     model_.Release(sequence);
     return nullptr;
   }
+  OUTRIDER_CHECK(model_.Reserve(sequence, known).ok());
   session->sequence = sequence;
   session->computed = model_.length(sequence);
   ++running_;
@@ -98,21 +100,15 @@ Session* Admission::AdmitNext(Time now) {
   return session;
 }
 
-int Admission::PagesNeeded(SequenceId sequence, int tokens) const {
-  const int page = model_.page_tokens();
-  const auto held = static_cast<int>(model_.Pages(sequence).size());
-  return std::max((tokens + page - 1) / page - held, 0);
-}
-
 bool Admission::Reserve(Session& session, int tokens) {
-  while (!prefixes_.MakeRoom(PagesNeeded(session.sequence, tokens)) ||
-         !model_.Reserve(session.sequence, tokens).ok()) {
+  while (!prefixes_.MakeRoom(model_.PagesNeeded(session.sequence, tokens))) {
     const auto youngest = std::find_if(sessions_.rbegin(), sessions_.rend(), [](const auto& entry) {
       return entry.second->is_running();
     });
     if (youngest->second.get() == &session) return false;
     Preempt(*youngest->second);
   }
+  OUTRIDER_CHECK(model_.Reserve(session.sequence, tokens).ok());
   return true;
 }
 

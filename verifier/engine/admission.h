@@ -64,8 +64,6 @@ class Admission {
   bool IsReady(const Session& session) const;
   // nullptr: none is ready.
   Session* NextWaiting();
-  // Pages that the sequence lacks for its first `tokens` tokens.
-  int PagesNeeded(SequenceId sequence, int tokens) const;
   void Preempt(Session& session);
 
   const AdmissionOptions options_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "common/kv/page_table.h"
 #include "verifier/engine/metrics_observer.h"
 #include "verifier/engine/prompt_logprobs.h"
 #include "verifier/engine/round_spec.h"
@@ -607,10 +608,10 @@ EngineLevels Engine::Levels() const {
                       .total_pages = model_->total_pages(),
                       .free_pages = model_->free_pages(),
                       .cached_pages = admission_.cached_pages()};
-  const int page = model_->page_tokens();
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
-    levels.sequence_pages += (model_->length(session->sequence) + page - 1) / page;
+    levels.sequence_pages +=
+        static_cast<int>(PagesFor(model_->length(session->sequence), model_->page_tokens()));
   }
   return levels;
 }

@@ -126,6 +126,15 @@ TEST_F(DraftPrefix, PrefixesGiveWayToPlans) {
   ExpectPagesBackAtTheEnd();
 }
 
+TEST_F(DraftPrefix, RefusedPlanEvictsNoPrefix) {
+  StartKeeping(/*pages=*/12);
+  EXPECT_EQ(OpenAndCount(1, Prompt(22)), 22);
+  Push(CloseEvent{1});
+  Push(Opening(2, Sequences(4, 8), Prompt(40, 5)));
+  EXPECT_TRUE(TheDraft().empty());
+  EXPECT_EQ(OpenAndCount(3, Prompt(22)), 2) << "five whole pages were there";
+}
+
 TEST_F(DraftPrefix, NothingIsKeptUnlessAskedFor) {
   Start();
   EXPECT_EQ(OpenAndCount(1, Prompt(22)), 22);

@@ -20,8 +20,8 @@ inline constexpr int kMaxBadWords = 512;
 inline constexpr int kMaxBadWordTokens = 64;  // per word
 
 // Applied in this order: repetition, frequency and presence penalty, logit bias, temperature,
-// top-k, top-p, min-p (the order of vLLM's and Hugging Face's samplers). From the bias on, tokens
-// that are not allowed or would complete a bad word have probability 0.
+// top-k, top-p, min-p (Hugging Face's order; vLLM's V1 engine applies min-p before top-k). From the
+// bias on, tokens that are not allowed or would complete a bad word have probability 0.
 struct SamplingParams {
   float temperature = 1.f;         // 0: greedy (the argmax, lowest id on ties)
   int top_k = 0;                   // 0: off

@@ -11,7 +11,7 @@ from outrider.v1 import generation_pb2 as pb
 
 class FinishReason(enum.Enum):
     STOP = "stop"  # an end-of-sequence token, a stop token or a stop string
-    LENGTH = "length"  # max_tokens, or the end of the context
+    LENGTH = "length"  # max_tokens, or the end of the context or of the KV cache
     UNSPECIFIED = "unspecified"
 
 

@@ -37,9 +37,10 @@ struct ControllerOptions {
   // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed" (the first arm) or "fixed:NAME,..",
   // which takes the first of these that is allowed.
   std::string policy = "adaptive";
-  bool shared = true;     // sessions of one pair and client key learn from each other
-  int max_tables = 1024;  // pairs of model pair and client key; the least recently used is dropped
-  uint64_t seed = 0;      // of exp3spec's random choices
+  bool shared = true;  // sessions of one pair and client key learn from each other
+  // Pairs of model pair and client key, some 150 KiB each; the least recently used is dropped.
+  int max_tables = 256;
+  uint64_t seed = 0;  // of exp3spec's random choices
 };
 
 // "adaptive", "ucbspec", "exp3spec", "ucb-tuned", "fixed".

@@ -49,8 +49,12 @@ void LoopMetrics::OnHead(float bias, float threshold) {
   metrics_->head_threshold.Set(static_cast<double>(threshold));
 }
 
-Attachments::Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal)
-    : metrics_(metrics), health_(health), exit_on_refusal_(exit_on_refusal) {
+Attachments::Attachments(DrafterMetrics* metrics, RpcServer* health, MetricsExporter* exporter,
+                         bool exit_on_refusal)
+    : metrics_(metrics),
+      health_(health),
+      ready_(exporter, "attached to no verifier"),
+      exit_on_refusal_(exit_on_refusal) {
   Change(0);
 }
 
@@ -90,14 +94,19 @@ void Attachments::OnLookupFailed(const std::string& /*target*/, const Status& /*
 void Attachments::Drain() {
   MutexLock lock(mu_);
   draining_ = true;
-  if (health_ != nullptr) health_->SetServing(kDraftingService, false);
+  SetServing(false);
 }
 
 void Attachments::Change(int change) {
   MutexLock lock(mu_);
   attached_ += change;
   metrics_->attached.Set(attached_);
-  if (health_ != nullptr) health_->SetServing(kDraftingService, attached_ > 0 && !draining_);
+  SetServing(attached_ > 0 && !draining_);
+}
+
+void Attachments::SetServing(bool serving) {
+  if (health_ != nullptr) health_->SetServing(kDraftingService, serving);
+  ready_.Set(serving);
 }
 
 }  // namespace outrider

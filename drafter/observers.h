@@ -6,6 +6,7 @@
 #include <atomic>
 #include <string>
 
+#include "common/metrics/readiness.h"
 #include "common/rpc/server.h"
 #include "drafter/metrics.h"
 #include "drafter/propose/draft_observer.h"
@@ -28,11 +29,13 @@ class LoopMetrics final : public DraftObserver {
   GraphCounts graphs_;  // those that the metrics include
 };
 
-// Health checks get "serving" while at least one verifier is attached.
+// Health checks get "serving", and GET /ready 200, while at least one verifier is attached.
 class Attachments final : public LinksObserver {
  public:
-  // `health` may be null if there is no server. With `exit_on_refusal` a refusal ends the process.
-  Attachments(DrafterMetrics* metrics, RpcServer* health, bool exit_on_refusal);
+  // `health` and `exporter` are nullptr if their ports are off. With `exit_on_refusal` a refusal
+  // ends the process.
+  Attachments(DrafterMetrics* metrics, RpcServer* health, MetricsExporter* exporter,
+              bool exit_on_refusal);
 
   void OnAttached(const std::string& address, const DrafterWelcome& welcome) override;
   void OnDetached(const std::string& address) override;
@@ -51,9 +54,11 @@ class Attachments final : public LinksObserver {
 
  private:
   void Change(int change);
+  void SetServing(bool serving);
 
   DrafterMetrics* metrics_;
   RpcServer* health_;
+  Readiness ready_;
   const bool exit_on_refusal_;
   std::atomic<bool> refused_ = false;
   Mutex mu_;

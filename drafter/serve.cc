@@ -206,7 +206,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
 
   const SteadyClock clock;
   LoopMetrics loop_metrics(&metrics);
-  Attachments attachments(&metrics, server.get(), options.exit_on_refusal);
+  Attachments attachments(&metrics, server.get(), exporter.get(), options.exit_on_refusal);
   DraftLoop loop(loaded.model.get(), LoopOptionsOf(options, loaded, tracer.get()), &clock,
                  &loop_metrics);
   std::thread owner([&loop] { loop.Run(); });

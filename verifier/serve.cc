@@ -16,6 +16,7 @@
 #include "common/base/version.h"
 #include "common/metrics/exporter.h"
 #include "common/metrics/process_metrics.h"
+#include "common/metrics/readiness.h"
 #include "common/metrics/registry.h"
 #include "common/model/model_directory.h"
 #include "common/model/warm_up.h"
@@ -241,6 +242,7 @@ class Services {
         loaded_(loaded),
         metrics_(metrics),
         exporter_(exporter),
+        ready_(exporter, "draining or not serving yet"),
         http_metrics_(registry),
         pool_(IdentityOf(loaded), options.distribution_limits, metrics, &clock_,
               {.min_draft_wait = options.min_draft_wait_seconds,
@@ -295,12 +297,14 @@ class Services {
   bool IsIdle();
   // Returns false if the time is over first.
   bool AwaitIdle(Time until);
+  void SetServing(bool serving);
 
   const VerifierOptions& options_;
   const Access& access_;
   const Loaded& loaded_;
   VerifierMetrics* const metrics_;
   MetricsExporter* const exporter_;
+  Readiness ready_;
   const SteadyClock clock_;
   HttpServer http_;  // before the engine: sessions hold its exchanges
   HttpMetrics http_metrics_;
@@ -352,14 +356,19 @@ Status Services::Start(const StopOnSignal& signals, int64_t kv_bytes) {
       ServePrefixPage(*exporter_, loaded_.config().name, loaded_.model->page_tokens(), prefixes_);
     }
   }
-  server_->SetServing(kGenerationService, true);
-  server_->SetServing(kDraftingService, true);
+  SetServing(true);
   Log(LogLevel::kInfo, "serving",
       {{"listen", options_.service.listen},
        {"port", server_->port()},
        {"metrics_port", exporter_ != nullptr ? exporter_->port() : 0},
        {"http_port", options_.http.empty() ? 0 : http_.port()}});
   return Status();
+}
+
+void Services::SetServing(bool serving) {
+  server_->SetServing(kGenerationService, serving);
+  server_->SetServing(kDraftingService, serving);
+  ready_.Set(serving);
 }
 
 bool Services::IsIdle() {
@@ -379,8 +388,7 @@ bool Services::AwaitIdle(Time until) {
 }
 
 bool Services::Stop(int signal) {
-  server_->SetServing(kGenerationService, false);
-  server_->SetServing(kDraftingService, false);
+  SetServing(false);
   api_.Drain();
   text_workers_.Drain();
   std::promise<std::pair<int, int>> requests;  // running and waiting

@@ -42,13 +42,9 @@ class Connection;
 // end.
 using Connections = std::list<std::shared_ptr<Connection>>;
 
-struct Answer {
-  http::status status = http::status::ok;
-  MetricsPage page;
-};
-
-Answer TextAnswer(http::status status, std::string text) {
-  return {status, {.content_type = "text/plain", .body = std::move(text)}};
+MetricsPage TextPage(http::status status, std::string text) {
+  return {
+      .status = static_cast<int>(status), .content_type = "text/plain", .body = std::move(text)};
 }
 
 // The pages by their paths.
@@ -59,7 +55,7 @@ class Pages {
     pages_[path] = std::move(page);
   }
 
-  Answer Find(const http::request<http::empty_body>& request) OUTRIDER_EXCLUDES(mu_) {
+  MetricsPage Find(const http::request<http::empty_body>& request) OUTRIDER_EXCLUDES(mu_) {
     const beast::string_view target = request.target();
     MetricsExporter::PageFn page;
     std::string paths;
@@ -73,14 +69,14 @@ class Pages {
       }
     }
     if (page == nullptr) {
-      return TextAnswer(http::status::not_found, "nothing is here; there are " + paths + "\n");
+      return TextPage(http::status::not_found, "nothing is here; there are " + paths + "\n");
     }
     if (request.method() != http::verb::get && request.method() != http::verb::head) {
-      Answer answer = TextAnswer(http::status::method_not_allowed, "only GET and HEAD\n");
-      answer.page.headers = {{"Allow", "GET, HEAD"}};
-      return answer;
+      MetricsPage refusal = TextPage(http::status::method_not_allowed, "only GET and HEAD\n");
+      refusal.headers = {{"Allow", "GET, HEAD"}};
+      return refusal;
     }
-    return {http::status::ok, page()};
+    return page();
   }
 
  private:
@@ -88,10 +84,9 @@ class Pages {
   std::map<std::string, MetricsExporter::PageFn> pages_ OUTRIDER_GUARDED_BY(mu_);
 };
 
-std::string ToBytes(const Answer& answer, bool with_body) {
-  const MetricsPage& page = answer.page;
-  const beast::string_view reason = http::obsolete_reason(answer.status);
-  std::string out = "HTTP/1.1 " + std::to_string(static_cast<int>(answer.status)) + " ";
+std::string ToBytes(const MetricsPage& page, bool with_body) {
+  const beast::string_view reason = http::obsolete_reason(http::int_to_status(page.status));
+  std::string out = "HTTP/1.1 " + std::to_string(page.status) + " ";
   out.append(reason.data(), reason.size()).append("\r\nContent-Type: ").append(page.content_type);
   out.append("\r\nContent-Length: ").append(std::to_string(page.body.size()));
   out.append("\r\nConnection: close\r\n");
@@ -134,17 +129,17 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     if (!error) {
       Send(pages_->Find(parser_.get()), parser_.get().method() != http::verb::head);
     } else if (error == http::error::header_limit) {
-      Send(TextAnswer(http::status::request_header_fields_too_large, error.message() + "\n"), true);
+      Send(TextPage(http::status::request_header_fields_too_large, error.message() + "\n"), true);
     } else if (error.category() == http::make_error_code(http::error::bad_method).category() &&
                error != http::error::end_of_stream && error != http::error::partial_message) {
-      Send(TextAnswer(http::status::bad_request, error.message() + "\n"), true);
+      Send(TextPage(http::status::bad_request, error.message() + "\n"), true);
     } else {
       Close();
     }
   }
 
-  void Send(const Answer& answer, bool with_body) {
-    out_ = ToBytes(answer, with_body);
+  void Send(const MetricsPage& page, bool with_body) {
+    out_ = ToBytes(page, with_body);
     net::async_write(stream_, net::buffer(out_), Then(&Connection::OnSent));
   }
   void OnSent(error_code error, size_t /*bytes*/) {

@@ -1,4 +1,4 @@
-// Answers Prometheus's scrapes: plain HTTP, GET /metrics, and pages for people.
+// Answers Prometheus's scrapes: plain HTTP, GET /metrics, and pages for people and probes.
 //
 // One thread serves all connections. At most kMaxConnections are open: a new one closes the oldest,
 // whatever that is waiting for, and none lives longer than kConnectionTime. So a probe is answered
@@ -20,6 +20,7 @@
 namespace outrider {
 
 struct MetricsPage {
+  int status = 200;  // HTTP's
   std::string content_type;
   std::vector<std::pair<std::string, std::string>> headers = {};
   std::string body;

@@ -9,12 +9,14 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/http_client.h"
 #include "tests/support/services.h"
 #include "tests/support/time_limit.h"
 
 namespace outrider {
 namespace {
 
+using testing::Fetch;
 using ::testing::HasSubstr;
 using testing::Process;
 using testing::ProgramPath;
@@ -145,8 +147,10 @@ TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {
   const auto reader = client.stub().Generate(&context, StoryRequest(400));
   v1::GenerateResponse response;
   ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/ready").code, 200);
   verifier.process->Signal(SIGTERM);
   ASSERT_NE(verifier.process->AwaitLine("draining"), "");
+  EXPECT_EQ(Fetch(verifier.metrics_port, "GET", "/ready").code, 503);
   int tokens = 0, plain_at_the_end = 0;
   bool finished = false;
   do {

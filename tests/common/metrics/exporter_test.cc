@@ -9,9 +9,12 @@
 #include <memory>
 #include <string>
 
+#include "common/metrics/readiness.h"
+
 namespace outrider {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // The whole response to `request` on 127.0.0.1:port; "" if nobody listens.
@@ -71,6 +74,19 @@ TEST(MetricsExporter, AliasesHaveTheSameValues) {
     EXPECT_THAT(page, HasSubstr(std::string(name) + "_bucket{engine=\"0\",le=\"2\"} 1"));
   }
   EXPECT_THAT(page, ::testing::Not(HasSubstr(":c")));
+}
+
+TEST(MetricsExporter, ReadinessIsAPageForProbes) {
+  MetricsRegistry registry;
+  auto exporter = MetricsExporter::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(exporter.ok()) << exporter.status().ToString();
+  Readiness readiness(exporter->get(), "draining");
+  const auto ready = [&] { return HttpGet((*exporter)->port(), "/ready"); };
+  EXPECT_THAT(ready(), AllOf(HasSubstr("503 Service Unavailable"), HasSubstr("draining\n")));
+  readiness.Set(true);
+  EXPECT_THAT(ready(), AllOf(HasSubstr("200 OK"), HasSubstr("ready\n")));
+  readiness.Set(false);
+  EXPECT_THAT(ready(), HasSubstr("503 Service Unavailable"));
 }
 
 TEST(MetricsExporter, ServesPagesBesideTheMetrics) {

@@ -12,11 +12,11 @@ VerifierChoice::VerifierChoice(const std::vector<std::string>& names, RoutePolic
   for (const std::string& name : names) router_.Add(name);
 }
 
-int VerifierChoice::Begin(std::string_view prompt) {
+int VerifierChoice::Begin(std::string_view prompt, std::span<const int> asked) {
   std::vector<uint64_t> pages;
   if (policy_ == RoutePolicy::kPrefix) pages = TextPageHashes(prompt, kPageBytes, kMostPages);
   MutexLock lock(mu_);
-  ReturnFromAway();
+  ReturnFromAway(asked);
   const int limit = router_.Limit();
   last_ = Choose(pages);
   router_.Begin(last_);
@@ -63,11 +63,15 @@ int VerifierChoice::ChooseLeastLoaded() {
   return least;
 }
 
-void VerifierChoice::ReturnFromAway() {
+void VerifierChoice::ReturnFromAway(std::span<const int> asked) {
   const Time now = clock_.Now();
-  const bool all_away = router_.serving() == 0;
   for (int v = 0; v < router_.verifiers(); ++v) {
-    if (all_away || away_until_[static_cast<size_t>(v)] <= now) router_.SetServing(v, true);
+    if (away_until_[static_cast<size_t>(v)] <= now) router_.SetServing(v, true);
+  }
+  for (const int v : asked) router_.SetServing(v, false);
+  if (router_.serving() > 0) return;
+  for (int v = 0; v < router_.verifiers(); ++v) {
+    if (std::find(asked.begin(), asked.end(), v) == asked.end()) router_.SetServing(v, true);
   }
 }
 

@@ -5,6 +5,7 @@
 // Thread: any.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,9 @@ class VerifierChoice {
   // `names`: at least one. `clock` must outlive it.
   VerifierChoice(const std::vector<std::string>& names, RoutePolicy policy, const Clock* clock);
 
-  // The index of a verifier for a request, which is in flight there until End.
-  int Begin(std::string_view prompt);
+  // The index of a verifier for a request, which is in flight there until End. `asked`: those that
+  // it asked before, fewer than all, which are not asked again.
+  int Begin(std::string_view prompt, std::span<const int> asked = {});
   // `unavailable`: it did not answer, or takes no requests.
   void End(int verifier, bool unavailable);
 
@@ -47,7 +49,8 @@ class VerifierChoice {
   int Choose(std::span<const uint64_t> pages) OUTRIDER_REQUIRES(mu_);
   int ChooseLeastLoaded() OUTRIDER_REQUIRES(mu_);
   int ChooseNext() OUTRIDER_REQUIRES(mu_);
-  void ReturnFromAway() OUTRIDER_REQUIRES(mu_);
+  // Lets those take requests that are not away; all are if none is left beside `asked`.
+  void ReturnFromAway(std::span<const int> asked) OUTRIDER_REQUIRES(mu_);
 
   const RoutePolicy policy_;
   const Clock& clock_;

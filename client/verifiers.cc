@@ -23,11 +23,15 @@ Verifiers::Verifiers(const BenchOptions& options, std::vector<VerifierClient> cl
 Result<v1::Finished> Verifiers::Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                          const std::function<void(const v1::TokenChunk&)>& on_chunk,
                                          const std::stop_token& stop) {
-  for (size_t asked = 1;; ++asked) {
-    const int chosen = choice_.Begin(request.text());
+  const Time started = clock_.Now();
+  std::vector<int> asked;
+  while (true) {
+    const int chosen = choice_.Begin(request.text(), asked);
+    asked.push_back(chosen);
     bool answered = false;
+    const double left = timeout_seconds > 0 ? timeout_seconds - Seconds(clock_.Now() - started) : 0;
     Result<v1::Finished> finished = clients_[static_cast<size_t>(chosen)].Generate(
-        request, timeout_seconds,
+        request, left,
         [&](const v1::TokenChunk& chunk) {
           answered = true;
           on_chunk(chunk);
@@ -35,7 +39,8 @@ Result<v1::Finished> Verifiers::Generate(const v1::GenerateRequest& request, dou
         stop);
     const bool unavailable = finished.status().code() == Code::kUnavailable;
     choice_.End(chosen, unavailable);
-    if (!unavailable || answered || asked == clients_.size()) return finished;
+    const bool in_time = timeout_seconds == 0 || Seconds(clock_.Now() - started) < timeout_seconds;
+    if (!unavailable || answered || !in_time || asked.size() == clients_.size()) return finished;
   }
 }
 

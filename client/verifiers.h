@@ -23,7 +23,7 @@ class Verifiers {
   static Result<std::unique_ptr<Verifiers>> Create(const BenchOptions& options);
 
   // VerifierClient::Generate at the verifier that the policy chooses. If that one is unavailable
-  // before its first chunk, another one is asked, as many in all as there are.
+  // before its first chunk, another one is asked, each at most once and all within the timeout.
   Result<v1::Finished> Generate(const v1::GenerateRequest& request, double timeout_seconds,
                                 const std::function<void(const v1::TokenChunk&)>& on_chunk,
                                 const std::stop_token& stop);

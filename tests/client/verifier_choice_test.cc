@@ -107,6 +107,22 @@ TEST(VerifierChoice, SkipsUnavailableVerifiersForAWhile) {
   }
 }
 
+// Connecting in vain may take longer than the first of them is away.
+TEST(VerifierChoice, RequestAsksEachVerifierOnce) {
+  for (const RoutePolicy policy :
+       {RoutePolicy::kPrefix, RoutePolicy::kRoundRobin, RoutePolicy::kLeastLoaded}) {
+    testing::FakeClock clock;
+    VerifierChoice choice(Names(3), policy, &clock);
+    std::vector<int> asked;
+    for (int i = 0; i < 3; ++i) {
+      asked.push_back(choice.Begin("the prompt", asked));
+      clock.Advance(5 * VerifierChoice::kAwayTime);
+      choice.End(asked.back(), true);
+    }
+    EXPECT_THAT(asked, ::testing::UnorderedElementsAre(0, 1, 2));
+  }
+}
+
 TEST(VerifierChoice, AsksAgainWhenAllAreUnavailable) {
   const testing::FakeClock clock;
   VerifierChoice choice(Names(2), RoutePolicy::kPrefix, &clock);

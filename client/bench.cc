@@ -158,6 +158,9 @@ Result<int> RunBench(const BenchOptions& options, const Console& console) {
       starts[index] = Seconds(SteadyClock().Now() - started);
       made[index] =
           RunOne(*verifiers, options, prompts[index % prompts.size()], i, stop, &progress);
+      if (options.rate > 0) {
+        made[index]->start_delay_ms = std::max(starts[index] - i / options.rate, 0.0) * 1e3;
+      }
       progress.RequestDone(made[index]->status.ok());
     }
     progress.WorkerDone();

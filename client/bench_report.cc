@@ -47,6 +47,9 @@ std::string BenchTable(const BenchReport& report) {
   if (report.started_per_second.has_value()) {
     AddRow(&table, "requests started per second", NumberText(*report.started_per_second, 1));
   }
+  if (report.start_delay_ms.has_value()) {
+    AddRow(&table, "late ms mean/p50/p95/p99", Text(report.start_delay_ms));
+  }
   AddRow(&table, "seconds", NumberText(report.seconds, 2));
   AddRow(&table, "prompt tokens, cached",
          std::to_string(report.prompt_tokens) + ", " + std::to_string(report.cached_prompt_tokens));
@@ -54,6 +57,8 @@ std::string BenchTable(const BenchReport& report) {
   AddRow(&table, "tokens per second", NumberText(report.tokens_per_second, 1));
   AddRow(&table, "TTFT ms mean/p50/p95/p99", Text(report.ttft_ms));
   AddRow(&table, "ITL ms mean/p50/p95/p99", Text(report.itl_ms));
+  AddRow(&table, "TPOT ms mean/p50/p95/p99", Text(report.tpot_ms));
+  AddRow(&table, "latency ms mean/p50/p95/p99", Text(report.latency_ms));
   AddRow(&table, "rounds", std::to_string(report.rounds));
   AddRow(&table, "tokens drafted, accepted",
          std::to_string(report.drafted_tokens) + ", " + std::to_string(report.accepted_tokens));
@@ -90,6 +95,9 @@ std::string BenchJson(const BenchReport& report) {
   if (report.started_per_second.has_value()) {
     json["started_per_second"] = *report.started_per_second;
   }
+  if (report.start_delay_ms.has_value()) {
+    json["start_delay_ms"] = Json(report.start_delay_ms);
+  }
   json["prompt_tokens"] = report.prompt_tokens;
   json["cached_prompt_tokens"] = report.cached_prompt_tokens;
   json["completion_tokens"] = report.completion_tokens;
@@ -97,6 +105,8 @@ std::string BenchJson(const BenchReport& report) {
   json["tokens_per_second"] = report.tokens_per_second;
   json["ttft_ms"] = Json(report.ttft_ms);
   json["itl_ms"] = Json(report.itl_ms);
+  json["tpot_ms"] = Json(report.tpot_ms);
+  json["latency_ms"] = Json(report.latency_ms);
   json["refusal_ms"] = Json(report.refusal_ms);
   json["accepted_per_round"] = report.accepted_per_round;
   json["rounds"] = report.rounds;

@@ -14,6 +14,11 @@ double Percentile(const std::vector<double>& sorted, double fraction) {
   return std::lerp(sorted[below], sorted[above], rank - std::floor(rank));
 }
 
+// REQUIRES: not empty.
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 struct Acceptance {
   uint64_t tokens = 0;
   uint64_t rounds = 0;
@@ -43,8 +48,7 @@ void TokenTimes::OnChunk(Time now, int tokens) {
 std::optional<Percentiles> PercentilesOf(std::vector<double> values) {
   if (values.empty()) return std::nullopt;
   std::sort(values.begin(), values.end());
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return Percentiles{.mean = sum / static_cast<double>(values.size()),
+  return Percentiles{.mean = MeanOf(values),
                      .p50 = Percentile(values, 0.50),
                      .p95 = Percentile(values, 0.95),
                      .p99 = Percentile(values, 0.99)};
@@ -56,10 +60,14 @@ BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
   report.seconds = seconds;
   std::vector<double> ttft_ms;
   std::vector<double> itl_ms;
+  std::vector<double> tpot_ms;
+  std::vector<double> latency_ms;
   std::vector<double> refusal_ms;
+  std::vector<double> start_delay_ms;
   Acceptance all;
   std::map<std::string, Acceptance> by_domain;
   for (const BenchRequest& record : records) {
+    if (record.start_delay_ms.has_value()) start_delay_ms.push_back(*record.start_delay_ms);
     if (!record.interrupted && !record.status.ok()) {
       ++report.requests_failed;
       ++report.errors[CodeName(record.status.code())];
@@ -78,6 +86,8 @@ BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
     report.accepted_tokens += record.accepted_tokens;
     if (record.ttft_ms.has_value()) ttft_ms.push_back(*record.ttft_ms);
     itl_ms.insert(itl_ms.end(), record.itl_ms.begin(), record.itl_ms.end());
+    if (!record.itl_ms.empty()) tpot_ms.push_back(MeanOf(record.itl_ms));
+    if (!record.interrupted) latency_ms.push_back(record.seconds * 1e3);
     for (const auto& [proposer, rounds] : record.rounds_by_proposer) {
       report.rounds_by_proposer[proposer] += rounds;
     }
@@ -86,7 +96,10 @@ BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
   }
   report.ttft_ms = PercentilesOf(std::move(ttft_ms));
   report.itl_ms = PercentilesOf(std::move(itl_ms));
+  report.tpot_ms = PercentilesOf(std::move(tpot_ms));
+  report.latency_ms = PercentilesOf(std::move(latency_ms));
   report.refusal_ms = PercentilesOf(std::move(refusal_ms));
+  report.start_delay_ms = PercentilesOf(std::move(start_delay_ms));
   report.accepted_per_round = all.PerRound();
   for (const auto& [domain, acceptance] : by_domain) {
     report.accepted_per_round_by_domain[domain] = acceptance.PerRound();

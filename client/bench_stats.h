@@ -36,8 +36,9 @@ struct BenchRequest {
   std::string domain;  // "": none
   std::optional<double> ttft_ms;
   std::vector<double> itl_ms;
-  double seconds = 0;        // from its start to its end
-  bool interrupted = false;  // by the user, before its end
+  std::optional<double> start_delay_ms;  // from when a rate asked for it to its start
+  double seconds = 0;                    // from its start to its end
+  bool interrupted = false;              // by the user, before its end
   // From the verifier's last message; 0 if the request failed.
   uint64_t prompt_tokens = 0;
   uint64_t cached_tokens = 0;  // of these, found in the verifier's prefix cache
@@ -73,15 +74,18 @@ struct BenchReport {
   int requests_interrupted = 0;
   int requests_ok = 0;
   int requests_failed = 0;
-  int requests_refused = 0;                  // of the failed ones
-  std::optional<double> started_per_second;  // of two requests or more that a rate starts
-  double seconds = 0;                        // from the first request's start to the last one's end
+  int requests_refused = 0;                   // of the failed ones
+  std::optional<double> started_per_second;   // of two requests or more that a rate starts
+  std::optional<Percentiles> start_delay_ms;  // latencies leave it out
+  double seconds = 0;  // from the first request's start to the last one's end
   uint64_t prompt_tokens = 0;
   uint64_t cached_prompt_tokens = 0;  // found in a verifier's prefix cache
   uint64_t completion_tokens = 0;
   double tokens_per_second = 0;
   std::optional<Percentiles> ttft_ms;
   std::optional<Percentiles> itl_ms;
+  std::optional<Percentiles> tpot_ms;     // a request's mean after its first token
+  std::optional<Percentiles> latency_ms;  // from a request's start to its end
   std::optional<Percentiles> refusal_ms;  // from a refused request's start to its answer
   uint64_t rounds = 0;
   uint64_t drafted_tokens = 0;

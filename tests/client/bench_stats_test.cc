@@ -107,6 +107,22 @@ TEST(Summarise, TimesRefusalsBeforeFirstToken) {
   EXPECT_DOUBLE_EQ(*report.started_per_second, 6) << "three gaps in half a second";
 }
 
+TEST(Summarise, RequestsHaveTheirOwnTokenTime) {
+  BenchRequest slow = Record("", 0, 0);
+  slow.itl_ms = {10, 30};
+  slow.seconds = 0.5;
+  BenchRequest quick = Record("", 0, 0);
+  quick.itl_ms = {1, 2, 3, 2, 2};
+  quick.seconds = 0.1;
+  BenchRequest of_one_token = Record("", 0, 0);
+  of_one_token.itl_ms.clear();
+  of_one_token.seconds = 0.3;
+  const BenchReport report = Summarise({slow, quick, of_one_token}, 1.0, std::nullopt);
+  EXPECT_DOUBLE_EQ(report.tpot_ms->mean, 11) << "each request counts once";
+  EXPECT_DOUBLE_EQ(report.latency_ms->p50, 300);
+  EXPECT_FALSE(report.start_delay_ms.has_value());
+}
+
 TEST(Summarise, InterruptedRequestCountsReceivedTokens) {
   BenchRequest cut = Record("code", 4, 12);
   cut.status = Status(Code::kCancelled, "cancelled");

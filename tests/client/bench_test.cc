@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <barrier>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "tests/client/command.h"
 #include "tests/client/fake_generation.h"
@@ -16,6 +18,7 @@ namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class Bench : public ::testing::Test {
@@ -248,6 +251,20 @@ TEST_F(Bench, RateStartsRequestsOnTime) {
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_GT(json["started_per_second"], 0);
   EXPECT_LE(json["started_per_second"], 40);
+}
+
+// The fourth request is due after 30 ms and starts when three have taken 200 ms each.
+TEST_F(Bench, ReportsHowLateRequestsStart) {
+  FakeGeneration fake([](const v1::GenerateRequest& request, GenerateWriter* writer) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return FourTokens(request, writer);
+  });
+  const auto result =
+      Run(fake, {"--requests", "4", "--concurrency", "1", "--rate", "100", "--json"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_GT(json["start_delay_ms"]["p99"], 500);
+  EXPECT_THAT(Run(fake, {"--requests", "1", "--json"}).out, Not(HasSubstr("start_delay_ms")));
 }
 
 TEST_F(Bench, DrawsProgressOnTerminalOnly) {

@@ -145,7 +145,7 @@ Result<FleetReport> RunFleet(const FleetOptions& options) {
   } else {
     OUTRIDER_TRY(CheckRoundLimits(scenario));
   }
-  FleetReport report{.interval_seconds = scenario.interval, .by_rates = by_rates, .layouts = {}};
+  FleetReport report{.by_rates = by_rates, .layouts = {}};
   for (const FleetLayout layout : layouts) {
     const LayoutRates* const of_layout = by_rates ? &rates.of(layout) : nullptr;
     report.layouts.push_back({layout, SimulateFleet(scenario, layout, options.seed, of_layout)});

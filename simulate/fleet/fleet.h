@@ -37,7 +37,6 @@ struct FleetLayoutFigures {
 };
 
 struct FleetReport {
-  double interval_seconds = 0;
   bool by_rates = false;
   std::vector<FleetLayoutFigures> layouts;
 };

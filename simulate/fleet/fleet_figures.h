@@ -27,6 +27,7 @@ class LogHistogram {
 
 // A part of the run.
 struct FleetInterval {
+  double seconds = 0;  // its length; the last one may be shorter than the others
   double tokens = 0;
   int64_t arrived = 0;
   int64_t rejected = 0;

@@ -37,6 +37,11 @@ FleetLoad::FleetLoad(const FleetScenario& scenario, uint64_t seed, EventQueue* q
   for (const FleetClass& c : scenario.classes) shares_ += c.share;
   figures_->timeline.resize(
       static_cast<size_t>(std::ceil(scenario.seconds / scenario.interval - 1e-9)));
+  double left = scenario.seconds;
+  for (FleetInterval& interval : figures_->timeline) {
+    interval.seconds = std::min(left, scenario.interval);
+    left -= interval.seconds;
+  }
 }
 
 void FleetLoad::Start() {

@@ -13,6 +13,15 @@ constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
 // Streams over a partition that lasts longer end: neither side answers the other's keepalive.
 constexpr Duration kKeepalive = std::chrono::milliseconds(kKeepaliveTimeMs + kKeepaliveTimeoutMs);
 
+// The slots in [first, end) that have a process.
+std::vector<size_t> WithProcess(const auto& slots, size_t first, size_t end) {
+  std::vector<size_t> running;
+  for (size_t slot = first; slot < end; ++slot) {
+    if (slots[slot].node != nullptr) running.push_back(slot);
+  }
+  return running;
+}
+
 }  // namespace
 
 void FleetOperations::Start() {
@@ -89,12 +98,13 @@ void FleetOperations::UpdateDrafters(const FleetEvent& event, size_t first) {
   const size_t slots = machines_->drafters().size();
   if (first >= slots) return;
   const size_t end = std::min(slots, first + static_cast<size_t>(event.count));
-  for (size_t slot = first; slot < end && !event.surge; ++slot) {
-    FleetDrafter* const node = machines_->drafters()[slot].node;
-    if (node != nullptr) machines_->EndDrafter(node);
+  const std::vector<size_t> updated = WithProcess(machines_->drafters(), first, end);
+  for (const size_t slot : updated) {
+    if (!event.surge) machines_->EndDrafter(machines_->drafters()[slot].node);
   }
-  queue_->After(FromSeconds(event.restart.value_or(0)), [this, &event, first, end] {
-    for (size_t slot = first; slot < end; ++slot) {
+  queue_->After(FromSeconds(event.restart.value_or(0)), [this, &event, updated, end] {
+    for (const size_t slot : updated) {
+      if (event.surge && machines_->drafters()[slot].node == nullptr) continue;  // killed meanwhile
       FleetDrafter* const before = machines_->StartDrafter(slot);
       if (before != nullptr) machines_->EndDrafter(before);
     }
@@ -109,12 +119,13 @@ void FleetOperations::UpdateVerifiers(const FleetEvent& event, size_t first) {
   const Duration restart = FromSeconds(event.restart.value_or(0));
   const Duration drain = FromSeconds(event.drain);
   // Without surge the successor starts once the process has had its time to drain.
-  for (size_t slot = first; slot < end && !event.surge; ++slot) {
-    FleetVerifier* const node = machines_->DetachVerifier(slot);
-    if (node != nullptr) DrainAndEnd(node, queue_->now() + drain);
+  const std::vector<size_t> updated = WithProcess(machines_->verifiers(), first, end);
+  for (const size_t slot : updated) {
+    if (!event.surge) DrainAndEnd(machines_->DetachVerifier(slot), queue_->now() + drain);
   }
-  queue_->After(event.surge ? restart : drain + restart, [this, &event, first, end, drain] {
-    for (size_t slot = first; slot < end; ++slot) {
+  queue_->After(event.surge ? restart : drain + restart, [this, &event, updated, end, drain] {
+    for (const size_t slot : updated) {
+      if (event.surge && machines_->verifiers()[slot].node == nullptr) continue;
       FleetVerifier* const before = machines_->StartVerifier(slot);
       if (before != nullptr) DrainAndEnd(before, queue_->now() + drain);
     }

@@ -36,7 +36,8 @@ class FleetOperations {
   void KillDrafters(const FleetEvent& event);
   void Slow(const FleetEvent& event, bool is_verifiers);
   void Partition(const FleetEvent& event);
-  // Updates the slots from `first` on, event.count of them at once.
+  // Updates the slots from `first` on, event.count of them at once; those without a process stay
+  // empty.
   void UpdateDrafters(const FleetEvent& event, size_t first);
   void UpdateVerifiers(const FleetEvent& event, size_t first);
   // Ends a verifier that takes no new requests once it is idle, at `until` at the latest.

@@ -30,12 +30,12 @@ nlohmann::json PlansAtDrafter(const FleetFigures& figures) {
   return figures.plan_seconds / (figures.drafter_hours * 3600);
 }
 
-nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
+nlohmann::json TimelineJson(const FleetFigures& figures) {
   nlohmann::json timeline = nlohmann::json::array();
   double begin = 0;
   for (const FleetInterval& i : figures.timeline) {
     timeline.push_back({{"begin_s", begin},
-                        {"tokens_per_second", i.tokens / seconds},
+                        {"tokens_per_second", i.tokens / i.seconds},
                         {"arrived", i.arrived},
                         {"rejected", i.rejected},
                         {"failed", i.failed},
@@ -45,7 +45,7 @@ nlohmann::json TimelineJson(const FleetFigures& figures, double seconds) {
                         {"drafters", i.drafters},
                         {"verifier_busy", i.verifier_busy},
                         {"drafter_busy", i.drafter_busy}});
-    begin += seconds;
+    begin += i.seconds;
   }
   return timeline;
 }
@@ -75,7 +75,7 @@ std::string FleetJson(const FleetReport& report) {
                                {"drafter_hours", f.drafter_hours},
                                {"price_per_million_tokens", f.PricePerMillion()},
                                {"expelled_drafters", f.expelled},
-                               {"timeline", TimelineJson(f, report.interval_seconds)}});
+                               {"timeline", TimelineJson(f)}});
   }
   return json.dump();
 }

@@ -25,8 +25,7 @@ class FleetTest : public ::testing::Test {
 
 std::string JsonOf(const json& scenario, uint64_t seed) {
   return FleetJson(
-      {.interval_seconds = 1,
-       .layouts = {{FleetLayout::kSplit, RunOf(scenario, FleetLayout::kSplit, seed)}}});
+      {.layouts = {{FleetLayout::kSplit, RunOf(scenario, FleetLayout::kSplit, seed)}}});
 }
 
 // Several verifiers, zones, losses and failures.
@@ -152,6 +151,45 @@ TEST_F(FleetTest, RequestsFailWithTheirVerifier) {
   EXPECT_EQ(figures.failed, 4);
   EXPECT_EQ(figures.timeline[4].verifiers, 1);
   EXPECT_EQ(figures.timeline[8].verifiers, 2);
+}
+
+TEST_F(FleetTest, UpdatesLeaveDeadMachinesDead) {
+  json scenario = SmallFleet();
+  scenario["zones"][0]["verifiers"] = 2;
+  scenario["zones"][0]["drafters"] = 2;
+  scenario["interval_s"] = 5;
+  const json update = {{"at_s", 20}, {"restart_s", 2}, {"drain_s", 5}};
+  json verifiers = update, drafters = update;
+  verifiers["kind"] = "update_verifiers";
+  drafters["kind"] = "update_drafters";
+  scenario["events"] = {{{"kind", "kill_verifiers"}, {"at_s", 10}},
+                        {{"kind", "kill_drafters"}, {"at_s", 10}},
+                        verifiers,
+                        drafters};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.timeline.back().verifiers, 1);
+  EXPECT_EQ(figures.timeline.back().drafters, 1);
+}
+
+TEST_F(FleetTest, RestartAfterUpdateAddsNoMachine) {
+  json scenario = SmallFleet();
+  scenario["interval_s"] = 5;
+  scenario["events"] = {{{"kind", "kill_drafters"}, {"at_s", 10}, {"restart_s", 30}},
+                        {{"kind", "update_drafters"}, {"at_s", 20}, {"restart_s", 2}}};
+  const FleetFigures figures = RunOf(scenario);
+  EXPECT_EQ(figures.timeline[5].drafters, 0) << "the update does not restart it";
+  EXPECT_EQ(figures.timeline.back().drafters, 1);
+}
+
+// Nine intervals, of which the last is 4 s long.
+TEST_F(FleetTest, LastIntervalMayBeShort) {
+  json scenario = SmallFleet();
+  scenario["interval_s"] = 7;
+  const json report = json::parse(JsonOf(scenario, 1));
+  const json& timeline = report["layouts"][0]["timeline"];
+  ASSERT_EQ(timeline.size(), 9u);
+  const double before = timeline[7]["tokens_per_second"];
+  EXPECT_NEAR(timeline[8]["tokens_per_second"].get<double>() / before, 1, 0.2);
 }
 
 TEST_F(FleetTest, PartitionCostsDraftsButNoRequest) {

@@ -52,14 +52,18 @@ Result<std::string> ReadFile(const std::filesystem::path& path, size_t max_bytes
     return InvalidArgument(path.string() + ": " + std::to_string(file.size()) + " bytes, at most " +
                            std::to_string(max_bytes) + " are read");
   }
-  // One byte more shows whether it has grown meanwhile; files in /proc report no size.
-  std::string text(max_bytes < file.size() + 1 ? max_bytes : file.size() + 1, '\0');
+  // One byte more shows whether it has grown meanwhile; pipes and files in /proc report no size.
+  std::string text(file.size() + 1, '\0');
   size_t size = 0;
   while (true) {
     OUTRIDER_ASSIGN(const size_t got, file.Read(text.data() + size, text.size() - size));
     size += got;
-    if (size < text.size() || size == max_bytes) break;
-    text.resize(max_bytes / 2 < text.size() ? max_bytes : text.size() * 2);
+    if (size < text.size()) break;
+    if (size > max_bytes) {
+      return InvalidArgument(path.string() + ": at most " + std::to_string(max_bytes) +
+                             " bytes are read");
+    }
+    text.resize(max_bytes / 2 < text.size() ? max_bytes + 1 : text.size() * 2);
   }
   text.resize(size);
   return text;

@@ -1,7 +1,6 @@
 #include "client/train/train_head.h"
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "client/train/head_split.h"
 #include "common/base/fnv_hash.h"
 #include "common/base/input_file.h"
+#include "common/base/output_file.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/config.h"
 #include "common/model/model_directory.h"
@@ -39,18 +39,12 @@ Result<std::string> Fingerprint(const TrainHeadOptions& o, uint64_t model) {
   return text.str();
 }
 
-// The new file replaces the old one atomically.
 Status SaveState(const std::string& path, const std::string& fingerprint, const HeadData& data,
                  const HeadTrainer& trainer) {
-  const std::string fresh = path + ".new";
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << fingerprint << '\n' << data.size() << ' ' << data.digest << '\n';
-  trainer.Save(out);
-  out.close();
-  if (!out) return Unavailable(fresh + ": cannot be written");
-  std::error_code failure;
-  std::filesystem::rename(fresh, path, failure);
-  return failure ? Unavailable(path + ": " + failure.message()) : Status();
+  return ReplaceFile(path, [&](std::ostream& out) {
+    out << fingerprint << '\n' << data.size() << ' ' << data.digest << '\n';
+    trainer.Save(out);
+  });
 }
 
 // The examples that the state was trained on; nullopt: there is no state for these options, or the

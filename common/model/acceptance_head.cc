@@ -3,13 +3,14 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <string>
 #include <unordered_map>
 #include <utility>
 
 #include "common/base/mapped_file.h"
+#include "common/base/output_file.h"
 #include "common/model/safetensors.h"
 #include "common/tensor/tensor.h"
 
@@ -146,13 +147,12 @@ Status AcceptanceHead::Save(const std::filesystem::path& file) const {
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
   const uint64_t length = text.size();
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(&length), sizeof length);
-  out << text;
-  out.write(reinterpret_cast<const char*>(data.data()),
-            static_cast<std::streamsize>(data.size() * sizeof(float)));
-  out.close();
-  return out ? Status() : Unavailable(file.string() + ": cannot be written");
+  return ReplaceFile(file, [&](std::ostream& out) {
+    out.write(reinterpret_cast<const char*>(&length), sizeof length);
+    out << text;
+    out.write(reinterpret_cast<const char*>(data.data()),
+              static_cast<std::streamsize>(data.size() * sizeof(float)));
+  });
 }
 
 }  // namespace outrider

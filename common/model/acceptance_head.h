@@ -35,7 +35,7 @@ struct AcceptanceHead {
   // Loads kAcceptanceHeadFile from a draft model's directory; nullopt: there is none.
   static Result<std::optional<AcceptanceHead>> LoadBeside(const std::filesystem::path& model,
                                                           int width);
-  // Writes F32.
+  // Writes F32. After an error the file is still what it was (ReplaceFile).
   Status Save(const std::filesystem::path& file) const;
 };
 

@@ -1,8 +1,10 @@
 #include "common/model/acceptance_head.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -53,6 +55,26 @@ TEST(AcceptanceHead, RoundTripsThroughFile) {
     EXPECT_EQ(back->depth, depth);
     EXPECT_EQ(back->parameters, head.parameters);
   }
+}
+
+// A limit on the size of files simulates a full disk.
+TEST(AcceptanceHead, FailedSaveKeepsOldHead) {
+  const AcceptanceHead old = SomeHead(5, 1);
+  ASSERT_TRUE(old.Save(File("kept")).ok());
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status saved = SomeHead(5, 3).Save(File("kept"));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(saved.code(), Code::kUnavailable);
+  const Result<AcceptanceHead> back = AcceptanceHead::Load(File("kept"), 5);
+  ASSERT_TRUE(back.ok()) << back.status().ToString();
+  EXPECT_EQ(back->parameters, old.parameters);
+  EXPECT_FALSE(std::filesystem::exists(File("kept.new")));
 }
 
 TEST(AcceptanceHead, InvalidFileIsError) {

@@ -5,12 +5,14 @@
 // Thread: one owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <vector>
 
 #include "client/train/head_loss.h"
 #include "common/base/status.h"
+#include "common/math/residual_mlp.h"
 
 namespace outrider {
 
@@ -24,6 +26,11 @@ struct HeadTraining {
   float rejection_weight = 6.f;
   uint64_t seed = 1;
 };
+
+// The bytes that HeadTrainer::Save writes: three numbers, the parameters and two moments of each.
+constexpr size_t HeadStateBytes(int width, int depth) {
+  return 3 * sizeof(uint64_t) + 3 * sizeof(float) * ResidualMlpSize(width, depth);
+}
 
 class HeadTrainer {
  public:

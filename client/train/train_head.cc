@@ -47,14 +47,29 @@ Status SaveState(const std::string& path, const std::string& fingerprint, const 
   });
 }
 
+// What SaveState has written; nullopt: there is no file, or it is too large for a state that begins
+// with `fingerprint`.
+Result<std::optional<std::string>> ReadState(const std::string& path,
+                                             const std::string& fingerprint, size_t trainer_bytes) {
+  constexpr size_t kNumbers = 64;  // two of at most 20 digits, with what separates them
+  const size_t limit = fingerprint.size() + kNumbers + trainer_bytes;
+  const Result<InputFile> file = InputFile::Open(path);
+  if (file.status().code() == Code::kNotFound) return std::optional<std::string>();
+  if (!file.ok()) return file.status();
+  if (file->size() > limit) return std::optional<std::string>();
+  OUTRIDER_ASSIGN(std::string state, ReadFile(path, limit));
+  return std::optional(std::move(state));
+}
+
 // The examples that the state was trained on; nullopt: there is no state for these options, or the
 // file no longer holds its examples.
 Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const std::string& path,
-                                          const std::string& fingerprint, HeadTrainer* trainer) {
-  Result<std::string> state = ReadFile(path, kMaxPromptFileBytes);
-  if (state.status().code() == Code::kNotFound) return std::optional<HeadData>();
-  if (!state.ok()) return state.status();
-  std::istringstream in(std::move(state).value());
+                                          const std::string& fingerprint, int width,
+                                          HeadTrainer* trainer) {
+  OUTRIDER_ASSIGN(std::optional<std::string> state,
+                  ReadState(path, fingerprint, HeadStateBytes(width, options.training.depth)));
+  if (!state.has_value()) return std::optional<HeadData>();
+  std::istringstream in(*std::move(state));
   std::string line;
   uint64_t size = 0, digest = 0;
   if (!std::getline(in, line) || line != fingerprint || !(in >> size >> digest)) {
@@ -123,7 +138,8 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
   OUTRIDER_ASSIGN(const uint64_t model, ModelFingerprint(options.drafter));
   OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model));
   HeadTrainer trainer(config.hidden_size, options.training);
-  OUTRIDER_ASSIGN(std::optional<HeadData> data, LoadState(options, state, fingerprint, &trainer));
+  OUTRIDER_ASSIGN(std::optional<HeadData> data,
+                  LoadState(options, state, fingerprint, config.hidden_size, &trainer));
   if (data.has_value()) {
     console.err << "continues after epoch " << trainer.epoch() << std::endl;
   } else {

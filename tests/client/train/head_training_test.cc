@@ -123,6 +123,14 @@ TEST(HeadTrainer, ResumedTrainingGivesSameHead) {
   EXPECT_EQ(second.Load(other).code(), Code::kDataLoss);
 }
 
+TEST(HeadTrainer, StateBytesAreThoseOfSave) {
+  std::stringstream state;
+  HeadTrainer(4, {.depth = 2}).Save(state);
+  EXPECT_EQ(state.str().size(), HeadStateBytes(4, 2));
+  // More than the GiB that was read at most: 12 bytes for each of 134 million parameters.
+  EXPECT_EQ(HeadStateBytes(8192, 2), 24 + 12 * (2 * (size_t{8192} * 8192 + 8192) + 8193));
+}
+
 // Of 25 prompts every tenth is held out, with all that belongs to it and nothing else.
 TEST(HeadSplit, NoPromptIsOnBothSides) {
   HeadData data{.header = {.width = 2}};

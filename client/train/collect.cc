@@ -21,7 +21,7 @@ constexpr auto kLookInterval = std::chrono::milliseconds(200);
 constexpr auto kTimeout = std::chrono::seconds(10);
 
 // The number of examples in the file.
-Result<uint64_t> Look(const TrainHeadOptions& options, uint64_t model) {
+Result<uint64_t> Look(const TrainHeadOptions& options, const DraftModel& model) {
   const Result<HeadDataSize> size = CountHeadData(options.data);
   if (size.status().code() == Code::kFailedPrecondition) return uint64_t{0};
   if (size.status().code() == Code::kNotFound) {
@@ -100,8 +100,8 @@ RequestOptions TextOptions(const TrainHeadOptions& options) {
 }
 
 // Watches the file until it holds enough; it held `examples` at first.
-Status Watch(const TrainHeadOptions& options, uint64_t model, uint64_t examples, Texts& texts,
-             const Console& console) {
+Status Watch(const TrainHeadOptions& options, const DraftModel& model, uint64_t examples,
+             Texts& texts, const Console& console) {
   const SteadyClock clock;
   Time grown = clock.Now();
   uint64_t drafted = 0;  // when it last grew
@@ -134,13 +134,24 @@ Status Watch(const TrainHeadOptions& options, uint64_t model, uint64_t examples,
 
 }  // namespace
 
-Status CheckModel(const TrainHeadOptions& options, const HeadDataHeader& header, uint64_t model) {
-  if (header.model == model) return Status();
-  return FailedPrecondition(options.data + ": its examples are of another draft model than " +
-                            options.drafter);
+Status CheckModel(const TrainHeadOptions& options, const HeadDataHeader& header,
+                  const DraftModel& model) {
+  if (header.model != model.fingerprint) {
+    return FailedPrecondition(options.data + ": its examples are of another draft model than " +
+                              options.drafter);
+  }
+  // Only a damaged or forged file: the fingerprint depends on the model's hidden size.
+  if (header.width != model.width) {
+    return FailedPrecondition(options.data + ": its hidden states have " +
+                              std::to_string(header.width) + " numbers, those of " +
+                              options.drafter + " have " + std::to_string(model.width) +
+                              "; begin another file");
+  }
+  return Status();
 }
 
-Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Console& console) {
+Status CollectHeadData(const TrainHeadOptions& options, const DraftModel& model,
+                       const Console& console) {
   OUTRIDER_ASSIGN(const std::vector<BenchPrompt> prompts, ReadPrompts(options.prompts));
   OUTRIDER_ASSIGN(const uint64_t before, Look(options, model));
   if (before >= options.examples) return Status();

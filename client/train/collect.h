@@ -13,13 +13,20 @@
 
 namespace outrider {
 
-// The file must be for the draft model `model` (a ModelFingerprint) and for the options' sampling.
-// kNotFound: it does not exist. kFailedPrecondition: it is for another model or sampling, no
-// drafter is attached, or it does not grow although texts were drafted. Otherwise the error of the
-// first failed request.
-Status CollectHeadData(const TrainHeadOptions& options, uint64_t model, const Console& console);
+// What examples must have in common with the draft model that they are for.
+struct DraftModel {
+  int width = 0;  // hidden size
+  uint64_t fingerprint = 0;
+};
+
+// The file must be for the draft model and for the options' sampling. kNotFound: it does not exist.
+// kFailedPrecondition: it is for another model or sampling, no drafter is attached, or it does not
+// grow although texts were drafted. Otherwise the error of the first failed request.
+Status CollectHeadData(const TrainHeadOptions& options, const DraftModel& model,
+                       const Console& console);
 
 // Checks that `header` is for the model.
-Status CheckModel(const TrainHeadOptions& options, const HeadDataHeader& header, uint64_t model);
+Status CheckModel(const TrainHeadOptions& options, const HeadDataHeader& header,
+                  const DraftModel& model);
 
 }  // namespace outrider

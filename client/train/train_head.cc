@@ -61,13 +61,22 @@ Result<std::optional<std::string>> ReadState(const std::string& path,
   return std::optional(std::move(state));
 }
 
+// The first examples of the file, at most `max_examples`, which must be of the draft model.
+Result<HeadData> ReadExamples(const TrainHeadOptions& options, const DraftModel& model,
+                              uint64_t max_examples) {
+  OUTRIDER_ASSIGN(HeadData data, ReadHeadData(options.data, max_examples));
+  OUTRIDER_TRY(CheckModel(options, data.header, model));
+  return data;
+}
+
 // The examples that the state was trained on; nullopt: there is no state for these options, or the
 // file no longer holds its examples.
-Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const std::string& path,
-                                          const std::string& fingerprint, int width,
+Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const DraftModel& model,
+                                          const std::string& path, const std::string& fingerprint,
                                           HeadTrainer* trainer) {
-  OUTRIDER_ASSIGN(std::optional<std::string> state,
-                  ReadState(path, fingerprint, HeadStateBytes(width, options.training.depth)));
+  OUTRIDER_ASSIGN(
+      std::optional<std::string> state,
+      ReadState(path, fingerprint, HeadStateBytes(model.width, options.training.depth)));
   if (!state.has_value()) return std::optional<HeadData>();
   std::istringstream in(*std::move(state));
   std::string line;
@@ -76,7 +85,7 @@ Result<std::optional<HeadData>> LoadState(const TrainHeadOptions& options, const
     return std::optional<HeadData>();
   }
   in.ignore();
-  Result<HeadData> data = ReadHeadData(options.data, size);
+  Result<HeadData> data = ReadExamples(options, model, size);
   if (!data.ok() || data->size() != size || data->digest != digest) {
     return std::optional<HeadData>();
   }
@@ -120,13 +129,7 @@ void Print(const TrainHeadOptions& options, const HeadSplit& split, const HeadRe
   console.out << std::flush;
 }
 
-}  // namespace
-
-Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
-  const std::string file =
-      options.out.empty() ? (std::filesystem::path(options.drafter) / kAcceptanceHeadFile).string()
-                          : options.out;
-  const std::string state = file + ".state";
+Result<DraftModel> ReadDraftModel(const TrainHeadOptions& options) {
   OUTRIDER_TRY(CheckModelDirectory(options.drafter));
   std::error_code ignored;
   if (options.out.empty() && !std::filesystem::is_directory(options.drafter, ignored)) {
@@ -135,17 +138,27 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
                            "that file to the drafter as --acceptance-head");
   }
   OUTRIDER_ASSIGN(const ModelConfig config, LoadModelConfig(options.drafter));
-  OUTRIDER_ASSIGN(const uint64_t model, ModelFingerprint(options.drafter));
-  OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model));
-  HeadTrainer trainer(config.hidden_size, options.training);
+  OUTRIDER_ASSIGN(const uint64_t fingerprint, ModelFingerprint(options.drafter));
+  return DraftModel{.width = config.hidden_size, .fingerprint = fingerprint};
+}
+
+}  // namespace
+
+Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
+  const std::string file =
+      options.out.empty() ? (std::filesystem::path(options.drafter) / kAcceptanceHeadFile).string()
+                          : options.out;
+  const std::string state = file + ".state";
+  OUTRIDER_ASSIGN(const DraftModel model, ReadDraftModel(options));
+  OUTRIDER_ASSIGN(const std::string fingerprint, Fingerprint(options, model.fingerprint));
+  HeadTrainer trainer(model.width, options.training);
   OUTRIDER_ASSIGN(std::optional<HeadData> data,
-                  LoadState(options, state, fingerprint, config.hidden_size, &trainer));
+                  LoadState(options, model, state, fingerprint, &trainer));
   if (data.has_value()) {
     console.err << "continues after epoch " << trainer.epoch() << std::endl;
   } else {
     if (!options.prompts.empty()) OUTRIDER_TRY(CollectHeadData(options, model, console));
-    OUTRIDER_ASSIGN(data, ReadHeadData(options.data, std::numeric_limits<uint64_t>::max()));
-    OUTRIDER_TRY(CheckModel(options, data->header, model));
+    OUTRIDER_ASSIGN(data, ReadExamples(options, model, std::numeric_limits<uint64_t>::max()));
   }
   const HeadSplit split = SplitByPrompt(*data);
   if (split.training.size() == 0 || split.held_out.size() == 0) {
@@ -161,11 +174,12 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
                 << ", held out: " << Words(Evaluate(trainer.Finish(), split.held_out)) << std::endl;
     OUTRIDER_TRY(SaveState(state, fingerprint, *data, trainer));
   }
-  const Result<AcceptanceHead> old = AcceptanceHead::Load(file, config.hidden_size);
+  const Result<AcceptanceHead> old = AcceptanceHead::Load(file, model.width);
   std::optional<HeadReport> before;
   if (old.ok()) before = Evaluate(*old, split.held_out);
   const AcceptanceHead head = trainer.Finish();
   OUTRIDER_TRY(head.Save(file));
+  std::error_code ignored;
   std::filesystem::remove(state, ignored);
   Print(options, split, Evaluate(head, split.held_out), before, file, console);
   return Status();

@@ -71,7 +71,13 @@ double AddHeadGradient(const AcceptanceHead& head, std::span<const float> hidden
   return p * Softplus(-z) + static_cast<double>(rejection_weight) * (1 - p) * Softplus(z);
 }
 
-HeadReport Evaluate(std::span<const float> predictions, std::span<const float> labels) {
+std::optional<HeadReport> Evaluate(std::span<const float> predictions,
+                                   std::span<const float> labels) {
+  // NaN has no bin and no order, and equals nothing, itself included.
+  if (!std::all_of(predictions.begin(), predictions.end(),
+                   [](float s) { return std::isfinite(s); })) {
+    return std::nullopt;
+  }
   constexpr size_t kBins = 10;
   struct Bin {
     double predicted = 0, actual = 0;
@@ -111,7 +117,7 @@ HeadReport Evaluate(std::span<const float> predictions, std::span<const float> l
   return report;
 }
 
-HeadReport Evaluate(const AcceptanceHead& head, const HeadExamples& examples) {
+std::optional<HeadReport> Evaluate(const AcceptanceHead& head, const HeadExamples& examples) {
   std::vector<float> predictions = head.Logits(examples.hidden);
   for (float& z : predictions) z = Sigmoid(z);
   return Evaluate(predictions, examples.labels);

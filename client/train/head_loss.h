@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,8 +39,10 @@ struct HeadReport {
   double auc = 0;
 };
 
-// `predictions` and `labels`: [size >= 1].
-HeadReport Evaluate(std::span<const float> predictions, std::span<const float> labels);
-HeadReport Evaluate(const AcceptanceHead& head, const HeadExamples& examples);
+// `predictions` and `labels`: [size >= 1]. nullopt: a prediction is not finite, as of a head whose
+// logit overflows.
+std::optional<HeadReport> Evaluate(std::span<const float> predictions,
+                                   std::span<const float> labels);
+std::optional<HeadReport> Evaluate(const AcceptanceHead& head, const HeadExamples& examples);
 
 }  // namespace outrider

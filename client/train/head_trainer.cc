@@ -27,6 +27,8 @@ void Get(std::istream& in, T* data, size_t count) {
 
 }  // namespace
 
+Status TrainingDiverged() { return FailedPrecondition("training diverged; lower --learning-rate"); }
+
 HeadTrainer::HeadTrainer(int width, const HeadTraining& training)
     : training_(training), head_{.width = width, .depth = training.depth, .parameters = {}} {
   std::mt19937_64 random(training.seed);
@@ -37,7 +39,7 @@ HeadTrainer::HeadTrainer(int width, const HeadTraining& training)
   second_.resize(head_.parameters.size());
 }
 
-double HeadTrainer::RunEpoch(const HeadExamples& examples) {
+Result<double> HeadTrainer::RunEpoch(const HeadExamples& examples) {
   std::mt19937_64 random(training_.seed * 1000003 + static_cast<uint64_t>(epoch_) + 1);
   std::vector<size_t> order(examples.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -63,8 +65,14 @@ double HeadTrainer::RunEpoch(const HeadExamples& examples) {
     weights += static_cast<double>(weight);
     Step(gradient, steps * static_cast<size_t>(training_.epochs));
   }
+  loss /= weights;
+  const std::vector<float>& parameters = head_.parameters;
+  if (!std::isfinite(loss) || !std::all_of(parameters.begin(), parameters.end(),
+                                           [](float p) { return std::isfinite(p); })) {
+    return TrainingDiverged();
+  }
   ++epoch_;
-  return loss / weights;
+  return loss;
 }
 
 void HeadTrainer::Step(std::vector<float>& gradient, size_t total_steps) {

@@ -32,6 +32,9 @@ constexpr size_t HeadStateBytes(int width, int depth) {
   return 3 * sizeof(uint64_t) + 3 * sizeof(float) * ResidualMlpSize(width, depth);
 }
 
+// The error of a training whose parameters, loss or predictions are not finite any more.
+Status TrainingDiverged();
+
 class HeadTrainer {
  public:
   // Initialises weights and biases uniformly in +-1 / sqrt(width), as the published code does.
@@ -40,7 +43,8 @@ class HeadTrainer {
   int epoch() const { return epoch_; }  // completed epochs
   bool done() const { return epoch_ >= training_.epochs; }
   // One pass over the examples in the epoch's own order; returns the mean weighted loss.
-  double RunEpoch(const HeadExamples& examples);
+  // kFailedPrecondition: the training has diverged.
+  Result<double> RunEpoch(const HeadExamples& examples);
   // The present head, calibrated.
   AcceptanceHead Finish() const;
 

@@ -109,7 +109,8 @@ nlohmann::ordered_json Json(const HeadReport& report) {
   return {{"loss", report.loss}, {"ece", report.ece}, {"auc", report.auc}};
 }
 
-// `before`: the report of the head that the new one replaces.
+// `before`: the report of the head that the new one replaces, if there is one whose predictions are
+// finite.
 void Print(const TrainHeadOptions& options, const HeadSplit& split, const HeadReport& report,
            const std::optional<HeadReport>& before, const std::string& file,
            const Console& console) {
@@ -168,20 +169,24 @@ Status RunTrainHead(const TrainHeadOptions& options, const Console& console) {
   console.err << "training on " << split.training.size() << " examples, " << split.held_out.size()
               << " held out" << std::endl;
   while (!trainer.done()) {
-    const double loss = trainer.RunEpoch(split.training);
+    OUTRIDER_ASSIGN(const double loss, trainer.RunEpoch(split.training));
+    const std::optional<HeadReport> report = Evaluate(trainer.Finish(), split.held_out);
+    if (!report.has_value()) return TrainingDiverged();
     console.err << "epoch " << trainer.epoch() << "/" << options.training.epochs
-                << ": weighted loss " << Number(loss)
-                << ", held out: " << Words(Evaluate(trainer.Finish(), split.held_out)) << std::endl;
+                << ": weighted loss " << Number(loss) << ", held out: " << Words(*report)
+                << std::endl;
     OUTRIDER_TRY(SaveState(state, fingerprint, *data, trainer));
   }
   const Result<AcceptanceHead> old = AcceptanceHead::Load(file, model.width);
   std::optional<HeadReport> before;
   if (old.ok()) before = Evaluate(*old, split.held_out);
   const AcceptanceHead head = trainer.Finish();
+  const std::optional<HeadReport> report = Evaluate(head, split.held_out);
+  if (!report.has_value()) return TrainingDiverged();
   OUTRIDER_TRY(head.Save(file));
   std::error_code ignored;
   std::filesystem::remove(state, ignored);
-  Print(options, split, Evaluate(head, split.held_out), before, file, console);
+  Print(options, split, *report, before, file, console);
   return Status();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/acceptance_head.h"
 #include "common/model/config.h"
 #include "common/model/model_fingerprint.h"
 #include "common/training/head_data.h"
@@ -17,6 +18,7 @@ namespace outrider {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class TrainHeadCommand : public ::testing::Test {
  protected:
@@ -34,7 +36,7 @@ class TrainHeadCommand : public ::testing::Test {
     ASSERT_TRUE(writer.ok()) << writer.status().ToString();
     ASSERT_TRUE((*writer)->Begin({}).ok());
     for (int i = 0; i < 40; ++i) {
-      const float x = static_cast<float>(i % 7) / 4 - 1;
+      const float x = static_cast<float>(i % 7) - 4;
       const HeadExample example{.prompt = static_cast<uint64_t>(i % 20),
                                 .label = static_cast<float>(i % 5) / 4,
                                 .hidden = std::vector<float>(static_cast<size_t>(width), x)};
@@ -75,6 +77,27 @@ TEST_F(TrainHeadCommand, IgnoresLargerForeignState) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("epoch 1/2"));
   EXPECT_FALSE(std::filesystem::exists(head() + ".state"));
+}
+
+TEST_F(TrainHeadCommand, DivergedTrainingSavesNoHead) {
+  WriteExamples(width_);
+  const CommandResult result = Train({"--learning-rate", "1e30", "--batch", "4"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("training diverged; lower --learning-rate"));
+  EXPECT_FALSE(std::filesystem::exists(head()));
+}
+
+// Its parameters are finite, but its logits are infinity - infinity.
+TEST_F(TrainHeadCommand, SkipsOldHeadThatPredictsNan) {
+  AcceptanceHead old{.width = width_, .depth = 0, .parameters = {}};
+  for (int i = 0; i < width_; ++i) old.parameters.push_back(i % 2 == 0 ? 3e38f : -3e38f);
+  old.parameters.push_back(0.f);
+  ASSERT_TRUE(old.Save(head()).ok());
+  WriteExamples(width_);
+  const CommandResult result = Train();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("loss_of_mean"));
+  EXPECT_THAT(result.out, Not(HasSubstr("before")));
 }
 
 }  // namespace

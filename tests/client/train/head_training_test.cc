@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <sstream>
+#include <string>
 
 #include "client/train/head_loss.h"
 #include "client/train/head_split.h"
@@ -57,18 +59,32 @@ TEST(HeadLoss, IsWeightedCrossEntropy) {
 TEST(HeadReport, KnownFigures) {
   // Accepted at 0.9 and 0.4, rejected at 0.6 and 0.1: of four pairs three are in order.
   const std::vector<float> predictions = {0.9f, 0.4f, 0.6f, 0.1f}, labels = {1, 1, 0, 0};
-  const HeadReport report = Evaluate(predictions, labels);
+  const HeadReport report = Evaluate(predictions, labels).value();
   EXPECT_DOUBLE_EQ(report.auc, 0.75);
   EXPECT_NEAR(report.ece, (0.1 + 0.6 + 0.6 + 0.1) / 4, 1e-6);
   EXPECT_NEAR(report.loss, -(std::log(0.9) + std::log(0.4) + std::log(0.4) + std::log(0.9)) / 4,
               1e-6);
   EXPECT_NEAR(report.loss_of_mean, std::log(2), 1e-6);
-  EXPECT_DOUBLE_EQ(Evaluate(std::vector<float>(4, 0.5f), labels).auc, 0.5);
+  EXPECT_DOUBLE_EQ(Evaluate(std::vector<float>(4, 0.5f), labels)->auc, 0.5);
   // Soft: 0.8 at the higher prediction, 0.2 at the lower. Accepted weigh 1, rejected 1; pairs in
   // order 0.8 * 0.8, tied 2 * 0.8 * 0.2.
-  const HeadReport soft = Evaluate(std::vector<float>{0.8f, 0.2f}, std::vector<float>{0.8f, 0.2f});
+  const std::vector<float> certain = {0.8f, 0.2f};
+  const HeadReport soft = Evaluate(certain, certain).value();
   EXPECT_NEAR(soft.auc, 0.64 + 0.32 / 2, 1e-6);
   EXPECT_NEAR(soft.ece, 0, 1e-6);
+}
+
+// NaN is not equal to itself, so a loop over ties of a prediction would never end.
+TEST(HeadReport, NanPredictionsHaveNone) {
+  const std::vector<float> labels = {1, 0, 1, 0};
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    EXPECT_FALSE(Evaluate(std::vector<float>{0.9f, bad, 0.6f, bad}, labels).has_value());
+  }
+  // Finite parameters, and a logit of infinity - infinity.
+  const AcceptanceHead head{.width = 2, .depth = 0, .parameters = {3e38f, -3e38f, 0.f}};
+  const HeadExamples examples{.width = 2, .hidden = {2.f, 2.f}, .labels = {1.f}};
+  EXPECT_FALSE(Evaluate(head, examples).has_value());
 }
 
 // The label is the logistic function of twice the first entry.
@@ -94,10 +110,10 @@ TEST(HeadTrainer, IsCalibratedAtAnyWeight) {
                               .batch = 32,
                               .learning_rate = 1e-2,
                               .rejection_weight = weight});
-      const HeadReport before = Evaluate(trainer.Finish(), examples);
-      while (!trainer.done()) trainer.RunEpoch(examples);
-      const HeadReport report = Evaluate(trainer.Finish(), examples);
-      const HeadReport best = Evaluate(examples.labels, examples.labels);
+      const HeadReport before = Evaluate(trainer.Finish(), examples).value();
+      while (!trainer.done()) ASSERT_TRUE(trainer.RunEpoch(examples).ok());
+      const HeadReport report = Evaluate(trainer.Finish(), examples).value();
+      const HeadReport best = Evaluate(examples.labels, examples.labels).value();
       EXPECT_LT(report.loss, best.loss + 0.01) << weight << ", " << depth;
       EXPECT_GT(before.loss, best.loss + 0.1);
       EXPECT_GT(report.auc, best.auc - 0.01);
@@ -106,18 +122,27 @@ TEST(HeadTrainer, IsCalibratedAtAnyWeight) {
   }
 }
 
+TEST(HeadTrainer, DivergenceIsError) {
+  const HeadExamples examples = Separable(300);
+  HeadTrainer trainer(4, {.epochs = 5, .batch = 32, .learning_rate = 1e30});
+  Status status;
+  while (status.ok() && !trainer.done()) status = trainer.RunEpoch(examples).status();
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_NE(status.message().find("--learning-rate"), std::string::npos) << status.message();
+}
+
 TEST(HeadTrainer, ResumedTrainingGivesSameHead) {
   const HeadExamples examples = Separable(300);
   const HeadTraining training{.epochs = 6, .batch = 50, .seed = 9};
   HeadTrainer whole(4, training), first(4, training);
-  while (!whole.done()) whole.RunEpoch(examples);
-  for (int i = 0; i < 2; ++i) first.RunEpoch(examples);
+  while (!whole.done()) ASSERT_TRUE(whole.RunEpoch(examples).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(first.RunEpoch(examples).ok());
   std::stringstream state;
   first.Save(state);
   HeadTrainer second(4, training);
   ASSERT_TRUE(second.Load(state).ok());
   EXPECT_EQ(second.epoch(), 2);
-  while (!second.done()) second.RunEpoch(examples);
+  while (!second.done()) ASSERT_TRUE(second.RunEpoch(examples).ok());
   EXPECT_EQ(second.Finish().parameters, whole.Finish().parameters);
   std::stringstream other("nonsense");
   EXPECT_EQ(second.Load(other).code(), Code::kDataLoss);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -134,11 +135,23 @@ Result<HeadDataHeader> ReadHeader(InputFile& in, const std::string& path) {
   return **header;
 }
 
+// Whether each of the floats in `bytes` is finite.
+bool AreFinite(std::string_view bytes) {
+  for (; !bytes.empty(); bytes.remove_prefix(sizeof(float))) {
+    float value = 0.f;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+// `bytes`: of an example.
 bool IsWhole(std::string_view bytes) {
   WireExample wire;
   std::memcpy(&wire, bytes.data(), sizeof wire);
-  return wire.sum == SumOf(wire, bytes.substr(sizeof wire)) && wire.label >= 0.f &&
-         wire.label <= 1.f;
+  const std::string_view hidden = bytes.substr(sizeof wire);
+  return wire.sum == SumOf(wire, hidden) && wire.label >= 0.f && wire.label <= 1.f &&
+         AreFinite(hidden);
 }
 
 Status Failure(const std::string& path) { return Unavailable(path + ": " + std::strerror(errno)); }

@@ -63,8 +63,8 @@ class HeadDataWriter {
 
   // REQUIRES: transforms() is unset.
   Status Begin(const HeadTransforms& transforms);
-  // REQUIRES: transforms() is set. After an error the end of the file is unknown, so append no
-  // more.
+  // REQUIRES: transforms() is set, and hidden states and labels are those that a reader takes.
+  // After an error the end of the file is unknown, so append no more.
   Status Append(std::span<const HeadExample> examples);
 
  private:
@@ -93,7 +93,8 @@ struct HeadData {
 
 // The first examples of a file, at most `max_examples`. kNotFound: it does not exist.
 // kFailedPrecondition: it has no header yet. kInvalidArgument: not such a file, or it has another
-// version. kDataLoss: an example in the middle is damaged.
+// version. kDataLoss: an example in the middle is damaged: its checksum is wrong, its label is no
+// probability or a hidden state is not finite.
 Result<HeadData> ReadHeadData(const std::string& path, uint64_t max_examples);
 
 // Header and number of complete examples, without reading these. Errors are as above.

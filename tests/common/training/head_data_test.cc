@@ -167,6 +167,23 @@ TEST_F(HeadDataFile, DamageInMiddleIsError) {
   }
 }
 
+// With the right checksum: as of a drafter whose states overflowed.
+TEST_F(HeadDataFile, HiddenStatesMustBeFinite) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    std::filesystem::remove(path_);
+    Write(1);
+    HeadExample example = Example(1);
+    example.hidden.back() = bad;
+    ASSERT_TRUE((*Open())->Append({&example, 1}).ok());
+    ExpectExamples(1);  // dropped, as the last one
+    const std::string one_and_bad = Bytes();
+    EXPECT_EQ((*Open())->examples(), 1u);
+    SetBytes(one_and_bad + one_and_bad.substr(kHeaderBytes, kExampleBytes));
+    EXPECT_EQ(ReadHeadData(path_, kAll).status().code(), Code::kDataLoss);
+  }
+}
+
 TEST_F(HeadDataFile, RefusesOtherFilesAndKeepsThem) {
   const auto expect = [this](Code code, const std::string& words) {
     const std::string before = Bytes();

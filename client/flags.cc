@@ -24,6 +24,8 @@ constexpr int kUsageError = 2;
 constexpr char kDefaultVerifier[] = "127.0.0.1:7300";
 constexpr size_t kMostVerifiers = 1024;
 constexpr char kSimulate[] = "simulate";
+// The flags of train-head that only matter with --prompts, as a group of its --help.
+constexpr char kTextFlags[] = "Texts, with --prompts";
 
 // Flags that are checked once all are parsed.
 struct RequestFlags {
@@ -265,18 +267,8 @@ void AddPlanFlags(CLI::App* command, PlanFlags* flags) {
   command->add_flag("--json", flags->json, "One JSON object");
 }
 
-void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
-  command
-      ->add_option("--data", o->data,
-                   "File of examples, written by outrider-drafter --collect-head-data")
-      ->required();
-  command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
-  command->add_option("--out", o->out,
-                      "File of the head; by default acceptance_head.safetensors beside the draft "
-                      "model. An interrupted run continues from FILE.state");
-  command->add_option("--prompts", o->prompts,
-                      "Lines of {\"prompt\": ...}: request their texts from the verifier until "
-                      "--data holds --examples; by default train on what --data holds");
+void AddTextFlags(CLI::App* command, TrainHeadOptions* o) {
+  command->option_defaults()->group(kTextFlags);
   AddConnection(command, &o->connection);
   command->add_option("--examples", o->examples, "Draft tokens to collect in --data")
       ->check(Above(0))
@@ -302,6 +294,36 @@ void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
   command->add_option("--top-k", sampling.top_k, "Top-k of the texts; 0: all")
       ->check(AtLeast(0))
       ->capture_default_str();
+}
+
+// Whether the command line has the option; its environment variable alone does not count.
+bool IsOnCommandLine(const CLI::Option& option) {
+  if (option.count() == 0) return false;
+  const std::string variable = option.get_envname();
+  const char* const value = variable.empty() ? nullptr : std::getenv(variable.c_str());
+  return value == nullptr || option.results() != CLI::results_t{value};
+}
+
+Status RefuseTextFlags(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_group() != kTextFlags || !IsOnCommandLine(*option)) continue;
+    return InvalidArgument("--" + option->get_lnames().front() + " needs --prompts");
+  }
+  return Status();
+}
+
+void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
+  command
+      ->add_option("--data", o->data,
+                   "File of examples, written by outrider-drafter --collect-head-data")
+      ->required();
+  command->add_option("--drafter", o->drafter, "Directory of the draft model")->required();
+  command->add_option("--out", o->out,
+                      "File of the head; by default acceptance_head.safetensors beside the draft "
+                      "model. An interrupted run continues from FILE.state");
+  command->add_option("--prompts", o->prompts,
+                      "Lines of {\"prompt\": ...}: request their texts from the verifier until "
+                      "--data holds --examples; by default train on what --data holds");
   command->add_option("--depth", o->training.depth, "Residual blocks; 0: a linear layer")
       ->check(CLI::Range(0, kMaxHeadDepth))
       ->capture_default_str();
@@ -324,6 +346,7 @@ void AddTrainHeadFlags(CLI::App* command, TrainHeadOptions* o) {
   command->add_option("--seed", o->training.seed, "The same seed and --data give the same head")
       ->capture_default_str();
   command->add_flag("--json", o->json, "One JSON object");
+  AddTextFlags(command, o);
 }
 
 Status Finish(const RequestFlags& flags, RequestOptions* request) {
@@ -501,8 +524,9 @@ Subcommand AddTrainHead(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
       "train-head", "Train the acceptance head of a draft model from a running pair");
   AddTrainHeadFlags(command, options.get());
-  return {command, [options]() -> Result<Command> {
-            OUTRIDER_TRY(Complete(&options->connection));
+  return {command, [options, command]() -> Result<Command> {
+            OUTRIDER_TRY(options->prompts.empty() ? RefuseTextFlags(*command)
+                                                  : Complete(&options->connection));
             OUTRIDER_TRY(Validate(options->sampling, 1 << 20));
             return Command(*options);
           }};

@@ -270,5 +270,40 @@ TEST(Flags, TrainHeadTakesCollectionFlags) {
   EXPECT_EQ(Parse<TrainHeadOptions>({"train-head", "--data", "d", "--drafter", "m"}).prompts, "");
 }
 
+TEST(Flags, TrainHeadTextFlagsNeedPrompts) {
+  unsetenv("OUTRIDER_VERIFIER");
+  const std::vector<std::string> offline = {"train-head", "--data", "d", "--drafter", "m"};
+  const std::vector<std::vector<std::string>> text_flags = {
+      {"--examples", "9"},     {"--concurrency", "2"},          {"--max-tokens", "9"},
+      {"--draft-length", "4"}, {"--temperature", "1"},          {"--top-p", "0.9"},
+      {"--top-k", "9"},        {"--tls-ca", "ca.pem"},          {"--tls-cert", "c.pem"},
+      {"--tls-key", "c.key"},  {"--token-file", "t"},           {"--tls-server-name", "v"},
+      {"--allow-plaintext"},   {"--verifier", "127.0.0.1:7300"}};
+  for (const std::vector<std::string>& flag : text_flags) {
+    std::vector<std::string> arguments = offline;
+    arguments.insert(arguments.end(), flag.begin(), flag.end());
+    const CommandResult result = RunOutrider(arguments);
+    EXPECT_EQ(result.exit_code, 2) << flag.front();
+    EXPECT_THAT(result.err, HasSubstr(flag.front() + " needs --prompts"));
+  }
+}
+
+TEST(Flags, OfflineTrainingIgnoresVerifierOfEnvironment) {
+  const std::vector<std::string> offline = {"train-head", "--data", "d", "--drafter", "m"};
+  std::vector<std::string> online = offline;
+  online.insert(online.end(), {"--prompts", "p"});
+  setenv("OUTRIDER_VERIFIER", "remote:7300", 1);
+  setenv("OUTRIDER_TLS_CERT", "c.pem", 1);
+  EXPECT_EQ(Parse<TrainHeadOptions>(offline).data, "d");
+  const CommandResult both = RunOutrider(online);
+  unsetenv("OUTRIDER_TLS_CERT");
+  const CommandResult plaintext = RunOutrider(online);
+  unsetenv("OUTRIDER_VERIFIER");
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--tls-key"));
+  EXPECT_EQ(plaintext.exit_code, 2);
+  EXPECT_THAT(plaintext.err, HasSubstr("--tls-ca"));
+}
+
 }  // namespace
 }  // namespace outrider

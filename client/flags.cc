@@ -117,6 +117,9 @@ Status Check(const ConnectionOptions& connection) {
   }
   if (!tls.ca.empty()) return Status();
   if (!tls.cert.empty()) return InvalidArgument("--tls-cert needs --tls-ca");
+  if (!connection.tls_server_name.empty()) {
+    return InvalidArgument("--tls-server-name needs --tls-ca");
+  }
   if (connection.allow_plaintext) return Status();
   return CheckPlaintext("--verifier", connection.verifier, "give --tls-ca");
 }

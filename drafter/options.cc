@@ -107,6 +107,9 @@ void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
 // Checks that need several flags.
 Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
   OUTRIDER_TRY(CheckTransport(o->service));
+  if (!o->tls_server_name.empty() && o->service.tls.ca.empty()) {
+    return InvalidArgument("--tls-server-name needs --tls-ca");
+  }
   for (const std::string& text : verifiers) {
     Result<VerifierTarget> target = ParseVerifierTarget(text);
     if (!target.ok()) return target.status().Annotate("--verifier");

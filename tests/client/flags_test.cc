@@ -210,6 +210,10 @@ TEST(Flags, UsageErrorsExitWithTwo) {
       {"bench", "--prompts", "f", "--verifier", "127.0.0.1:1", "--verifier", "127.0.0.1:1"},
       {"status", "--tls-ca", "ca.pem", "--tls-cert", "c.pem"},
       {"status", "--tls-cert", "c.pem", "--tls-key", "c.key"},
+      {"status", "--tls-server-name", "v"},
+      {"generate", "--prompt", "a", "--tls-server-name", "v"},
+      {"bench", "--prompts", "f", "--tls-server-name", "v"},
+      {"train-head", "--data", "d", "--drafter", "m", "--prompts", "p", "--tls-server-name", "v"},
   };
   for (const auto& arguments : wrong) {
     const CommandResult result = RunOutrider(arguments);

@@ -61,6 +61,10 @@ TEST_F(Startup, NamesFlagsThatMissAnother) {
     command.insert(command.end(), flags.begin(), flags.end());
     EXPECT_THAT(Run(command, 2), HasSubstr(message));
   }
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1",
+                   "--tls-server-name", "v"},
+                  2),
+              HasSubstr("--tls-server-name needs --tls-ca"));
 }
 
 TEST_F(Startup, NamesTheWordThatIsWrong) {

@@ -277,7 +277,9 @@ Result<HeadDataSize> CountHeadData(const std::string& path) {
   OUTRIDER_ASSIGN(InputFile in, InputFile::Open(path));
   HeadDataSize size;
   OUTRIDER_ASSIGN(size.header, ReadHeader(in, path));
-  size.examples = (in.size() - sizeof(WireHeader)) / ExampleBytes(size.header.width);
+  // A header that was written after the file was opened is not in its size.
+  const size_t bytes = std::max(in.size(), sizeof(WireHeader));
+  size.examples = (bytes - sizeof(WireHeader)) / ExampleBytes(size.header.width);
   return size;
 }
 

@@ -26,8 +26,8 @@ class HashRing {
   void Insert(int member, const std::string& name);
   void Erase(int member);
 
-  bool empty() const { return ring_.empty(); }
-  // Where the points begin at or after `position`, O(log). REQUIRES: !empty(), here and below.
+  // Where the points begin at or after `position`, O(log). REQUIRES: a member is on the ring, here
+  // and below.
   size_t Find(uint64_t position) const;
   // The next point's index, around the ring.
   size_t Next(size_t index) const { return index + 1 == ring_.size() ? 0 : index + 1; }

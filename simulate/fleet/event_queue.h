@@ -19,8 +19,6 @@ class EventQueue {
   using Event = std::function<void()>;
 
   Time now() const { return now_; }
-  bool empty() const { return heap_.empty(); }
-  uint64_t events() const { return order_; }
 
   // An event of the past happens now.
   void At(Time at, Event event) {

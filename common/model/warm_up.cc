@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/rules/round_batch.h"
 
 namespace outrider {
 namespace {
@@ -23,15 +24,19 @@ std::vector<TokenId> SpreadTokens(int count, int vocab_size) {
 }
 
 // One pass over a new sequence's first `rows` tokens. All rows are scored, as those of a draft are,
-// so the output head's products are those of any batch.
+// so the output head's products are those of any batch. Their logits stay where they are, as those
+// of a round do: memory of the host for all rows of the largest batch can be gigabytes.
 Status RunPass(Model* model, int rows) {
   const std::vector<TokenId> tokens = SpreadTokens(rows, model->config().vocab_size);
   std::vector<int32_t> all(static_cast<size_t>(rows));
   std::iota(all.begin(), all.end(), 0);
   const SequenceId sequence = model->NewSequence();
-  const ForwardSequence share = {.sequence = sequence, .tokens = tokens, .logit_rows = all};
+  const ForwardSequence share = {
+      .sequence = sequence, .tokens = tokens, .logit_rows = all, .logits_to_host = false};
   ForwardOutput output;
   Status ran = model->Forward({&share, 1}, /*want_hidden=*/false, &output);
+  // Without rounds, only waits for the pass.
+  if (ran.ok()) model->Decide(RoundBatch(), model->config().vocab_size);
   model->Release(sequence);
   return ran;
 }

@@ -69,6 +69,22 @@ TEST(WarmUpTest, TimesPassesWithinItsBudget) {
   EXPECT_EQ(TimePasses(&model, 16, 1).status().code(), Code::kResourceExhausted);
 }
 
+// Copies to the host would take its pinned memory, and time that rounds do not spend.
+TEST(WarmUpTest, LogitsStayOnTheDevice) {
+  FakeModel model({.max_batch_tokens = 16});
+  int waits = 0;
+  model.set_decide([&waits](const RoundBatch& batch, const LogitRows&) {
+    EXPECT_TRUE(batch.empty());
+    ++waits;
+    return Decisions();
+  });
+  ASSERT_TRUE(WarmUp(&model, 16).ok());
+  ASSERT_TRUE(TimePasses(&model, 16, 1e9).ok());
+  EXPECT_EQ(model.bytes_to_host(), 0);
+  for (const auto& batch : model.batches()) EXPECT_FALSE(batch[0].logits_to_host);
+  EXPECT_EQ(static_cast<size_t>(waits), model.batches().size()) << "each pass is waited for";
+}
+
 // Equal rows would all choose the same experts of a mixture, and cost no more than one.
 TEST(WarmUpTest, TimesRowsOfDifferentTokens) {
   FakeModel model({.max_batch_tokens = 16});

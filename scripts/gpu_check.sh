@@ -129,8 +129,11 @@ run_together() {
 # build LOG TARGET...: builds everything that compiles, even if a target fails.
 build() {
   local log=$1
+  local -a native=(-k)  # make's
+  if [[ -f $build/build.ninja ]]; then native=(-k 0); fi
   shift
-  timeout -k 5 "$(room 3000)" cmake --build "$build" --target "$@" -- -k 0 >"$out/$log.log" 2>&1 && return
+  timeout -k 5 "$(room 3000)" cmake --build "$build" --parallel "$(nproc)" --target "$@" -- "${native[@]}" \
+    >"$out/$log.log" 2>&1 && return
   failed+=("$log")
   grep -E 'error|FAILED' "$out/$log.log" | head -n 30 || true
 }
@@ -275,7 +278,9 @@ sanitize() {
     if ((rc == 124 || rc == 137)); then
       echo "sanitizer-$tool: not finished in $limit s; what it said so far:"
       tail -n 5 "$out/sanitizer-$tool.log"
-      grep -q 'ERROR SUMMARY: [1-9]\|Invalid\|hazard' "$out/sanitizer-$tool.log" && failed+=("sanitizer-$tool")
+      if grep -q 'ERROR SUMMARY: [1-9]\|Invalid\|hazard' "$out/sanitizer-$tool.log"; then
+        failed+=("sanitizer-$tool")
+      fi
     else
       tell "sanitizer-$tool" "$rc"
     fi

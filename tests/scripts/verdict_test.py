@@ -21,6 +21,7 @@ SOURCE = pathlib.Path(sys.argv[1])
 # A build that is told to wait says so in a file, with the number of the process it has started.
 CMAKE = """#!/usr/bin/env bash
 [[ $1 == --build ]] || exit 0
+echo "$@" >>builds
 mkdir -p build/cpu
 if [[ -n ${BUILD_WAITS:-} ]]; then
   sleep 1000 &
@@ -29,6 +30,13 @@ if [[ -n ${BUILD_WAITS:-} ]]; then
 fi
 exit "${BUILD_STATUS:-0}"
 """
+# Says something, and in its last tool does not end.
+SANITIZER = """#!/usr/bin/env bash
+echo "${SANITIZER_SAYS:-}"
+[[ $2 != synccheck ]] || exec sleep 1000
+"""
+NVIDIA_SMI = "#!/usr/bin/env bash\necho 9.0\n"
+EMPTY = "#!/usr/bin/env bash\n"
 CTEST = "#!/usr/bin/env bash\nexit \"${TESTS_STATUS:-0}\"\n"
 
 
@@ -40,14 +48,17 @@ class Verdict(unittest.TestCase):
         stand_ins = self.root / "stand-ins"
         stand_ins.mkdir()
         for path, text in ((stand_ins / "cmake", CMAKE), (stand_ins / "ctest", CTEST),
-                           (self.root / "scripts/setup.sh", "#!/usr/bin/env bash\n")):
+                           (stand_ins / "compute-sanitizer", SANITIZER),
+                           (stand_ins / "nvidia-smi", NVIDIA_SMI), (stand_ins / "nvcc", EMPTY),
+                           (self.root / "scripts/setup.sh", EMPTY)):
             path.write_text(text)
             path.chmod(0o755)
         self.path = f"{stand_ins}:{os.environ['PATH']}"
 
-    def start(self, script, **environment):
-        return subprocess.Popen([self.root / "scripts" / script], stdout=subprocess.PIPE, text=True,
-                                stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+    def start(self, script, *arguments, **environment):
+        return subprocess.Popen([self.root / "scripts" / script, *arguments],
+                                stdout=subprocess.PIPE, text=True, stderr=subprocess.STDOUT,
+                                stdin=subprocess.DEVNULL,
                                 env=dict(os.environ, PATH=self.path, **environment))
 
     def finish(self, process):
@@ -82,6 +93,28 @@ class Verdict(unittest.TestCase):
                     self.assertEqual(returned, 128 + number)
                     self.assertRegex(line, f"^{name}.*: INTERRUPTED after")
                     self.assertFalse(self.runs(child), "what the build had started is still there")
+
+    def test_unfinished_sanitizer_is_no_failure(self):
+        prebuilt = self.root / "gpu_prebuilt"
+        prebuilt.mkdir()
+        (prebuilt / "outrider_cuda_backend.so").touch()
+        for says, status, word in (("", 0, "PASSED"), ("Invalid read", 1, "FAILED")):
+            with self.subTest(says=says):
+                returned, line = self.finish(self.start(
+                    "gpu_check.sh", "sanitize", GPU_CHECK_SECONDS="3", SANITIZER_SAYS=says))
+                self.assertEqual(returned, status)
+                self.assertRegex(line, f"^gpu check, sanitize: {word} after")
+
+    def test_goes_on_after_errors(self):
+        """With the words of the tool that builds: ninja's -k takes a number, make's none."""
+        (self.root / "build/gpu").mkdir(parents=True)
+        for ninja, ends in ((False, " -- -k"), (True, " -- -k 0")):
+            with self.subTest(ninja=ninja):
+                if ninja:
+                    (self.root / "build/gpu/build.ninja").touch()
+                self.finish(self.start("gpu_check.sh", "prebuild"))
+                last = (self.root / "builds").read_text().splitlines()[-1]
+                self.assertTrue(last.endswith(ends), last)
 
     @staticmethod
     def runs(pid):

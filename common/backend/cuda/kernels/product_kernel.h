@@ -14,11 +14,13 @@ namespace outrider {
 
 constexpr int kProductWarps = 8;  // per block; each processes every eighth step of the inputs
 
-// Loads 16 bytes of weights, which only one block reads, and once: the L1 cache is left to x.
+// Loads 16 bytes of weights, which only one block reads, and once: the L1 cache is left to x. Not
+// by ld.global.nc, for which they must be unchanged for as long as the kernel runs: a kernel that
+// is still widening them from codes may overlap with its start (launch.h).
 __device__ inline uint4 LoadStreamed(const void* address) {
 #if defined(__CUDACC__)
   uint4 words;
-  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
                : "l"(address));
   return words;
@@ -119,8 +121,8 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
     const int base = Output::kIsGated ? m * out_features : 0;
     tile[m] =
         weights.TileOf(base + first + (Output::kIsGated ? 0 : m * 16), base + out_features - 1);
-    // Fetching weights need not wait for the previous kernel. (Those that it widens from codes are
-    // written through the same cache.)
+    // Fetching weights into the L2 cache need not wait for the previous kernel. (Those that it
+    // widens from codes are written through the same cache.)
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) weights.Begin(tile[m], (warp + a * kProductWarps) * kStep);
   }

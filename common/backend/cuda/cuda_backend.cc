@@ -41,12 +41,13 @@ const CudaMatrix& Matrix(const PackedMatrix& matrix) {
 
 class CudaBackend final : public Backend, public DeviceOps {
  public:
-  CudaBackend(int device, std::string description, int multiprocessors,
+  CudaBackend(int device, std::string description, int multiprocessors, bool kernels_await,
               std::unique_ptr<Stream> stream, std::unique_ptr<StagedCopy> staging,
               std::unique_ptr<LargeProduct> product, CudaBackendSettings settings)
       : device_(device),
         description_(std::move(description)),
         multiprocessors_(multiprocessors),
+        kernels_await_(kernels_await),
         nccl_(std::move(settings.nccl)),
         stream_(std::move(stream)),
         staging_(std::move(staging)),
@@ -389,7 +390,10 @@ class CudaBackend final : public Backend, public DeviceOps {
   GraphCounts graph_counts() const override { return graphs_.counts(); }
 
  private:
-  void UseDevice() const { ReturnToCudaDevice(device_); }
+  void UseDevice() const {
+    ReturnToCudaDevice(device_);
+    kernels_overlap = kernels_await_;
+  }
   cudaStream_t stream() const {
     UseDevice();
     return stream_->get();
@@ -456,6 +460,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   const int device_;
   const std::string description_;
   const int multiprocessors_;
+  const bool kernels_await_;
   const std::string nccl_;  // the library's file
   // Declared before everything that uses it, so that it is destroyed last.
   const std::unique_ptr<Stream> stream_;
@@ -477,7 +482,6 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                                                    CudaBackendSettings settings) {
   cudaDeviceProp properties;
   MustSucceed(cudaGetDeviceProperties(&properties, device), "asking for the device");
-  kernels_overlap = properties.major >= 9;
   // The first call that needs a kernel's code.
   const cudaError_t prepared = PrepareAttention();
   if (prepared == cudaErrorNoKernelImageForDevice || prepared == cudaErrorInvalidDeviceFunction) {
@@ -487,11 +491,13 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(int device,
                               "(OUTRIDER_CUDA_ARCHITECTURES)");
   }
   MustSucceed(prepared, "preparing attention");
+  bool kernels_await = false;
+  MustSucceed(ReadWhetherKernelsAwait(&kernels_await), "asking for a kernel's attributes");
   auto stream = std::make_unique<Stream>();
   OUTRIDER_ASSIGN(std::unique_ptr<StagedCopy> staging, StagedCopy::Create(stream.get()));
   return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(
-      device, DescribeCudaDevice(device), properties.multiProcessorCount, std::move(stream),
-      std::move(staging), std::move(product), std::move(settings)));
+      device, DescribeCudaDevice(device), properties.multiProcessorCount, kernels_await,
+      std::move(stream), std::move(staging), std::move(product), std::move(settings)));
 }
 
 }  // namespace outrider

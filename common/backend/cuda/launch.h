@@ -22,15 +22,16 @@ cudaError_t AllowShared(void (*kernel)(Params...), size_t bytes) {
                               cudaSharedmemCarveoutMaxShared);
 }
 
-// Kernels of a pass are launched by LaunchNext instead of Launch: on devices that support it
-// (compute capability 9.0 and later), their blocks may start while the previous kernel still runs,
-// and wait in AwaitEarlierKernels (programmatic dependent launch). Every thread of such a kernel
-// calls that before it exits, and before it touches memory that other kernels write or read: a
-// kernel that exited without waiting would let the kernels after it start before their inputs are
-// complete.
+// Kernels of a pass are launched by LaunchNext instead of Launch: where the code that runs was
+// compiled for compute capability 9.0 or later, their blocks may start while the previous kernel
+// still runs, and wait in AwaitEarlierKernels (programmatic dependent launch). Every thread of such
+// a kernel calls that before it exits, and before it touches memory that other kernels write or
+// read: a kernel that exited without waiting would let the kernels after it start before their
+// inputs are complete.
 
-// Whether LaunchNext lets kernels overlap. Set before the first launch.
-inline bool kernels_overlap = false;
+// Whether LaunchNext lets kernels overlap on this thread's current device. A backend sets it when
+// it makes its device the current one: a process may have several.
+inline thread_local bool kernels_overlap = false;
 
 #if defined(__CUDACC__)
 
@@ -91,6 +92,7 @@ template <class... Params, class... Args>
 cudaError_t LaunchNext(void (*kernel)(Params...), dim3 grid, dim3 block, size_t shared_bytes,
                        cudaStream_t stream, Args... args) {
   cuda_emulation::SetKernel(reinterpret_cast<const void*>(kernel));
+  if (kernels_overlap) cuda_emulation::CountOverlap();
   return cuda_emulation::LaunchGrid(grid, block, shared_bytes, stream, [=] {
     kernel(static_cast<Params>(args)...);
     cuda_emulation::CheckAwaited();

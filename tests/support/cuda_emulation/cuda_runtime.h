@@ -145,6 +145,10 @@ enum cudaFuncAttribute {
 };
 inline constexpr int cudaSharedmemCarveoutMaxShared = 100;
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 
 // Collective operations of a block's threads. If a thread waits for others that wait elsewhere or
 // have exited, the launch fails with a message.
@@ -158,6 +162,8 @@ namespace outrider::cuda_emulation {
 // Enqueues body() to be called once for every thread of the grid, with threadIdx and so on set.
 cudaError_t LaunchGrid(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
                        std::function<void()> body);
+// Counts a launch that may overlap with earlier ones. The emulated one does not.
+void CountOverlap();
 // Await must be called by every thread of a kernel launched with LaunchNext before it exits;
 // CheckAwaited fails the launch of a thread that has not called it.
 void Await();

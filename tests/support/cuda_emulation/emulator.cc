@@ -80,6 +80,7 @@ thread_local Block block;
 thread_local bool reverse_order = false;
 thread_local std::string last_failure;
 thread_local int64_t launches = 0;
+thread_local int64_t overlaps = 0;
 
 void SetThread(unsigned thread) {
   block.current = thread;
@@ -284,6 +285,8 @@ void CheckAwaited() {
 
 void* DynamicShared() { return block.shared.get(); }
 int64_t Launches() { return launches; }
+void CountOverlap() { ++overlaps; }
+int64_t Overlaps() { return overlaps; }
 const std::string& LastFailure() { return last_failure; }
 void SetReverseOrder(bool reverse) { reverse_order = reverse; }
 

@@ -39,6 +39,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace outrider::cuda_emulation {
 
@@ -55,12 +56,21 @@ enum class GraphCall { kBeginCapture, kEndCapture, kInstantiate, kLaunch };
 void FailNext(GraphCall call, cudaError_t error);
 std::string GraphCallName(GraphCall call);  // for the names of tests
 
-// How many devices this thread sees, one at first; their memory is the same. The current one
+struct EmulatedDevice {
+  std::string name = "emulated on the host";
+  int major = 9;  // of its compute capability
+  int multiprocessors = 4;
+  int compiled_for = 90;  // the capability for which the kernels' code was compiled
+};
+// The devices that this thread sees, one at first; their memory is the same. The current one
 // becomes the first.
-void SetDevices(int count);
+void SetDevices(std::vector<EmulatedDevice> devices);
+void SetDevices(int count);  // of one kind
 
-// Kernels that this thread has launched or captured so far.
+// Kernels that this thread has launched or captured so far, and those among them that a device may
+// start before earlier ones have ended.
 int64_t Launches();
+int64_t Overlaps();
 
 // Allocations so far, of device memory and of pinned memory, over all threads.
 int64_t Allocations();

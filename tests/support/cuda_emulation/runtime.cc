@@ -8,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "tests/support/cuda_emulation/emulator.h"
 #include "tests/support/cuda_emulation/streams.h"
@@ -19,7 +20,7 @@ namespace {
 constexpr size_t kDeviceBytes = size_t{16} << 30;      // memory that the emulated device reports
 constexpr size_t kQuarantineBytes = size_t{64} << 20;  // freed memory that is not reused
 
-thread_local int devices = 1;
+thread_local std::vector<EmulatedDevice> devices(1);
 thread_local int current_device = 0;
 
 struct Allocation {
@@ -39,6 +40,8 @@ Memory& TheMemory() {
   static Memory memory;
   return memory;
 }
+
+bool Exists(int device) { return device >= 0 && static_cast<size_t>(device) < devices.size(); }
 
 cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
   if (Capturing()) return RefuseInCapture();
@@ -85,10 +88,11 @@ cudaError_t GiveBack(void* pointer, bool pinned) {
 
 namespace outrider::cuda_emulation {
 
-void SetDevices(int count) {
-  devices = count;
+void SetDevices(std::vector<EmulatedDevice> seen) {
+  devices = std::move(seen);
   current_device = 0;
 }
+void SetDevices(int count) { SetDevices(std::vector<EmulatedDevice>(static_cast<size_t>(count))); }
 
 int64_t Allocations() {
   Memory& memory = TheMemory();
@@ -144,11 +148,11 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = devices;
+  *count = static_cast<int>(devices.size());
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) {
-  if (device < 0 || device >= devices) return Failed(cudaErrorInvalidDevice);
+  if (!Exists(device)) return Failed(cudaErrorInvalidDevice);
   current_device = device;
   return cudaSuccess;
 }
@@ -156,11 +160,18 @@ cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
   return cudaSuccess;
 }
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (!Exists(device)) return Failed(cudaErrorInvalidDevice);
+  const EmulatedDevice& emulated = devices[static_cast<size_t>(device)];
   *properties = {};
-  std::snprintf(properties->name, sizeof(properties->name), "emulated on the host");
+  std::snprintf(properties->name, sizeof(properties->name), "%s", emulated.name.c_str());
   properties->totalGlobalMem = kDeviceBytes;
-  properties->major = 9;
-  properties->multiProcessorCount = 4;
+  properties->major = emulated.major;
+  properties->multiProcessorCount = emulated.multiprocessors;
+  return cudaSuccess;
+}
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  if (!Exists(current_device)) return Failed(cudaErrorInvalidDevice);
+  attributes->ptxVersion = devices[static_cast<size_t>(current_device)].compiled_for;
   return cudaSuccess;
 }

@@ -176,6 +176,14 @@ dim3 ColumnGrid(int columns, int rows) {
 
 }  // namespace
 
+cudaError_t ReadWhetherKernelsAwait(bool* await) {
+  cudaFuncAttributes attributes = {};
+  const cudaError_t error =
+      cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(ScaleKernel));
+  *await = error == cudaSuccess && attributes.ptxVersion >= 90;  // __CUDA_ARCH__ / 10
+  return error;
+}
+
 template <class T>
 cudaError_t LaunchEmbed(const T* table, int stride, const int32_t* tokens, int rows, int n,
                         float* out, cudaStream_t stream) {

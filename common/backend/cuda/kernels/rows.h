@@ -24,6 +24,11 @@ struct RoundedRows {
   Dtype dtype = Dtype::kBf16;  // or kF16
 };
 
+// Whether the code that runs on the current device waits in AwaitEarlierKernels: it was compiled
+// for compute capability 9.0 or later. A driver also translates what was compiled for an earlier
+// one.
+cudaError_t ReadWhetherKernelsAwait(bool* await);
+
 // out[r] = table[tokens[r]], rows of n; rows of the table are `stride` elements apart. T: float,
 // Bf16 or F16.
 template <class T>

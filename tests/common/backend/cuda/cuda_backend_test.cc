@@ -1,4 +1,6 @@
 // The CUDA backend apart from its ops: names, memory, large copies, long contexts.
+#include "common/backend/cuda/cuda_backend.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +14,11 @@
 
 #include "common/backend/create_backend.h"
 #include "common/backend/cuda/cuda_batch.h"
+#include "common/backend/cuda/cuda_device.h"
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/kernels/code_product.h"
 #include "tests/support/cuda_emulation/emulated_backend.h"
+#include "tests/support/cuda_emulation/emulator.h"
 
 namespace outrider {
 namespace {
@@ -27,6 +31,26 @@ std::unique_ptr<Backend> Emulated() { return CreateEmulatedCudaBackend().value()
 TEST(CudaBackend, SaysWhatItRunsOn) {
   EXPECT_EQ(Emulated()->Describe(), "cuda:0 (emulated on the host, 16 GiB, sm_90)");
   EXPECT_EQ(Emulated()->device()->Memory().total, int64_t{16} << 30);
+}
+
+// Where an H100 runs code for 8.0, nothing in it waits for the kernels before.
+TEST(CudaBackend, KernelsOverlapByTheirDevice) {
+  cuda_emulation::SetDevices({{}, {.major = 8, .compiled_for = 80}, {.compiled_for = 80}});
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (int device = 0; device < 3; ++device) {
+    ASSERT_TRUE(UseCudaDevice(device).ok());
+    backends.push_back(CreateCudaBackend(device, nullptr, {}).value());
+  }
+  for (const int device : {0, 1, 2, 0}) {
+    Backend& backend = *backends[static_cast<size_t>(device)];
+    const auto buffer = backend.Allocate(8 * sizeof(float)).value();
+    const int64_t before = cuda_emulation::Overlaps();
+    backend.Scale(buffer->floats(), 1, 8, 2.f);
+    backend.Wait();
+    EXPECT_EQ(cuda_emulation::Overlaps() - before, device == 0 ? 1 : 0) << device;
+  }
+  backends.clear();
+  cuda_emulation::SetDevices(1);
 }
 
 TEST(CudaBackend, AllocatesZeroedMemoryOrRefuses) {

@@ -26,7 +26,8 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
                              " the fraction " + std::to_string(request.fraction) +
                              " may be used; the weights and whatever else is on the "
                              "device take " +
-                             Mebibytes(used) + ", the activations of the largest batch " +
+                             Mebibytes(used) +
+                             ", the activations of the largest batch, graphs and libraries " +
                              Mebibytes(request.workspace) + ", and one page of KV would take " +
                              std::to_string(request.page) + " bytes");
   }
@@ -39,17 +40,18 @@ int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv) {
 }
 
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
-                        const DeviceMemory& memory, const Shard& shard) {
+                        const DeviceMemory& memory, const Shard& shard, bool graphs) {
   const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
   int64_t kv_bytes = options.kv_bytes;
   if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
-    OUTRIDER_ASSIGN(kv_bytes,
-                    PlanKvBytes({.free = memory.free,
-                                 .total = memory.total,
-                                 .fraction = options.memory_fraction,
-                                 // One page more is for rows that pad a pass.
-                                 .workspace = WorkspaceBytes(config, options, shard) + page_bytes,
-                                 .page = page_bytes}));
+    // One page more is for rows that pad a pass.
+    const int64_t workspace =
+        WorkspaceBytes(config, options, shard) + (graphs ? GraphBytes(config) : 0) + page_bytes;
+    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
+                                           .total = memory.total,
+                                           .fraction = options.memory_fraction,
+                                           .workspace = workspace,
+                                           .page = page_bytes}));
   }
   const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
   if (pages < 1) {
@@ -97,13 +99,24 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   for (const RopeDescription& kind : DistinctRopes(config.layers)) {
     rope += int64_t{config.max_position_embeddings} * kind.dims;
   }
-  // The backend's own memory: partial sums of attention, the library's workspace, staging, and the
-  // memory for verification (some tens of KB per sequence).
-  constexpr int64_t kBackend = int64_t{192} << 20;
+  // What the backend allocates later: partial sums of attention, staging, and the memory for
+  // verification (some tens of KB per sequence). The library's workspace exists already.
+  constexpr int64_t kBackend = int64_t{160} << 20;
+  // An estimate of the code that the driver loads when a kernel or a library's product first runs,
+  // and of the buffers with which the library's products are timed.
+  constexpr int64_t kLoadedLater = int64_t{256} << 20;
   // What NCCL takes for its channels, an estimate, and the memory in which logits are gathered.
   const int64_t collectives = shard.ranks > 1 ? int64_t{512} << 20 : 0;
   return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) +
-         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend + collectives;
+         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend + kLoadedLater +
+         collectives;
+}
+
+int64_t GraphBytes(const ModelConfig& config) {
+  constexpr int64_t kGraphs = 128;          // as many as are kept (cuda/graph_cache.h)
+  constexpr int64_t kLaunchesOfLayer = 16;  // about 10, and a few more in a mixture of experts
+  constexpr int64_t kBytesOfLaunch = 2048;  // an estimate
+  return kGraphs * config.num_layers() * kLaunchesOfLayer * kBytesOfLaunch;
 }
 
 }  // namespace outrider

@@ -31,9 +31,10 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request);
 int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv);
 // Number of pages of the KV cache according to `options`, limited to int32 slots. `memory` is the
 // device's with the weights loaded; all zeros if unknown. `config` is that of the rank, `shard`.
+// `graphs`: whether the device runs passes as graphs.
 // kInvalidArgument for options that leave no page or request too many, and errors of PlanKvBytes.
 Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
-                        const DeviceMemory& memory, const Shard& shard = {});
+                        const DeviceMemory& memory, const Shard& shard = {}, bool graphs = false);
 // Checks that a cache of so many pages fits into `available` bytes of host memory: it only becomes
 // resident when it is used, so nothing else would fail in time. kResourceExhausted with figures.
 Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int pages,
@@ -41,8 +42,10 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
 // Floats of the largest operation among the ranks of a model.
 size_t ExchangedFloats(const ModelConfig& config, const ModelOptions& options, int ranks);
 
-// Bytes that a model, or one rank of it, needs on its device besides weights and KV.
+// Bytes that a model, or one rank of it, needs on its device besides weights, KV and graphs.
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options,
                        const Shard& shard = {});
+// An estimate of the bytes that a device's graphs of a model take.
+int64_t GraphBytes(const ModelConfig& config);
 
 }  // namespace outrider

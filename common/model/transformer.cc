@@ -9,6 +9,7 @@
 
 #include "common/base/available_memory.h"
 #include "common/base/check.h"
+#include "common/base/log.h"
 #include "common/kv/page_pool.h"
 #include "common/kv/page_table.h"
 #include "common/model/layer_stack.h"
@@ -298,7 +299,9 @@ void Transformer::CaptureGraphs() {
     sizes.push_back(rows);
     if (rows == most) break;
   }
+  if (sizes.empty()) return;
   WaitForLastPass();
+  const int64_t free_before = device.Memory().free;
   // The largest first, so that working memory does not move.
   for (auto rows = sizes.rbegin(); rows != sizes.rend(); ++rows) {
     batches_[0].Begin(/*has_tree=*/false);
@@ -307,6 +310,12 @@ void Transformer::CaptureGraphs() {
     if (ranks_.followers != nullptr) ranks_.followers->Capture(layout);
     layers_.Capture(layout);
   }
+  const DeviceMemory memory = device.Memory();
+  Log(LogLevel::kInfo, "graphs captured",
+      {{"graphs", device.graph_counts().captures},
+       {"free_bytes_before", free_before},
+       {"free_bytes", memory.free},
+       {"total_bytes", memory.total}});
 }
 
 BatchLayout Transformer::LayoutOf(const RaggedBatch& flat) const {
@@ -419,7 +428,7 @@ Result<int> PlanPages(const ModelConfig& config, Backend& backend, const ModelOp
                       const Shard& shard) {
   const ModelConfig own = ShardOf(config, shard);
   if (DeviceOps* const device = backend.device(); device != nullptr) {
-    return PlanKvPages(own, options, device->Memory(), shard);
+    return PlanKvPages(own, options, device->Memory(), shard, device->max_graph_rows() > 0);
   }
   OUTRIDER_ASSIGN(const int pages, PlanKvPages(own, options, {}));
   // All ranks take host memory, and what they exchange has two places (SharedCommunicator).

@@ -74,6 +74,29 @@ TEST(MemoryPlan, MixtureTakesMoreThanActiveSize) {
             4 * (512 * (128 + 8 * (7 + 2048)) + 129));
 }
 
+// Llama 3.1 8B on a device of 24 GiB, 15 of which are weights.
+TEST(MemoryPlan, GraphsAndLoadedCodeCount) {
+  ModelConfig config;
+  config.hidden_size = 4096;
+  config.layers.resize(32);
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  const ModelOptions options{.memory_fraction = 0.9, .max_batch_tokens = 512};
+  EXPECT_EQ(GraphBytes(config), 128 << 20);
+  ModelConfig nothing;
+  EXPECT_GE(WorkspaceBytes(nothing, options), 416 << 20) << "with code that is loaded later";
+
+  const DeviceMemory memory = {.free = 9 * kGiB, .total = 24 * kGiB};
+  const int without = PlanKvPages(config, options, memory).value();
+  const int with = PlanKvPages(config, options, memory, {}, /*graphs=*/true).value();
+  const int64_t page = PageBytes(config, options.page_tokens, options.kv);
+  EXPECT_EQ((without - with) * page, GraphBytes(config));
+  // One page is for rows that pad a pass.
+  const int64_t used = memory.total - memory.free + (with + 1) * page +
+                       WorkspaceBytes(config, options) + GraphBytes(config);
+  EXPECT_LE(static_cast<double>(used), 0.9 * static_cast<double>(memory.total));
+}
+
 TEST(MemoryPlan, RefusesCacheBeyondHostMemory) {
   ModelConfig config;
   config.layers.resize(32);

@@ -128,6 +128,11 @@ void AddEmbeddedDrafterFlags(CLI::App& app, VerifierOptions* o) {
                  "Cores to pin the threads of --draft-model to, e.g. 2,3; empty: not pinned")
       ->delimiter(',')
       ->check(AtLeast(0));
+  app.add_option(
+         "--draft-kv-tokens", drafter.kv_tokens,
+         "Tokens that the KV cache of --draft-model holds, as --kv-tokens. On the device of "
+         "the model itself, one of the two is needed")
+      ->check(CLI::Range(0, 1 << 28));
   app.add_option("--draft-ahead-tokens", o->embedded.ahead_tokens,
                  "Tokens of lookahead drafting per verdict, as --ahead-tokens of outrider-drafter")
       ->check(CLI::Range(0, 4096));
@@ -314,6 +319,49 @@ Status CheckHaveEffect(const VerifierOptions& o) {
   return Status();
 }
 
+// -1: the CPU.
+int CudaDeviceOf(const std::string& name) {
+  constexpr std::string_view kCuda = "cuda:";
+  return name.starts_with(kCuda) ? std::stoi(name.substr(kCuda.size())) : -1;
+}
+
+// Whether the model and the draft model are on the same CUDA device.
+bool ShareDevice(const ServiceOptions& target, const ServiceOptions& drafter) {
+  const int device = CudaDeviceOf(drafter.device);
+  if (device < 0) return false;
+  return CudaDeviceOf(target.device) == device ||
+         std::any_of(target.devices.begin(), target.devices.end(),
+                     [device](const std::string& name) { return CudaDeviceOf(name) == device; });
+}
+
+// Checks the flags of --draft-model, and sets what it takes from the model. REQUIRES:
+// CompleteDevices has been called.
+Status CompleteEmbedded(VerifierOptions* o) {
+  ServiceOptions& drafter = o->embedded.service;
+  const ServiceOptions without;
+  if (drafter.model.empty() &&
+      (drafter.device != without.device || !drafter.cores.empty() ||
+       drafter.threads != without.threads || drafter.kv_tokens != without.kv_tokens)) {
+    return InvalidArgument(
+        "--draft-device, --draft-threads, --draft-cores and --draft-kv-tokens need --draft-model");
+  }
+  // The model is loaded first: its cache would take all that the draft model needs.
+  if (!drafter.model.empty() && o->service.kv_tokens == 0 && drafter.kv_tokens == 0 &&
+      ShareDevice(o->service, drafter)) {
+    return InvalidArgument(
+        "--draft-model is on " + drafter.device +
+        " like the model, whose KV cache would leave it no memory: give --kv-tokens, or a lower "
+        "--memory-fraction and --draft-kv-tokens");
+  }
+  drafter.memory_fraction = o->service.memory_fraction;
+  drafter.bf16_activations = o->service.bf16_activations;
+  drafter.int8_activations = o->service.int8_activations;
+  drafter.kv_cache = o->service.kv_cache;
+  drafter.cuda_graphs = o->service.cuda_graphs;
+  o->embedded.prefix_cache = o->engine.admission.prefix_cache;
+  return Status();
+}
+
 // Checks that need several flags.
 Status Complete(VerifierOptions* o) {
   if (o->prefix_digest && o->service.metrics.empty()) {
@@ -357,17 +405,7 @@ Status Complete(VerifierOptions* o) {
       OUTRIDER_TRY(CheckPlaintext("--http", o->http, "give --tls-cert and --tls-key"));
     }
   }
-  ServiceOptions& drafter = o->embedded.service;
-  const ServiceOptions without;
-  if (drafter.model.empty() && (drafter.device != without.device || !drafter.cores.empty() ||
-                                drafter.threads != without.threads)) {
-    return InvalidArgument("--draft-device, --draft-threads and --draft-cores need --draft-model");
-  }
-  drafter.bf16_activations = o->service.bf16_activations;
-  drafter.int8_activations = o->service.int8_activations;
-  drafter.kv_cache = o->service.kv_cache;
-  drafter.cuda_graphs = o->service.cuda_graphs;
-  o->embedded.prefix_cache = o->engine.admission.prefix_cache;
+  OUTRIDER_TRY(CompleteEmbedded(o));
   return CheckTransport(o->service);
 }
 

@@ -70,6 +70,15 @@ TEST_F(Embedded, HasTheVerifiersCacheType) {
   EXPECT_GT(got.finished.speculation().accepted_tokens(), 0u) << verifier.process->Log();
 }
 
+TEST_F(Embedded, CacheHasItsOwnSize) {
+  const auto verifier =
+      StartVerifier(target_, dir_ / "verifier.log",
+                    {"--draft-model", drafter_, "--kv-tokens", "4096", "--draft-kv-tokens", "528"});
+  ASSERT_NE(verifier.port, 0) << verifier.process->Log();
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("kv_tokens=4096"));
+  EXPECT_THAT(verifier.process->Log(), HasSubstr("kv_tokens=528"));
+}
+
 TEST_F(Embedded, WorksBesideAttachedDrafters) {
   const auto verifier = StartVerifier(target_, dir_ / "verifier.log", {"--draft-model", drafter_});
   ASSERT_NE(verifier.port, 0) << verifier.process->Log();

@@ -134,6 +134,31 @@ TEST_F(Startup, RefusesDevicesThatCannotShare) {
               HasSubstr("--devices: 3 devices"));
 }
 
+// On one device, the model's cache would take the draft model's memory.
+TEST_F(Startup, RefusesDraftModelsWithoutRoom) {
+  const std::string target = SmallPair("target"), drafter = SmallPair("drafter");
+  const std::vector<std::string> both = {"outrider-verifier", "--model", target, "--draft-model",
+                                         drafter};
+  const auto refusal = [&](const std::vector<std::string>& flags, int code) {
+    std::vector<std::string> argv = both;
+    argv.insert(argv.end(), flags.begin(), flags.end());
+    return Run(argv, code);
+  };
+  const auto says =
+      HasSubstr("give --kv-tokens, or a lower --memory-fraction and --draft-kv-tokens");
+  EXPECT_THAT(refusal({"--device", "cuda:999", "--draft-device", "cuda:999"}, 2), says);
+  EXPECT_THAT(refusal({"--devices", "998,999", "--draft-device", "cuda:999"}, 2), says);
+  // Only the device is missing.
+  for (const char* flag : {"--kv-tokens", "--draft-kv-tokens"}) {
+    EXPECT_THAT(refusal({"--device", "cuda:999", "--draft-device", "cuda:999", flag, "4096",
+                         "--listen", "127.0.0.1:0", "--metrics", ""},
+                        1),
+                ::testing::Not(says));
+  }
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--draft-kv-tokens", "64"}, 2),
+              HasSubstr("need --draft-model"));
+}
+
 TEST_F(Startup, NamesWhatIsNoAddress) {
   const std::string target = SmallPair("target");
   for (const char* flag : {"--listen", "--http", "--metrics"}) {

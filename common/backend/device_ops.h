@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "common/backend/batch_layout.h"
@@ -37,6 +38,9 @@ class DeviceOps {
   virtual ~DeviceOps() = default;
 
   virtual DeviceMemory Memory() const = 0;
+  // The device's name and size. The ranks of a group have devices of one kind: what a pass launches
+  // depends on it.
+  virtual std::string Kind() const = 0;
 
   // Calls `ops`, the ops of one forward pass over `batch`, or replays the graph captured for an
   // equal pass. REQUIRES: the batch's arrays do not change until the next RunPass or Wait(); `ops`

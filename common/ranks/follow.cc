@@ -74,12 +74,12 @@ Result<std::unique_ptr<FollowingRank>> Start(RankChannel& channel, int region,
   OUTRIDER_TRY(channel.Receive(&message));
   const RankAssignment assignment = RankAssignment::Decode(message);
   const Shard& shard = assignment.shard;
-  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options));
+  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, make_backend(shard.rank));
+  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options, *backend));
   if (agreed != assignment.agreed) {
     return FailedPrecondition("the leading rank has " + assignment.agreed + ", this one has " +
                               agreed);
   }
-  OUTRIDER_ASSIGN(std::unique_ptr<Backend> backend, make_backend(shard.rank));
   OUTRIDER_TRY(channel.Send(RankReport().Encode()));
 
   OUTRIDER_ASSIGN(LoadedPart loaded, LoadPart(directory, backend.get(), options, shard));

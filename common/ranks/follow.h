@@ -16,7 +16,8 @@ using RankBackend = std::function<Result<std::unique_ptr<Backend>>(int rank)>;
 
 // Loads the part of the model in `directory` that the leading rank assigns over `channel`, and runs
 // its passes until the channel is closed. `region`: of a SharedCommunicator; unused on a device.
-// Errors are told to the leading rank (kFailedPrecondition: its checkpoint or options are others).
+// Errors are told to the leading rank (kFailedPrecondition: its checkpoint, options or kind of
+// device are others).
 void Follow(RankChannel channel, int region, const std::filesystem::path& directory,
             const ModelOptions& options, const RankBackend& make_backend);
 

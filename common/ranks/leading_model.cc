@@ -82,7 +82,7 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
                        .processes = std::move(others.processes),
                        .communicator = nullptr,
                        .followers = std::move(own)};
-  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options));
+  OUTRIDER_ASSIGN(const std::string agreed, DescribeRanks(directory, options, *backend));
   OUTRIDER_TRY(followers.Tell([&](int rank) {
     return RankAssignment{.shard = {.rank = rank, .ranks = shard.ranks}, .agreed = agreed}.Encode();
   }));

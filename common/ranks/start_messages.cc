@@ -32,12 +32,14 @@ std::string TextAt(std::span<const int32_t> message, size_t first) {
 }  // namespace
 
 Result<std::string> DescribeRanks(const std::filesystem::path& directory,
-                                  const ModelOptions& options) {
+                                  const ModelOptions& options, Backend& backend) {
   OUTRIDER_ASSIGN(const uint64_t fingerprint, ModelFingerprint(directory));
+  DeviceOps* const device = backend.device();
   return "checkpoint " + std::to_string(fingerprint) + ", weights " +
          WeightTypeName(options.weights) + ", KV cache " + KvTypeName(options.kv) + ", pages of " +
          std::to_string(options.page_tokens) + " tokens, passes of " +
-         std::to_string(options.max_batch_tokens) + " rows";
+         std::to_string(options.max_batch_tokens) + " rows, device " +
+         (device != nullptr ? device->Kind() : "cpu");
 }
 
 std::vector<int32_t> RankAssignment::Encode() const {

@@ -10,15 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/backend.h"
 #include "common/base/status.h"
 #include "common/model/shard.h"
 #include "common/model/transformer.h"
 
 namespace outrider {
 
-// What all ranks must agree on, as text, so that a difference can be shown.
+// What all ranks must agree on, as text, so that a difference can be shown: the checkpoint in
+// `directory`, the options, and the kind of the device.
 Result<std::string> DescribeRanks(const std::filesystem::path& directory,
-                                  const ModelOptions& options);
+                                  const ModelOptions& options, Backend& backend);
 
 struct RankAssignment {
   Shard shard;

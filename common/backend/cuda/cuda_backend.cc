@@ -69,6 +69,8 @@ class CudaBackend final : public Backend, public DeviceOps {
     return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
   }
 
+  std::string Kind() const override { return DescribeCudaDeviceKind(device_); }
+
   Status CheckShape(const AttentionShape& shape) const override {
     constexpr int kMaxHeadDim = 256;
     OUTRIDER_TRY(Backend::CheckShape(shape));

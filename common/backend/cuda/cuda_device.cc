@@ -57,4 +57,10 @@ std::string DescribeCudaDevice(int device) {
          std::to_string(properties.major) + std::to_string(properties.minor) + ")";
 }
 
+std::string DescribeCudaDeviceKind(int device) {
+  const cudaDeviceProp properties = Properties(device);
+  return properties.name + (" with " + std::to_string(properties.multiProcessorCount)) +
+         " multiprocessors";
+}
+
 }  // namespace outrider

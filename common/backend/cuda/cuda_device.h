@@ -19,5 +19,7 @@ void ReturnToCudaDevice(int device);
 
 // "cuda:0 (NVIDIA H200, 139 GiB, sm_90)". REQUIRES: UseCudaDevice(device) succeeded.
 std::string DescribeCudaDevice(int device);
+// "NVIDIA H200 with 132 multiprocessors"
+std::string DescribeCudaDeviceKind(int device);
 
 }  // namespace outrider

@@ -1,6 +1,7 @@
 // Ranks with devices: the CUDA backend's sources on the host, each rank on a thread with an
 // emulated device of its own, over the fake of NCCL. It refuses operations that only some ranks
 // capture.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -17,6 +18,8 @@
 
 namespace outrider {
 namespace {
+
+using ::testing::HasSubstr;
 
 // The backend of a rank of `ranks`, for the thread that calls it.
 RankBackend EmulatedRanks(int ranks, bool graphs) {
@@ -71,6 +74,29 @@ TEST(CudaRankMemory, PassesAllocateNothing) {
   };
   const int64_t allocations = decode(20);
   EXPECT_EQ(decode(400), allocations);  // more than a block of staging memory holds
+  cuda_emulation::SetDevices(1);
+}
+
+// Their attention would be planned for other numbers of blocks, and be captured at other times.
+TEST(CudaRankDevices, KindsMustBeTheSame) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
+  for (const cuda_emulation::EmulatedDevice& other :
+       {cuda_emulation::EmulatedDevice{.multiprocessors = 8},
+        cuda_emulation::EmulatedDevice{.name = "another chip"}}) {
+    const auto make = [&other](int rank) -> Result<std::unique_ptr<Backend>> {
+      cuda_emulation::SetDevices({{}, other});
+      OUTRIDER_TRY(UseCudaDevice(rank));
+      return CreateCudaBackend(rank, nullptr, {.nccl = FakeNcclFile()});
+    };
+    const Status status = LoadOnRanks(directory.path(), 2, kExactOptions, make).status();
+    EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+    EXPECT_THAT(status.message(), HasSubstr("rank 1: the leading rank has"));
+    EXPECT_THAT(status.message(), HasSubstr("emulated on the host with 4 multiprocessors"));
+    EXPECT_THAT(status.message(),
+                HasSubstr(other.name + " with " + std::to_string(other.multiprocessors) +
+                          " multiprocessors"));
+  }
   cuda_emulation::SetDevices(1);
 }
 

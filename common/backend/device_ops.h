@@ -77,6 +77,9 @@ class DeviceOps {
   // An identifier of a new group of ranks, made by rank 0 and handed to the others by the caller.
   // kUnimplemented / kFailedPrecondition without the library (libnccl.so.2).
   virtual Result<std::vector<std::byte>> NewGroup() = 0;
+  // Opens and allocates what JoinGroup needs. A rank that fails there lets the others wait forever,
+  // so all prepare before any joins.
+  virtual Status PrepareGroup(int rank, int ranks) = 0;
   // Joins the group; waits until all ranks have. The communicator must not outlive the backend.
   virtual Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte> group,
                                                           int rank, int ranks) = 0;

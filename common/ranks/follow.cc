@@ -84,6 +84,9 @@ Result<std::unique_ptr<FollowingRank>> Start(RankChannel& channel, int region,
 
   OUTRIDER_ASSIGN(LoadedPart loaded, LoadPart(directory, backend.get(), options, shard));
   OUTRIDER_ASSIGN(const int pages, PlanPages(loaded.config, *backend, options, shard));
+  if (DeviceOps* const device = backend->device(); device != nullptr) {
+    OUTRIDER_TRY(device->PrepareGroup(shard.rank, shard.ranks));
+  }
   auto rank =
       std::make_unique<FollowingRank>(shard, options, std::move(backend), std::move(loaded));
   OUTRIDER_TRY(channel.Send(RankReport{Status(), pages}.Encode()));

@@ -96,6 +96,7 @@ Result<std::unique_ptr<Model>> LoadLeadingModel(const std::filesystem::path& dir
   RankStart start = {.pages = pages, .group = {}};
   DeviceOps* const device = backend->device();
   if (device != nullptr) {
+    OUTRIDER_TRY(device->PrepareGroup(shard.rank, shard.ranks));
     OUTRIDER_ASSIGN(start.group, device->NewGroup());
   }
   OUTRIDER_TRY(followers.Tell([&](int) { return start.Encode(); }));

@@ -1,6 +1,7 @@
 // What the leading rank and another say to each other until the model is loaded, in this order:
-// RankAssignment, RankReport (its device is there), RankReport (its weights are loaded), RankStart,
-// RankReport (it follows). After a report of an error, there is nothing more to say.
+// RankAssignment, RankReport (its device is there), RankReport (its weights are loaded, and what
+// joining needs is there), RankStart, RankReport (it follows). After a report of an error, there is
+// nothing more to say.
 #pragma once
 
 #include <cstddef>

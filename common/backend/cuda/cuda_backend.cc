@@ -377,14 +377,20 @@ class CudaBackend final : public Backend, public DeviceOps {
     UseDevice();
     return NewNcclGroup(nccl_);
   }
+  Status PrepareGroup(int rank, int ranks) override {
+    UseDevice();
+    OUTRIDER_ASSIGN(gathered_, PrepareNcclGroup(nccl_, rank, ranks));
+    return Status();
+  }
   Result<std::unique_ptr<Communicator>> JoinGroup(std::span<const std::byte> group, int rank,
                                                   int ranks) override {
     UseDevice();
+    if (gathered_ == nullptr) OUTRIDER_TRY(PrepareGroup(rank, ranks));
     const auto before = [this](const float* out) {
       UseDevice();
       rounded_.Overwritten(out);
     };
-    return JoinNcclGroup(nccl_, group, rank, ranks,
+    return JoinNcclGroup(nccl_, group, rank, ranks, std::move(gathered_),
                          {.stream = stream_.get(), .graphs = &graphs_, .before = before});
   }
 
@@ -475,6 +481,7 @@ class CudaBackend final : public Backend, public DeviceOps {
   MatrixProducts products_;
   Scratch partials_;
   GraphCache graphs_;
+  std::unique_ptr<CudaBuffer> gathered_;  // of PrepareGroup, until JoinGroup
 };
 
 }  // namespace

@@ -218,9 +218,18 @@ Result<std::vector<std::byte>> NewNcclGroup(const std::string& library) {
   return std::vector<std::byte>(bytes, bytes + sizeof(id));
 }
 
+Result<std::unique_ptr<CudaBuffer>> PrepareNcclGroup(const std::string& library, int rank,
+                                                     int ranks) {
+  OUTRIDER_TRY(OpenNccl(library).status());
+  // Freed after all graphs that refer to it.
+  return CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
+                              rank == 0 && ranks > 1 ? kGatheredBytes : sizeof(float), nullptr);
+}
+
 Result<std::unique_ptr<Communicator>> JoinNcclGroup(const std::string& library,
                                                     std::span<const std::byte> group, int rank,
-                                                    int ranks, CommunicatorHost host) {
+                                                    int ranks, std::unique_ptr<CudaBuffer> gathered,
+                                                    CommunicatorHost host) {
   ncclUniqueId id;
   if (group.size() != sizeof(id)) {
     return InvalidArgument("the identifier of a group has " + std::to_string(group.size()) +
@@ -232,11 +241,6 @@ Result<std::unique_ptr<Communicator>> JoinNcclGroup(const std::string& library,
   }
   std::memcpy(&id, group.data(), sizeof(id));
   OUTRIDER_ASSIGN(const Nccl nccl, OpenNccl(library));
-  // Freed after all graphs that refer to it.
-  OUTRIDER_ASSIGN(
-      std::unique_ptr<CudaBuffer> gathered,
-      CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
-                           rank == 0 && ranks > 1 ? kGatheredBytes : sizeof(float), nullptr));
   ncclComm_t comm = nullptr;
   ncclResult_t result = nccl.init_rank(&comm, ranks, id, rank);
   if (result != ncclSuccess) return JoinError(nccl.Describe(result), rank, ranks);
@@ -266,8 +270,13 @@ Status NoHeader() {
 
 Result<std::vector<std::byte>> NewNcclGroup(const std::string&) { return NoHeader(); }
 
+Result<std::unique_ptr<CudaBuffer>> PrepareNcclGroup(const std::string&, int, int) {
+  return NoHeader();
+}
+
 Result<std::unique_ptr<Communicator>> JoinNcclGroup(const std::string&, std::span<const std::byte>,
-                                                    int, int, CommunicatorHost) {
+                                                    int, int, std::unique_ptr<CudaBuffer>,
+                                                    CommunicatorHost) {
   return NoHeader();
 }
 

@@ -22,7 +22,7 @@
 //     on the devices and on the number of values; if switches do the adding (NVLS), it may differ
 //     from call to call with older drivers, which NCCL_ALGO=^NVLS in the environment avoids.
 //
-// Without <nccl.h> at build time both functions return kUnimplemented.
+// Without <nccl.h> at build time all functions return kUnimplemented.
 //
 // Thread: the backend's owner, with its device selected.
 #pragma once
@@ -54,13 +54,20 @@ struct CommunicatorHost {
 // opened, or with NCCL's message.
 Result<std::vector<std::byte>> NewNcclGroup(const std::string& library);
 
+// The memory that a rank needs to join a group, once the library has been opened: what may fail
+// before a rank waits for the others. kFailedPrecondition as NewNcclGroup; kResourceExhausted when
+// out of memory (rank 0 needs 32 MiB to gather).
+Result<std::unique_ptr<CudaBuffer>> PrepareNcclGroup(const std::string& library, int rank,
+                                                     int ranks);
+
 // Joins a group as rank `rank` of `ranks`, 0 <= rank < ranks; waits until all ranks have, and until
-// a first operation has succeeded. kInvalidArgument for an identifier or a rank that is none;
-// kFailedPrecondition with NCCL's message; kResourceExhausted when out of memory (rank 0 needs 32
-// MiB to gather). Later errors end the process, as those of the device do, or invalidate the
-// capture in progress. REQUIRES: the backend has no other communicator; no capture is under way.
+// a first operation has succeeded. `gathered` is of PrepareNcclGroup. kInvalidArgument for an
+// identifier or a rank that is none; kFailedPrecondition with NCCL's message. Later errors end the
+// process, as those of the device do, or invalidate the capture in progress. REQUIRES: the backend
+// has no other communicator; no capture is under way.
 Result<std::unique_ptr<Communicator>> JoinNcclGroup(const std::string& library,
                                                     std::span<const std::byte> group, int rank,
-                                                    int ranks, CommunicatorHost host);
+                                                    int ranks, std::unique_ptr<CudaBuffer> gathered,
+                                                    CommunicatorHost host);
 
 }  // namespace outrider

@@ -100,6 +100,22 @@ TEST(CudaRankDevices, KindsMustBeTheSame) {
   cuda_emulation::SetDevices(1);
 }
 
+// The leading rank must not wait for one that cannot join.
+TEST(CudaRankDevices, FollowerThatCannotJoinIsTold) {
+  const TempDirectory directory;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {}).ok());
+  const auto make = [](int rank) -> Result<std::unique_ptr<Backend>> {
+    cuda_emulation::SetDevices(2);
+    OUTRIDER_TRY(UseCudaDevice(rank));
+    return CreateCudaBackend(rank, nullptr,
+                             {.nccl = rank == 0 ? FakeNcclFile() : "libnccl_of_no_machine.so.2"});
+  };
+  const Status status = LoadOnRanks(directory.path(), 2, kExactOptions, make).status();
+  EXPECT_EQ(status.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("rank 1: a model on several CUDA devices needs"));
+  cuda_emulation::SetDevices(1);
+}
+
 INSTANTIATE_TEST_SUITE_P(Families, CudaRanks,
                          ::testing::Values(Family::kLlama, Family::kQwen3, Family::kGptOss));
 

@@ -7,22 +7,16 @@
 // Thread: any. Only pattern.cc uses PCRE2.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "common/base/status.h"
+#include "common/text/text_span.h"
 #include "common/text/tokenizer_spec.h"
 
 namespace outrider {
-
-struct TextSpan {
-  size_t begin;
-  size_t end;
-  bool operator==(const TextSpan&) const = default;
-};
 
 class Pattern {
  public:

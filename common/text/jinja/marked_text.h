@@ -11,13 +11,9 @@
 #include <utility>
 #include <vector>
 
-namespace outrider::jinja {
+#include "common/text/text_span.h"
 
-// Bytes [begin, end) of a text.
-struct ByteRange {
-  size_t begin = 0;
-  size_t end = 0;
-};
+namespace outrider::jinja {
 
 class MarkedText {
  public:
@@ -33,14 +29,14 @@ class MarkedText {
   void Append(std::string_view text, bool from_request = false);
   void Append(const MarkedText& other) { Append(other, {0, other.size()}); }
   // Appends a part of `other`. Time: the bytes, and the logarithm of the marks before them.
-  void Append(const MarkedText& other, ByteRange bytes);
-  MarkedText Slice(ByteRange bytes) const;
+  void Append(const MarkedText& other, TextSpan bytes);
+  MarkedText Slice(TextSpan bytes) const;
   // Calls visit(part, from_request) for parts of one origin, in order.
   template <class Visit>
   void ForEachPart(Visit visit) const {
     const std::string_view whole = text_;
     size_t pos = 0;
-    for (const ByteRange& marked : from_request_) {
+    for (const TextSpan& marked : from_request_) {
       if (pos < marked.begin) visit(whole.substr(pos, marked.begin - pos), false);
       visit(whole.substr(marked.begin, marked.end - marked.begin), true);
       pos = marked.end;
@@ -49,10 +45,10 @@ class MarkedText {
   }
 
  private:
-  void Mark(ByteRange bytes);
+  void Mark(TextSpan bytes);
 
   std::string text_;
-  std::vector<ByteRange> from_request_;  // ascending, not empty, never adjacent
+  std::vector<TextSpan> from_request_;  // ascending, not empty, never adjacent
 };
 
 }  // namespace outrider::jinja

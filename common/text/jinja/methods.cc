@@ -32,7 +32,7 @@ Result<Value> StripMethod(Runtime& runtime, const Value& self, const Bound& boun
 
 // Counts the parts of a text with `separators` separators, before they are made.
 Status CountParts(Runtime& runtime, size_t separators, int64_t max_splits) {
-  constexpr size_t kPartBytes = sizeof(String) + sizeof(MarkedText) + sizeof(ByteRange);
+  constexpr size_t kPartBytes = sizeof(String) + sizeof(MarkedText) + sizeof(TextSpan);
   const size_t parts =
       max_splits < 0 ? separators : std::min(separators, static_cast<size_t>(max_splits));
   return runtime.CountBytes((parts + 1) * kPartBytes);
@@ -74,10 +74,10 @@ Result<Value> SplitLinesMethod(Runtime& runtime, const Value& self, const Bound&
 
 // The bytes of the characters from `start` to `end` of a method's arguments; nullopt if `start` is
 // beyond the text.
-Result<std::optional<ByteRange>> PartOf(const MarkedText& text, const Value* start,
-                                        const Value* end) {
+Result<std::optional<TextSpan>> PartOf(const MarkedText& text, const Value* start,
+                                       const Value* end) {
   if (start == nullptr && end == nullptr) {
-    return std::optional(ByteRange{0, text.size()});
+    return std::optional(TextSpan{0, text.size()});
   }
   const auto length = static_cast<int64_t>(CountCharacters(text.text()));
   OUTRIDER_ASSIGN(int64_t from, IntArgument(start, "start", 0));
@@ -85,9 +85,9 @@ Result<std::optional<ByteRange>> PartOf(const MarkedText& text, const Value* sta
   if (from < 0) from = std::max<int64_t>(from + length, 0);
   if (to < 0) to = std::max<int64_t>(to + length, 0);
   to = std::min(to, length);
-  if (from > to) return std::optional<ByteRange>();
-  return std::optional(ByteRange{ByteOfCharacter(text.text(), static_cast<size_t>(from)),
-                                 ByteOfCharacter(text.text(), static_cast<size_t>(to))});
+  if (from > to) return std::optional<TextSpan>();
+  return std::optional(TextSpan{ByteOfCharacter(text.text(), static_cast<size_t>(from)),
+                                ByteOfCharacter(text.text(), static_cast<size_t>(to))});
 }
 
 // The index of the first or last occurrence of `sub`; -1 if there is none.
@@ -155,7 +155,7 @@ template <Side side>
 Result<Value> RemoveAffixMethod(Runtime& runtime, const Value& self, const Bound& bound) {
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
   OUTRIDER_ASSIGN(const MarkedText* const affix, TextArgument(*bound.at[0], "the affix"));
-  ByteRange rest{0, text->size()};
+  TextSpan rest{0, text->size()};
   if (side == Side::kLeft && text->text().starts_with(affix->text())) rest.begin += affix->size();
   if (side == Side::kRight && text->text().ends_with(affix->text())) rest.end -= affix->size();
   return runtime.NewText(text->Slice(rest));

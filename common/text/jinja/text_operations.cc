@@ -12,13 +12,13 @@
 namespace outrider::jinja {
 namespace {
 
-std::string_view ViewOf(const MarkedText& text, ByteRange bytes) {
+std::string_view ViewOf(const MarkedText& text, TextSpan bytes) {
   return std::string_view(text.text()).substr(bytes.begin, bytes.end - bytes.begin);
 }
 
 // Calls `is_in(code)` for the characters at the ends of `bytes`, which is reduced to the rest.
 template <class IsIn>
-ByteRange Stripped(const MarkedText& text, ByteRange bytes, Side side, IsIn is_in) {
+TextSpan Stripped(const MarkedText& text, TextSpan bytes, Side side, IsIn is_in) {
   while (side != Side::kRight && bytes.begin < bytes.end) {
     const Utf8Character first = FirstCharacter(ViewOf(text, bytes));
     if (!is_in(first.code)) break;
@@ -33,11 +33,11 @@ ByteRange Stripped(const MarkedText& text, ByteRange bytes, Side side, IsIn is_i
 }
 
 // Removes a word from one end of `bytes`, and returns it.
-ByteRange TakeWord(const MarkedText& text, Side side, ByteRange* bytes) {
+TextSpan TakeWord(const MarkedText& text, Side side, TextSpan* bytes) {
   const auto is_word = [](char32_t code) { return !IsSpace(code); };
-  const ByteRange rest = Stripped(text, *bytes, side, is_word);
-  const ByteRange word =
-      side == Side::kLeft ? ByteRange{bytes->begin, rest.begin} : ByteRange{rest.end, bytes->end};
+  const TextSpan rest = Stripped(text, *bytes, side, is_word);
+  const TextSpan word =
+      side == Side::kLeft ? TextSpan{bytes->begin, rest.begin} : TextSpan{rest.end, bytes->end};
   *bytes = Stripped(text, rest, side, IsSpace);
   return word;
 }
@@ -64,7 +64,7 @@ MarkedText Strip(const MarkedText& text, std::optional<std::string_view> chars, 
 
 std::vector<MarkedText> SplitAtSpace(const MarkedText& text, int64_t max_splits, Side side) {
   std::vector<MarkedText> parts;
-  ByteRange rest = Stripped(text, {0, text.size()}, side, IsSpace);
+  TextSpan rest = Stripped(text, {0, text.size()}, side, IsSpace);
   while (rest.begin < rest.end && parts.size() < Limit(max_splits)) {
     parts.push_back(text.Slice(TakeWord(text, side, &rest)));
   }
@@ -78,7 +78,7 @@ std::vector<MarkedText> SplitAt(const MarkedText& text, std::string_view separat
                                 int64_t max_splits, Side side) {
   std::vector<MarkedText> parts;
   const std::string_view whole = text.text();
-  ByteRange rest{0, text.size()};
+  TextSpan rest{0, text.size()};
   while (parts.size() < Limit(max_splits)) {
     if (side == Side::kLeft) {
       const size_t position = whole.find(separator, rest.begin);

@@ -47,6 +47,7 @@ AddedTokens::AddedTokens(std::vector<AddedTokenSpec> tokens)
     }
     (tokens_[i].special ? nodes_[node].special : nodes_[node].ordinary) = static_cast<int>(i);
     starts_[static_cast<uint8_t>(tokens_[i].content[0])] = true;
+    has_special_ |= tokens_[i].special;
   }
 }
 
@@ -55,7 +56,7 @@ uint64_t AddedTokens::EdgeKey(size_t node, char byte) {
 }
 
 std::optional<AddedTokens::Match> AddedTokens::LongestAt(std::string_view text, size_t pos,
-                                                         bool parse_special) const {
+                                                         size_t special_end) const {
   std::optional<Match> longest;
   size_t node = 0;
   for (size_t i = pos; i < text.size(); ++i) {
@@ -63,19 +64,23 @@ std::optional<AddedTokens::Match> AddedTokens::LongestAt(std::string_view text, 
     if (edge == edges_.end()) break;
     node = edge->second;
     int token = nodes_[node].ordinary;
-    if (token < 0 && parse_special) token = nodes_[node].special;
+    if (token < 0 && i < special_end) token = nodes_[node].special;
     if (token >= 0) longest = Match{&tokens_[token], i + 1};
   }
   return longest;
 }
 
-std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_special) const {
+std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_special,
+                                         std::span<const TextSpan> plain) const {
   std::vector<TextPart> parts;
   size_t done = 0;
   size_t pos = 0;
   while (pos < text.size()) {
+    while (!plain.empty() && plain.front().end <= pos) plain = plain.subspan(1);
+    size_t special_end = parse_special ? text.size() : 0;
+    if (!plain.empty()) special_end = std::min(special_end, plain.front().begin);
     std::optional<Match> match;
-    if (starts_[static_cast<uint8_t>(text[pos])]) match = LongestAt(text, pos, parse_special);
+    if (starts_[static_cast<uint8_t>(text[pos])]) match = LongestAt(text, pos, special_end);
     if (!match.has_value()) {
       ++pos;
       continue;

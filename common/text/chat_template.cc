@@ -199,16 +199,6 @@ Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) 
   return text.Slice({0, pos + (kept ? longer.size() : stripped.size())});
 }
 
-// Calls visit(part, from_request) for the parts of `text`, and returns the first error.
-template <class Visit>
-Status ForEachPart(const MarkedText& text, Visit visit) {
-  Status status;
-  text.ForEachPart([&](std::string_view part, bool from_request) {
-    if (status.ok()) status = visit(part, from_request);
-  });
-  return status;
-}
-
 }  // namespace
 
 ChatTemplate::ChatTemplate() : status_(NoChatTemplate("the checkpoint has no chat template")) {}
@@ -403,31 +393,9 @@ Result<std::vector<TokenId>> ChatTemplate::EncodeRendered(const Tokenizer& token
                                                           const MarkedText& text) const {
   std::vector<TokenId> prompt;
   if (adds_prompt_prefix_) prompt = tokenizer.prompt_prefix();
-
   // As one text, so that merges cross the borders of its parts, as they did in training.
-  const auto specials_of = [&](const std::vector<TokenId>& ids) {
-    std::vector<TokenId> specials;
-    std::copy_if(ids.begin(), ids.end(), std::back_inserter(specials),
-                 [&](TokenId id) { return tokenizer.IsSpecial(id); });
-    return specials;
-  };
-  std::vector<TokenId> ours;  // special tokens of the template's own parts
-  OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
-    if (from_request) return Status();
-    OUTRIDER_ASSIGN(const auto ids, tokenizer.Encode(part, /*parse_special=*/true));
-    const std::vector<TokenId> specials = specials_of(ids);
-    ours.insert(ours.end(), specials.begin(), specials.end());
-    return Status();
-  }));
-  OUTRIDER_ASSIGN(std::vector<TokenId> ids, tokenizer.Encode(text.text(), /*parse_special=*/true));
-  if (specials_of(ids) != ours) {  // a message contains the text of a special token
-    ids.clear();
-    OUTRIDER_TRY(ForEachPart(text, [&](std::string_view part, bool from_request) -> Status {
-      OUTRIDER_ASSIGN(const auto some, tokenizer.Encode(part, /*parse_special=*/!from_request));
-      ids.insert(ids.end(), some.begin(), some.end());
-      return Status();
-    }));
-  }
+  OUTRIDER_ASSIGN(const std::vector<TokenId> ids,
+                  tokenizer.Encode(text.text(), /*parse_special=*/true, text.from_request()));
   prompt.insert(prompt.end(), ids.begin(), ids.end());
   return prompt;
 }

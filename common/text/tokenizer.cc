@@ -80,6 +80,28 @@ Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedToke
   return out;
 }
 
+// A part of a text, all of it users' text or none.
+struct OriginPart {
+  TextSpan bytes;
+  bool is_plain;
+};
+
+// The parts of `span`, in order, as `plain` cuts it.
+std::vector<OriginPart> PartsByOrigin(TextSpan span, std::span<const TextSpan> plain) {
+  std::vector<OriginPart> parts;
+  auto next = std::upper_bound(plain.begin(), plain.end(), span.begin,
+                               [](size_t pos, const TextSpan& bytes) { return pos < bytes.end; });
+  size_t pos = span.begin;
+  for (; next != plain.end() && next->begin < span.end; ++next) {
+    const TextSpan bytes{std::max(next->begin, pos), std::min(next->end, span.end)};
+    if (pos < bytes.begin) parts.push_back({{pos, bytes.begin}, false});
+    parts.push_back({bytes, true});
+    pos = bytes.end;
+  }
+  if (pos < span.end) parts.push_back({{pos, span.end}, false});
+  return parts;
+}
+
 std::vector<AddedTokenSpec> RawTokens(const std::vector<AddedTokenSpec>& tokens) {
   std::vector<AddedTokenSpec> out;
   std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(out),
@@ -108,8 +130,12 @@ struct Tokenizer::Parts {
   Status ApplyRoles(const ModelRoles& roles);
   Status EncodePlain(std::string text, bool at_text_start, TokenScratch& scratch,
                      std::vector<TokenId>& ids) const;
-  Status EncodeSegment(std::string_view text, bool at_text_start, bool parse_special,
-                       TokenScratch& scratch, std::vector<TokenId>& ids) const;
+  Status EncodeNormalized(std::string_view text, bool at_text_start, bool parse_special,
+                          TokenScratch& scratch, std::vector<TokenId>& ids) const;
+  Status AppendNormalizedSpecials(std::string_view text, std::vector<TokenId>& ids) const;
+  Status EncodeSegment(std::string_view text, TextSpan segment, bool parse_special,
+                       std::span<const TextSpan> plain, TokenScratch& scratch,
+                       std::vector<TokenId>& ids) const;
 };
 
 Tokenizer::Tokenizer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -255,10 +281,9 @@ Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, Token
   return Status();
 }
 
-// The text between two raw added tokens; normalization does not see beyond it.
-Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start,
-                                       bool parse_special, TokenScratch& scratch,
-                                       std::vector<TokenId>& ids) const {
+Status Tokenizer::Parts::EncodeNormalized(std::string_view text, bool at_text_start,
+                                          bool parse_special, TokenScratch& scratch,
+                                          std::vector<TokenId>& ids) const {
   OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
   for (const TextPart& part : normalized_tokens.Split(normalized, parse_special)) {
     if (part.id >= 0) {
@@ -271,7 +296,45 @@ Status Tokenizer::Parts::EncodeSegment(std::string_view text, bool at_text_start
   return Status();
 }
 
-Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse_special) const {
+// The special tokens that EncodeNormalized finds.
+Status Tokenizer::Parts::AppendNormalizedSpecials(std::string_view text,
+                                                  std::vector<TokenId>& ids) const {
+  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
+  for (const TextPart& part : normalized_tokens.Split(normalized, /*parse_special=*/true)) {
+    if (part.id >= 0 && vocabulary.IsSpecial(part.id)) ids.push_back(part.id);
+  }
+  return Status();
+}
+
+// `segment` of `text`, between two raw added tokens; normalization does not see beyond it.
+// Normalizing moves bytes, so it is not known where a special token with normalized:true came from.
+// If the segment has others than its parts outside `plain` have, each part is encoded by itself.
+Status Tokenizer::Parts::EncodeSegment(std::string_view text, TextSpan segment, bool parse_special,
+                                       std::span<const TextSpan> plain, TokenScratch& scratch,
+                                       std::vector<TokenId>& ids) const {
+  const auto encode = [&](TextSpan bytes, bool with_special) {
+    return EncodeNormalized(text.substr(bytes.begin, bytes.end - bytes.begin), bytes.begin == 0,
+                            with_special, scratch, ids);
+  };
+  if (!parse_special || plain.empty() || !normalized_tokens.has_special()) {
+    return encode(segment, parse_special);
+  }
+  const auto append_specials = [&](TextSpan bytes, std::vector<TokenId>& specials) {
+    return AppendNormalizedSpecials(text.substr(bytes.begin, bytes.end - bytes.begin), specials);
+  };
+  const std::vector<OriginPart> parts = PartsByOrigin(segment, plain);
+  std::vector<TokenId> ours, all;
+  for (const OriginPart& part : parts) {
+    if (!part.is_plain) OUTRIDER_TRY(append_specials(part.bytes, ours));
+  }
+  OUTRIDER_TRY(append_specials(segment, all));
+  if (all == ours) return encode(segment, true);
+  for (const OriginPart& part : parts) OUTRIDER_TRY(encode(part.bytes, !part.is_plain));
+  return Status();
+}
+
+Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse_special,
+                                               std::span<const TextSpan> plain) const {
   if (text.size() > kMaxTextBytes) {
     return InvalidArgument("a text of " + std::to_string(text.size()) + " bytes, at most " +
                            std::to_string(kMaxTextBytes));
@@ -281,12 +344,12 @@ Result<std::vector<TokenId>> Tokenizer::Encode(std::string_view text, bool parse
   }
   std::vector<TokenId> ids;
   TokenScratch scratch;
-  for (const TextPart& part : parts_->raw_tokens.Split(text, parse_special)) {
+  for (const TextPart& part : parts_->raw_tokens.Split(text, parse_special, plain)) {
     if (part.id >= 0) {
       ids.push_back(part.id);
     } else {
-      OUTRIDER_TRY(parts_->EncodeSegment(text.substr(part.begin, part.end - part.begin),
-                                         part.begin == 0, parse_special, scratch, ids));
+      OUTRIDER_TRY(
+          parts_->EncodeSegment(text, {part.begin, part.end}, parse_special, plain, scratch, ids));
     }
   }
   return ids;

@@ -17,6 +17,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/text/fingerprint.h"
+#include "common/text/text_span.h"
 #include "common/text/tokenizer_spec.h"
 
 namespace outrider {
@@ -40,10 +41,13 @@ class Tokenizer {
   ~Tokenizer();
 
   // Does not add the prompt prefix. `parse_special`: also recognises tokens with special:true in
-  // the text (for our own templates); otherwise they are plain text (for users' text). Added tokens
-  // with special:false are always recognised.
+  // the text (for our own templates); otherwise they are plain text (for users' text). `plain`: the
+  // parts that are users' text even so, of which no byte becomes a part of a special token. Added
+  // tokens with special:false are always recognised.
   // kInvalidArgument: not UTF-8 (with the offset), or more than kMaxTextBytes.
-  Result<std::vector<TokenId>> Encode(std::string_view text, bool parse_special) const;
+  // REQUIRES: `plain` consists of whole characters, is ascending and does not overlap.
+  Result<std::vector<TokenId>> Encode(std::string_view text, bool parse_special,
+                                      std::span<const TextSpan> plain = {}) const;
 
   // No text with more bytes than this has at most `tokens` ids, so it can be refused without
   // reading it. An upper bound, not the least one; kMaxTextBytes if there is none.

@@ -25,6 +25,8 @@ class MarkedText {
   size_t size() const { return text_.size(); }
   bool empty() const { return text_.empty(); }
   bool HasRequestText() const { return !from_request_.empty(); }
+  // What came from the request: ascending, not empty, never adjacent.
+  const std::vector<TextSpan>& from_request() const { return from_request_; }
 
   void Append(std::string_view text, bool from_request = false);
   void Append(const MarkedText& other) { Append(other, {0, other.size()}); }
@@ -48,7 +50,7 @@ class MarkedText {
   void Mark(TextSpan bytes);
 
   std::string text_;
-  std::vector<TextSpan> from_request_;  // ascending, not empty, never adjacent
+  std::vector<TextSpan> from_request_;
 };
 
 }  // namespace outrider::jinja

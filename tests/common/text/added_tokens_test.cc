@@ -8,10 +8,11 @@ namespace outrider {
 namespace {
 
 // Shows tokens as their id in brackets, and the text between them unchanged.
-std::string Shown(const AddedTokens& tokens, const std::string& text, bool parse_special = true) {
+std::string Shown(const AddedTokens& tokens, const std::string& text, bool parse_special = true,
+                  const std::vector<TextSpan>& plain = {}) {
   std::string out;
   size_t done = 0;
-  for (const TextPart& part : tokens.Split(text, parse_special)) {
+  for (const TextPart& part : tokens.Split(text, parse_special, plain)) {
     EXPECT_EQ(part.begin, done);
     EXPECT_LT(part.begin, part.end);
     done = part.end;
@@ -57,6 +58,22 @@ TEST(AddedTokens, SpecialTokensAreTextByDefault) {
   EXPECT_EQ(Shown(tokens, "<s><tool>", false), "<s>[2:<tool>]");
   EXPECT_EQ(Shown(tokens, "<s>x", false), "[3:<s>x]");
   EXPECT_EQ(Shown(tokens, "<s>y", true), "[1:<s>]y");
+}
+
+TEST(AddedTokens, PlainBytesMakeNoSpecialToken) {
+  const AddedTokens tokens({Special(1, "<s>"), Special(2, "<s>x"), Token(3, "<t>")});
+  const auto shown = [&](const std::string& text, const std::vector<TextSpan>& plain) {
+    return Shown(tokens, text, true, plain);
+  };
+  EXPECT_EQ(shown("<s>a<s>b", {}), "[1:<s>]a[1:<s>]b");
+  EXPECT_EQ(shown("<s>a<s>b", {{3, 4}, {7, 8}}), "[1:<s>]a[1:<s>]b");
+  for (const TextSpan plain : {TextSpan{4, 7}, TextSpan{3, 5}, TextSpan{6, 8}, TextSpan{5, 6}}) {
+    EXPECT_EQ(shown("<s>a<s>b", {plain}), "[1:<s>]a<s>b") << plain.begin;
+  }
+  EXPECT_EQ(shown("<s><s>", {{0, 3}}), "<s>[1:<s>]");
+  EXPECT_EQ(shown("<s>x", {{3, 4}}), "[1:<s>]x") << "the longest that ends before it";
+  EXPECT_EQ(shown("<t><s>", {{0, 6}}), "[3:<t>]<s>");
+  EXPECT_EQ(Shown(tokens, "<s>a", false, {{3, 4}}), "<s>a");
 }
 
 TEST(AddedTokens, StripTakesSurroundingWhiteSpace) {

@@ -1,7 +1,6 @@
 #include "common/text/chat_template.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "common/gguf/gguf_file.h"
 #include "common/json/json.h"
 #include "common/text/gguf_tokenizer.h"
+#include "common/text/jinja/text_operations.h"
 
 namespace outrider {
 namespace {
@@ -29,6 +29,11 @@ constexpr std::string_view kChatMlText =
 
 // Message ends that older checkpoints omit from their lists of EOS tokens.
 constexpr std::string_view kEndMarkers[] = {"<|im_end|>", "<|eot_id|>"};
+
+// Follows the content of a message that is continued, so that its end is found in the rendered
+// text. Transformers' own, because some templates know it. A template that strips contents removes
+// the space.
+constexpr std::string_view kContentEnd = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Status NoChatTemplate(const std::string& why) {
   return FailedPrecondition(why +
@@ -152,51 +157,22 @@ Result<ModelTexts> ReadModelTexts(const std::filesystem::path& model_dir, bool w
   return texts;
 }
 
-std::string_view Stripped(std::string_view text, bool left_only) {
-  constexpr std::string_view kSpace = " \t\r\n\f\v";
-  text.remove_prefix(std::min(text.find_first_not_of(kSpace), text.size()));
-  if (left_only) return text;
-  return text.substr(0, text.find_last_not_of(kSpace) + 1);
-}
-
-// Where `sought` begins for the last time in `text`; npos: nowhere. Knuth, Morris and Pratt 1977,
-// from the back: linear, where rfind takes the product of both sizes for texts that repeat a
-// character.
-size_t LastPlaceOf(std::string_view sought, std::string_view text) {
-  const size_t size = sought.size();
-  if (size == 0) return text.size();
-  // For each suffix length of `sought`, the length of the longest shorter suffix that it begins
-  // with.
-  std::vector<uint32_t> borders(size + 1, 0);
-  // `matched`: how much of the end of `sought` the text read so far begins with; now one byte more.
-  const auto advance = [&](size_t matched, char byte) -> size_t {
-    while (matched > 0 && sought[size - 1 - matched] != byte) matched = borders[matched];
-    return sought[size - 1 - matched] == byte ? matched + 1 : 0;
-  };
-  for (size_t i = 1; i < size; ++i) {
-    borders[i + 1] = static_cast<uint32_t>(advance(borders[i], sought[size - 1 - i]));
-  }
-  size_t matched = 0;
-  for (size_t i = text.size(); i-- > 0;) {
-    matched = advance(matched, text[i]);
-    if (matched == size) return i;
-  }
-  return std::string_view::npos;
-}
-
-// `text` up to the end of the last message's content, cut as transformers does: including the space
-// at the end of the content if the template has kept it.
+// `text` up to the end of the last message's content, which kContentEnd follows. As in
+// transformers: without the white space before that end if the template strips contents.
 Result<MarkedText> UpToContent(const MarkedText& text, const ChatMessage& last) {
-  const std::string content = last.parts.empty() ? "" : last.parts.back();
-  const std::string_view stripped = Stripped(content, /*left_only=*/false);
-  const std::string_view longer = Stripped(content, /*left_only=*/true);
-  const size_t pos = LastPlaceOf(stripped, text.text());
-  if (pos == std::string_view::npos) {
-    return InvalidArgument(
-        "continue_final_message: the chat template does not show the last message as it is");
+  constexpr std::string_view kStrippedEnd = kContentEnd.substr(0, kContentEnd.size() - 1);
+  const std::string_view rendered = text.text();
+  const size_t end = rendered.rfind(kStrippedEnd);
+  if (end != rendered.npos) {
+    const MarkedText shown = text.Slice({0, end});
+    const MarkedText stripped = jinja::Strip(shown, std::nullopt, jinja::Side::kRight);
+    const MarkedText content(last.parts.empty() ? "" : last.parts.back());
+    if (stripped.text().ends_with(jinja::Strip(content, std::nullopt, jinja::Side::kBoth).text())) {
+      return rendered.substr(end).starts_with(kContentEnd) ? shown : stripped;
+    }
   }
-  const bool kept = std::string_view(text.text()).substr(pos).starts_with(longer);
-  return text.Slice({0, pos + (kept ? longer.size() : stripped.size())});
+  return InvalidArgument(
+      "continue_final_message: the chat template does not show the last message as it is");
 }
 
 }  // namespace
@@ -289,15 +265,17 @@ bool ChatTemplate::IsReserved(std::string_view name) {
   return std::find(std::begin(kReserved), std::end(kReserved), name) != std::end(kReserved);
 }
 
-Result<Value> ChatTemplate::ContentOf(const ChatMessage& message) const {
+Result<Value> ChatTemplate::ContentOf(const ChatMessage& message, std::string_view end) const {
   const bool is_null = !message.has_content && !message.tool_calls.empty();
   if (is_null && !takes_empty_content_) return Value();
   if (message.is_array && takes_parts_) {
     std::vector<Value> parts;
     for (const std::string& text : message.parts) {
+      const bool is_last = &text == &message.parts.back();
       jinja::Dict part;
       part.Set(Value::Text("type"), Value::Text("text"));
-      part.Set(Value::Text("text"), Value::Text(text, /*from_request=*/true));
+      part.Set(Value::Text("text"),
+               Value::Text(is_last ? text + std::string(end) : text, /*from_request=*/true));
       OUTRIDER_ASSIGN(parts.emplace_back(), jinja::NewDict(std::move(part)));
     }
     return jinja::NewList(std::move(parts));
@@ -307,6 +285,7 @@ Result<Value> ChatTemplate::ContentOf(const ChatMessage& message) const {
     if (&part != &message.parts.front()) text += "\n";
     text += part;
   }
+  text += end;
   return Value::Text(std::move(text), /*from_request=*/true);
 }
 
@@ -328,12 +307,12 @@ Result<Value> ChatTemplate::ToolCallsOf(const std::vector<ChatToolCall>& calls) 
   return jinja::NewList(std::move(list));
 }
 
-Result<Value> ChatTemplate::MessageOf(const ChatMessage& message) const {
+Result<Value> ChatTemplate::MessageOf(const ChatMessage& message, std::string_view end) const {
   jinja::Dict dict;
   const bool is_developer = message.role == "developer";
   dict.Set(Value::Text("role"),
            Value::Text(is_developer && !knows_developer_ ? "system" : message.role));
-  OUTRIDER_ASSIGN(Value content, ContentOf(message));
+  OUTRIDER_ASSIGN(Value content, ContentOf(message, end));
   dict.Set(Value::Text("content"), std::move(content));
   const auto set_text = [&](const char* name, const std::string& text) {
     if (text.empty()) return;
@@ -371,7 +350,8 @@ Result<MarkedText> ChatTemplate::Render(const std::vector<ChatMessage>& messages
   for (const auto& [name, value] : options.variables) variables.Set(Value::Text(name), value);
   std::vector<Value> list;
   for (const ChatMessage& message : messages) {
-    OUTRIDER_ASSIGN(list.emplace_back(), MessageOf(message));
+    const bool is_continued = options.continue_final_message && &message == &messages.back();
+    OUTRIDER_ASSIGN(list.emplace_back(), MessageOf(message, is_continued ? kContentEnd : ""));
   }
   OUTRIDER_ASSIGN(Value chat, jinja::NewList(std::move(list)));
   variables.Set(Value::Text("messages"), std::move(chat));

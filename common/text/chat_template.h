@@ -103,8 +103,9 @@ class ChatTemplate {
   std::vector<TokenId> EndTokens(const Tokenizer& tokenizer) const;
 
  private:
-  Result<jinja::Value> MessageOf(const ChatMessage& message) const;
-  Result<jinja::Value> ContentOf(const ChatMessage& message) const;
+  // `end`: appended to the content.
+  Result<jinja::Value> MessageOf(const ChatMessage& message, std::string_view end) const;
+  Result<jinja::Value> ContentOf(const ChatMessage& message, std::string_view end) const;
   Result<jinja::Value> ToolCallsOf(const std::vector<ChatToolCall>& calls) const;
   void FindFormOfCalls();
   void SetToolUse(ChatTemplate tool_use);

@@ -47,21 +47,26 @@ std::string_view NewerRanges(std::string_view property) {
 // Rewrites a regular expression for PCRE2.
 class PatternRewriter {
  public:
-  explicit PatternRewriter(std::string_view pattern) : rest_(pattern) {}
+  explicit PatternRewriter(std::string_view pattern) : pattern_(pattern), rest_(pattern) {}
 
-  std::string Rewrite() {
+  // kUnimplemented: PCRE2 would read a part of it in another way than Oniguruma.
+  Result<std::string> Rewrite() {
     while (!rest_.empty()) {
+      if (const std::string_view part = DifferentPart(); !part.empty()) {
+        return Unimplemented("regular expression: " + std::string(part) + " at byte " +
+                             std::to_string(pattern_.size() - rest_.size()) + " of " +
+                             std::string(pattern_));
+      }
       const char c = rest_.front();
       if (c == '\\' && rest_.size() > 1) {
         CopyEscape();
         continue;
       }
-      if (const size_t end = rest_.find(":]"); in_class_ && rest_.starts_with("[:")) {
-        Copy(end == std::string_view::npos ? 2 : end + 2);  // "[:alpha:]" within a class
+      if (in_class_ && IsPosixClass()) {
+        Copy(rest_.find(":]") + 2);
         continue;
       }
-      out_ += c;
-      rest_.remove_prefix(1);
+      Copy(1);
       if (in_class_) {
         in_class_ = c != ']';
       } else if (c == '[') {
@@ -75,6 +80,22 @@ class PatternRewriter {
   }
 
  private:
+  // "[:alpha:]" within a class.
+  bool IsPosixClass() const {
+    return rest_.starts_with("[:") && rest_.find(":]") != std::string_view::npos;
+  }
+
+  // What the rest begins with if PCRE2 knows it as something else; "" if it does not.
+  std::string_view DifferentPart() const {
+    const bool is_escape = rest_.size() > 1 && rest_.front() == '\\';
+    if (is_escape && std::string_view("hHvV").find(rest_[1]) != std::string_view::npos) {
+      return rest_.substr(0, 2);
+    }
+    if (in_class_ && rest_.starts_with("&&")) return "&& in a class";
+    if (in_class_ && rest_.starts_with('[') && !IsPosixClass()) return "[ in a class";
+    return "";
+  }
+
   void Copy(size_t bytes) {
     out_ += rest_.substr(0, bytes);
     rest_.remove_prefix(bytes);
@@ -103,6 +124,7 @@ class PatternRewriter {
     if (!in_class_) out_ += "]";
   }
 
+  const std::string_view pattern_;
   std::string_view rest_;
   std::string out_;
   bool in_class_ = false;
@@ -141,7 +163,7 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
     return InvalidArgument("a regular expression of " + std::to_string(spec.text.size()) +
                            " bytes, limit " + std::to_string(kMaxPatternBytes));
   }
-  const std::string text = PatternRewriter(spec.text).Rewrite();
+  OUTRIDER_ASSIGN(const std::string text, PatternRewriter(spec.text).Rewrite());
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto regex = std::make_shared<Regex>();

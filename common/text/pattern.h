@@ -20,7 +20,8 @@ namespace outrider {
 
 class Pattern {
  public:
-  // kInvalidArgument with PCRE2's message: the expression does not compile.
+  // kInvalidArgument with PCRE2's message: the expression does not compile. kUnimplemented with the
+  // place: && or a class within a class, or one of \h \H \v \V, which PCRE2 reads in another way.
   static Result<Pattern> Create(const PatternSpec& spec);
 
   // All matches, left to right, without overlaps. kInvalidArgument: a match takes more steps or

@@ -69,6 +69,28 @@ TEST(Pattern, RefusesWhatDoesNotCompile) {
   EXPECT_FALSE(Pattern::Create({"\\C", true}).ok());
 }
 
+TEST(Pattern, RefusesWhatPcreReadsOtherwise) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[\\p{L}&&[^a]]+", "&& in a class at byte 6 of [\\p{L}&&[^a]]+"},
+      {"a[bc[d]]", "[ in a class at byte 4 of"},
+      {"[^[d]]", "[ in a class at byte 2 of"},
+      {"[[:alpha:][d]]", "[ in a class at byte 10 of"},
+      {"[[:d]", "[ in a class at byte 1 of"},
+      {"\\h+", "\\h at byte 0 of"},
+      {"[\\H]", "\\H at byte 1 of"},
+      {"a\\v", "\\v at byte 1 of"},
+  };
+  for (const auto& [text, words] : cases) {
+    const Status status = Pattern::Create({text, true}).status();
+    EXPECT_EQ(status.code(), Code::kUnimplemented) << text;
+    EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
+  }
+  EXPECT_EQ(Matches({"a&&b", true}, "a&&b"), Strings({"a&&b"}));
+  EXPECT_EQ(Matches({"[&\\[\\&]+", true}, "a&[&&"), Strings({"&[&&"}));
+  EXPECT_EQ(Matches({"[[:alpha:]&]+", true}, "a&b-"), Strings({"a&b"}));
+  EXPECT_EQ(Matches({"\\\\h", true}, "a\\h"), Strings({"\\h"}));
+}
+
 TEST(Pattern, UnboundedBacktrackingIsError) {
   const Result<Pattern> pattern = Pattern::Create({"(a+)+[bc]", true});
   ASSERT_TRUE(pattern.ok());

@@ -34,14 +34,18 @@ CodePointSet WhiteSpace() {
   return out;
 }
 
-// ECMAScript and Python differ in a few characters, which are neither \s nor \S here.
-CodePointSet NoWhiteSpace() {
+// ECMAScript and Python differ in a few characters, which are neither \s nor \S here: a class takes
+// those that both count, and a negated class leaves out those that one of them does.
+CodePointSet MaybeWhiteSpace() {
   CodePointSet out = WhiteSpace();
   out.Add(0x1C, 0x1F);
   out.Add(0x85, 0x85);
   out.Add(0xFEFF, 0xFEFF);
-  return out.Complement();
+  return out;
 }
+
+// Where an escape is.
+enum class Context { kOutside, kInClass, kInNegatedClass };
 
 class RegexParser {
  public:
@@ -144,7 +148,7 @@ class RegexParser {
       case '?': return in_.Error("a quantifier without what it repeats");
       case '\\': {
         CodePointSet set;
-        OUTRIDER_TRY(ParseEscape(/*in_class=*/false, set));
+        OUTRIDER_TRY(ParseEscape(Context::kOutside, set));
         return Write(set);
       }
       default: return Write(CodePointSet::Range(c, c));
@@ -172,19 +176,20 @@ class RegexParser {
 
   Result<ExprId> ParseClass() {
     const bool negated = in_.Take('^');
+    const Context context = negated ? Context::kInNegatedClass : Context::kInClass;
     CodePointSet set;
     for (bool is_first = true; is_first || in_.Peek() != ']'; is_first = false) {
       if (in_.at_end()) return in_.Error("a [ without its ]");
       if (in_.Peek() == ']' && is_first) return in_.Error("an empty class is not supported");
       CodePointSet low_set;
-      OUTRIDER_ASSIGN(const bool is_range_start, ParseClassPart(low_set));
+      OUTRIDER_ASSIGN(const bool is_range_start, ParseClassPart(context, low_set));
       if (!is_range_start || in_.Peek() != '-' || in_.Peek(1) == ']') {
         set.Add(low_set);
         continue;
       }
       in_.Next();
       CodePointSet high_set;
-      OUTRIDER_ASSIGN(const bool is_range_end, ParseClassPart(high_set));
+      OUTRIDER_ASSIGN(const bool is_range_end, ParseClassPart(context, high_set));
       if (!is_range_end) return in_.Error("a range that ends with a class");
       const char32_t low = low_set.Ranges()[0].low, high = high_set.Ranges()[0].low;
       if (low > high) return in_.Error("a range whose end is before its beginning");
@@ -195,14 +200,14 @@ class RegexParser {
   }
 
   // Returns whether it is a single character.
-  Result<bool> ParseClassPart(CodePointSet& set) {
+  Result<bool> ParseClassPart(Context context, CodePointSet& set) {
     if (in_.at_end()) return in_.Error("a [ without its ]");
     if (in_.Peek() == '[' && (in_.Peek(1) == ':' || in_.Peek(1) == '.' || in_.Peek(1) == '=')) {
       return in_.Error("classes of POSIX are not supported");
     }
     const char32_t c = in_.Next();
     if (c == '\\') {
-      OUTRIDER_TRY(ParseEscape(/*in_class=*/true, set));
+      OUTRIDER_TRY(ParseEscape(context, set));
     } else {
       set.Add(c, c);
     }
@@ -210,7 +215,8 @@ class RegexParser {
     return ranges.size() == 1 && ranges[0].low == ranges[0].high;
   }
 
-  Status ParseEscape(bool in_class, CodePointSet& out) {
+  Status ParseEscape(Context context, CodePointSet& out) {
+    const bool is_negated = context == Context::kInNegatedClass;
     if (in_.at_end()) return in_.Error("a \\ at the end");
     const char32_t c = in_.Next();
     const auto one = [&](char32_t code) {
@@ -222,8 +228,9 @@ class RegexParser {
       case 'D': return out.Add(Digits().Complement()), Status();
       case 'w': return out.Add(WordCharacters()), Status();
       case 'W': return out.Add(WordCharacters().Complement()), Status();
-      case 's': return out.Add(WhiteSpace()), Status();
-      case 'S': return out.Add(NoWhiteSpace()), Status();
+      case 's': return out.Add(is_negated ? MaybeWhiteSpace() : WhiteSpace()), Status();
+      case 'S':
+        return out.Add((is_negated ? WhiteSpace() : MaybeWhiteSpace()).Complement()), Status();
       case 'n': return one('\n');
       case 't': return one('\t');
       case 'r': return one('\r');
@@ -236,7 +243,7 @@ class RegexParser {
       case 'x': return ParseHex(2, out);
       case 'u': return in_.Peek() == '{' ? ParseBracedHex(out) : ParseHex(4, out);
       case 'b':
-        if (in_class) return one('\b');
+        if (context != Context::kOutside) return one('\b');
         [[fallthrough]];
       case 'B': return in_.Error("\\b and \\B are not supported");
       case 'p':

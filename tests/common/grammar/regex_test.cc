@@ -37,6 +37,8 @@ TEST(Regex, MatchesWholeTexts) {
       {"\\d{3}-\\w+", {"123-a_Z"}, {"12-a", "123-"}},
       {"\\D\\W\\S", {"a-b"}, {"1-b", "aab", "a- "}},
       {"\\s", {" ", "\t", "\xC2\xA0"}, {"a"}},
+      {"[^\\s]", {"a", "\xE2\x80\x8B"}, {" ", "\xC2\xA0"}},
+      {"[^\\S]", {" ", "\xC2\xA0"}, {"a"}},
       {"\\x41\\u00e9\\u{1F600}", {"A\xC3\xA9\xF0\x9F\x98\x80"}, {"A"}},
       {"\\uD83D\\uDE00", {"\xF0\x9F\x98\x80"}, {"\xED\xA0\xBD"}},
       {"\\.\\*\\\\\\/", {".*\\/"}, {"a"}},
@@ -53,6 +55,18 @@ TEST(Regex, MatchesWholeTexts) {
       EXPECT_TRUE(Accepts(grammar, text)) << each.regex << " " << text;
     for (const auto& text : each.out) {
       EXPECT_FALSE(Accepts(grammar, text)) << each.regex << " " << text;
+    }
+  }
+}
+
+// U+001C to U+001F, U+0085 and U+FEFF are white space in ECMAScript or in Python, not in both.
+TEST(Regex, DoubtfulWhiteSpaceMatchesNoClass) {
+  for (const char* regex :
+       {"\\s", "\\S", "[\\s]", "[\\S]", "[^\\s]", "[^\\S]", "[^a\\s]", "[^\\S,]"}) {
+    const GrammarPtr grammar = Compiled(Kind::kRegex, regex);
+    ASSERT_NE(grammar, nullptr);
+    for (const std::string text : {"\x1C", "\x1D", "\x1E", "\x1F", "\xC2\x85", "\xEF\xBB\xBF"}) {
+      EXPECT_FALSE(Accepts(grammar, text)) << regex << " " << testing::PrintToString(text);
     }
   }
 }

@@ -204,8 +204,8 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::LoadGguf(const std::filesystem::pa
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
 }
 
-// The spec of a folder without tokenizer.json. Tokenizers of such models begin texts with BOS and
-// do not end them with EOS, unless tokenizer_config.json says otherwise.
+// The spec of a folder without tokenizer.json. Tokenizers of such models begin texts with BOS,
+// unless tokenizer_config.json says otherwise.
 Result<TokenizerSpec> Tokenizer::ReadSentencePiece(const std::filesystem::path& model_dir,
                                                    ModelRoles* roles) {
   OUTRIDER_ASSIGN(const std::string bytes,
@@ -213,11 +213,6 @@ Result<TokenizerSpec> Tokenizer::ReadSentencePiece(const std::filesystem::path& 
   OUTRIDER_ASSIGN(TokenizerSpec spec, ParseSentencePieceModel(bytes));
   OUTRIDER_TRY(ReadAddedTokensBeside(model_dir, &spec));
   if (!roles->add_bos.has_value()) roles->add_bos = true;
-  if (roles->add_eos.value_or(false)) {
-    if (roles->eos_ids.empty())
-      return InvalidArgument("add_eos_token is true, but no EOS is known");
-    spec.prompt_suffix = {roles->eos_ids.front()};
-  }
   return spec;
 }
 
@@ -241,26 +236,29 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::filesystem::path& 
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts).value()));
 }
 
+// add_bos_token and add_eos_token override what the tokenizer's own file adds to prompts.
 Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
   const auto find = [&](const std::optional<std::string>& token) {
     return token.has_value() ? vocabulary.Find(*token) : std::nullopt;
   };
-  const std::optional<TokenId> named_bos = find(roles.bos_token);
-  const std::optional<TokenId> bos = named_bos.has_value() ? named_bos : roles.bos_id;
-  if (roles.add_bos == false) {
-    prompt_prefix.clear();
-  } else if (roles.add_bos == true && prompt_prefix.empty()) {
-    if (!bos.has_value() || !vocabulary.Has(*bos)) {
-      return InvalidArgument(
-          "tokenizer_config.json: add_bos_token is true, "
-          "but no BOS token is known");
+  const std::optional<TokenId> named_bos = find(roles.bos_token), named_eos = find(roles.eos_token);
+  const auto first_eos = roles.eos_ids.empty() ? std::nullopt : std::optional(roles.eos_ids[0]);
+  const auto apply = [&](std::optional<bool> adds, std::optional<TokenId> id, const char* what,
+                         std::vector<TokenId>& ids) -> Status {
+    if (adds == false) ids.clear();
+    if (adds != true || !ids.empty()) return Status();
+    if (!id.has_value() || !vocabulary.Has(*id)) {
+      return InvalidArgument(std::string("tokenizer_config.json: ") + what);
     }
-    prompt_prefix = {*bos};
-  }
+    ids = {*id};
+    return Status();
+  };
+  OUTRIDER_TRY(apply(roles.add_bos, named_bos.has_value() ? named_bos : roles.bos_id,
+                     "add_bos_token is true, but no BOS token is known", prompt_prefix));
+  OUTRIDER_TRY(apply(roles.add_eos, named_eos.has_value() ? named_eos : first_eos,
+                     "add_eos_token is true, but no EOS token is known", prompt_suffix));
   eos_tokens = roles.eos_ids;
-  if (const auto eos = find(roles.eos_token); eos_tokens.empty() && eos.has_value()) {
-    eos_tokens = {*eos};
-  }
+  if (eos_tokens.empty() && named_eos.has_value()) eos_tokens = {*named_eos};
   std::sort(eos_tokens.begin(), eos_tokens.end());
   eos_tokens.erase(std::unique(eos_tokens.begin(), eos_tokens.end()), eos_tokens.end());
   for (const TokenId id : eos_tokens) {

@@ -292,6 +292,30 @@ TEST_F(ModelFolder, AddBosTokenOverridesPostProcessor) {
   EXPECT_EQ((*without)->prompt_prefix(), Ids());
 }
 
+TEST_F(ModelFolder, AddEosTokenAppendsEos) {
+  WriteTokenizer();
+  Write("config.json", R"({"eos_token_id": [258, 257]})");
+  Write("tokenizer_config.json", R"({"add_eos_token": true, "eos_token": "</s>"})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->prompt_suffix(), Ids({257}));
+  Write("tokenizer_config.json", R"({"add_eos_token": true})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->prompt_suffix(), Ids({258}));
+  Write("tokenizer_config.json", R"({"eos_token": "</s>"})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->prompt_suffix(), Ids());
+  Write("config.json", "{}");
+  Write("tokenizer_config.json", R"({"add_eos_token": true})");
+  ExpectLoadError(Code::kInvalidArgument, "no EOS token is known");
+}
+
+TEST_F(ModelFolder, AddEosTokenOverridesPostProcessor) {
+  Write("tokenizer.json", With(SentencePieceJson({}), "/post_processor", R"({
+      "type": "TemplateProcessing",
+      "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}],
+      "special_tokens": {"</s>": {"ids": [2]}}})"));
+  EXPECT_EQ((*Tokenizer::Load(dir_))->prompt_suffix(), Ids({2}));
+  Write("tokenizer_config.json", R"({"add_eos_token": false})");
+  EXPECT_EQ((*Tokenizer::Load(dir_))->prompt_suffix(), Ids());
+}
+
 TEST_F(ModelFolder, EosFilesHaveAnOrder) {
   WriteTokenizer();
   Write("tokenizer_config.json", R"({"eos_token": "<s>"})");

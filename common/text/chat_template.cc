@@ -120,11 +120,21 @@ Result<OwnTexts> NamedTexts(const JsonValue& list) {
   return list.Wrong("a list of which one is named default or tool_use");
 }
 
+// nullopt: there is no such file.
+Result<std::optional<std::string>> ReadTemplateFile(const std::filesystem::path& file) {
+  Result<std::string> text = ReadFile(file, jinja::kMaxTemplateBytes);
+  if (text.ok()) return std::optional(std::move(*text));
+  if (text.status().code() == Code::kNotFound) return std::optional<std::string>();
+  return text.status();
+}
+
+// As in transformers, the configuration counts only if there is no file with a template.
 Result<OwnTexts> ReadOwnTexts(const std::filesystem::path& model_dir) {
-  const Result<std::string> own =
-      ReadFile(model_dir / "chat_template.jinja", jinja::kMaxTemplateBytes);
-  if (own.ok()) return OwnTexts{.general = *own, .tool_use = {}};
-  if (own.status().code() != Code::kNotFound) return own.status();
+  OwnTexts files;
+  OUTRIDER_ASSIGN(files.general, ReadTemplateFile(model_dir / "chat_template.jinja"));
+  OUTRIDER_ASSIGN(files.tool_use,
+                  ReadTemplateFile(model_dir / "additional_chat_templates" / "tool_use.jinja"));
+  if (files.general.has_value() || files.tool_use.has_value()) return files;
   const Result<JsonValue> config = ReadConfig(model_dir / "tokenizer_config.json");
   if (config.status().code() == Code::kNotFound) return OwnTexts{};
   if (!config.ok()) return config.status();

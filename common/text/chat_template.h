@@ -68,11 +68,11 @@ class ChatTemplate {
   static ChatTemplate FromText(std::string_view jinja, SpecialTokens special_tokens = {});
   static ChatTemplate ChatMl();
   // `choice`: kChatMl, a template file, or "" for the checkpoint's own: tokenizer.chat_template of
-  // a GGUF file, chat_template.jinja, or chat_template in tokenizer_config.json. The last is a
-  // string or a list, in which "default" is the template for chats without tools, and also for
-  // those with tools unless there is a "tool_use". kInvalidArgument: a malformed file of the
-  // checkpoint, or a chosen file that is not a template; also the errors of
-  // common/base/input_file.h.
+  // a GGUF file; chat_template.jinja, with additional_chat_templates/tool_use.jinja; or else
+  // chat_template in tokenizer_config.json. The last is a string or a list, in which "default" is
+  // the template for chats without tools, and also for those with tools unless there is a
+  // "tool_use". kInvalidArgument: a malformed file of the checkpoint, or a chosen file that is not
+  // a template; also the errors of common/base/input_file.h.
   static Result<ChatTemplate> Load(const std::filesystem::path& model_dir,
                                    const std::string& choice);
 

@@ -365,6 +365,27 @@ TEST_F(LoadedTemplate, TakesToolUseForTools) {
   EXPECT_EQ(render(with_tools), "D");
 }
 
+TEST_F(LoadedTemplate, ToolUseMayBeAFile) {
+  ChatOptions with_tools;
+  with_tools.tools = *jinja::NewList({jinja::Value::Text("f")});
+  const auto render = [&](const ChatOptions& options) {
+    const auto text = ChatTemplate::Load(directory_, "").value().Render(kHi, options);
+    return text.ok() ? text->text() : text.status().ToString();
+  };
+  std::filesystem::create_directories(directory_ / "additional_chat_templates");
+  Write("tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template": "C"},
+                              {"name": "tool_use", "template": "CU"}]})");
+  Write("additional_chat_templates/rag.jinja", "R");
+  EXPECT_EQ(render({}), "C");
+  Write("chat_template.jinja", "J");
+  EXPECT_EQ(render({}), "J");
+  EXPECT_EQ(render(with_tools), "J");
+  Write("additional_chat_templates/tool_use.jinja", "U{{ tools[0] }}");
+  EXPECT_EQ(render({}), "J");
+  EXPECT_EQ(render(with_tools), "Uf");
+}
+
 TEST_F(LoadedTemplate, OrTheOneThatIsChosen) {
   Write("chat_template.jinja", "J");
   EXPECT_THAT(Load("chatml"), HasSubstr("<|im_start|>user\nHi"));

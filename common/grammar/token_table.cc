@@ -46,11 +46,12 @@ Result<std::shared_ptr<const TokenTable>> TokenTable::Create(const Tokenizer& to
                                                              std::span<const TokenId> end_tokens,
                                                              int vocab) {
   std::vector<std::string_view> bytes;
-  bytes.reserve(static_cast<size_t>(tokenizer.vocab_size()));
-  for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
+  for (TokenId id = 0; id < std::min(tokenizer.vocab_size(), vocab); ++id) {
     bytes.push_back(tokenizer.IsSpecial(id) ? std::string_view() : tokenizer.TokenBytes(id));
   }
-  return Create(bytes, end_tokens, vocab);
+  std::vector<TokenId> ends(end_tokens.begin(), end_tokens.end());
+  std::erase_if(ends, [vocab](TokenId id) { return id >= vocab; });
+  return Create(bytes, ends, vocab);
 }
 
 std::string_view TokenTable::Bytes(TokenId id) const {

@@ -47,7 +47,8 @@ class TokenTable {
   static Result<std::shared_ptr<const TokenTable>> Create(std::span<const std::string_view> bytes,
                                                           std::span<const TokenId> end_tokens,
                                                           int vocab);
-  // With the bytes of Tokenizer::TokenBytes, except for special tokens.
+  // With the bytes of Tokenizer::TokenBytes, except for special tokens. Leaves out tokens without
+  // logits, which no text can contain: some checkpoints add tokens to the tokenizer alone.
   static Result<std::shared_ptr<const TokenTable>> Create(const Tokenizer& tokenizer,
                                                           std::span<const TokenId> end_tokens,
                                                           int vocab);

@@ -7,7 +7,9 @@
 #include <thread>
 #include <vector>
 
+#include "common/text/tokenizer.h"
 #include "tests/common/grammar/grammar_testing.h"
+#include "tests/support/tiny_tokenizer.h"
 
 namespace outrider::grammar {
 namespace {
@@ -25,6 +27,22 @@ TEST(GrammarCache, CompilesASourceOnce) {
   const auto choice = cache.Get({.kind = Kind::kChoice, .text = "", .choices = {"a+"}}).value();
   EXPECT_TRUE(Accepts(choice->grammar(), "a+"));
   EXPECT_EQ(cache.size(), 3u);
+}
+
+// As in google/gemma-3-1b-it, whose tokenizer adds an image token with the id 262144 to 262,144
+// logits.
+TEST(GrammarCache, LeavesOutTokensWithoutLogits) {
+  const std::string json = testing::TokenizerJsonOf({"a", "b"}, {"<end>", "<image>"});
+  const auto tokenizer = Tokenizer::FromJson(json).value();
+  ASSERT_EQ(tokenizer->vocab_size(), 4);
+  const auto cache = GrammarCache::Create(*tokenizer, std::vector<TokenId>{2, 3}, 3);
+  ASSERT_TRUE(cache.ok()) << cache.status().ToString();
+  const TokenTable& tokens = (*cache)->tokens();
+  EXPECT_EQ(tokens.vocab(), 3);
+  EXPECT_EQ(tokens.Bytes(1), "b");
+  EXPECT_EQ(tokens.Bytes(3), "");
+  ASSERT_EQ(tokens.end_tokens().size(), 1u);
+  EXPECT_EQ(tokens.end_tokens()[0], 2);
 }
 
 TEST(GrammarCache, TellsSchemasOfRulesApart) {

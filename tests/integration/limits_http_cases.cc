@@ -257,7 +257,7 @@ const Cases kHttpCases = {
      HeldBy{"tests/common/text/pattern_test.cc", "UnboundedBacktrackingIsError"}},
     {"a chat template's file", HeldBy{kTemplateTest, "NestingOfTemplatesHasALimit"}},
     {"steps of a chat template", HeldBy{kTemplateTest, "StepsEndWhateverRepeats"}},
-    {"bytes of strings and lists that a chat template makes",
+    {"bytes of strings, lists and scopes that a chat template makes",
      HeldBy{kTemplateTest, "CountsBytesBeforeMakingThem"}},
     {"bytes that a chat template renders", HeldBy{kTemplateTest, "OutputHasALimit"}},
     {"calls of a chat template in each other",

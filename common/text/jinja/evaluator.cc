@@ -19,30 +19,49 @@ Status TooDeep() {
                          std::to_string(kMaxCallDepth) + " levels");
 }
 
-}  // namespace
+// The memory of scopes, roughly: of one without variables, of a variable in a vector that has room
+// for twice as many, and of one that is undefined, with its reason.
+constexpr size_t kFrameBytes = sizeof(Frame) + 32;
+constexpr size_t kVariableBytes = 2 * sizeof(Frame::Variable);
+constexpr size_t kUnsetBytes = sizeof(Frame::Variable) + 96;
 
-void Frame::Set(std::string_view name, Value value) {
-  for (auto& [known, old] : variables) {
-    if (known == name) {
-      old = std::move(value);
-      return;
-    }
-  }
-  variables.emplace_back(name, std::move(value));
+template <class Variables>
+auto FindVariable(Variables& variables, std::string_view name) {
+  return std::find_if(variables.begin(), variables.end(),
+                      [name](const auto& variable) { return variable.first == name; });
 }
 
-Evaluator::FramePtr Evaluator::NewFrame(const FramePtr& parent,
-                                        const std::vector<std::string>& unset) {
+}  // namespace
+
+Result<Evaluator::FramePtr> Evaluator::NewFrame(const FramePtr& parent,
+                                                const std::vector<std::string>& unset) {
+  OUTRIDER_TRY(runtime_.CountSteps(1 + unset.size()));
+  OUTRIDER_TRY(runtime_.CountMemory(kFrameBytes + unset.size() * kUnsetBytes));
   auto frame = std::make_shared<Frame>(Frame{{}, parent});
-  for (const std::string& name : unset) {
-    frame->Set(name, Value::Undefined(Quoted(name) + " is undefined"));
+  frame->variables.reserve(unset.size());
+  for (const std::string& name : unset) {  // all different
+    frame->variables.emplace_back(name, Value::Undefined(Quoted(name) + " is undefined"));
   }
   return frame;
 }
 
+Status Evaluator::Define(const FramePtr& frame, std::string_view name, Value value) {
+  auto& variables = frame->variables;
+  const auto known = FindVariable(variables, name);
+  OUTRIDER_TRY(CountPassed(static_cast<size_t>(known - variables.begin())));
+  if (known != variables.end()) {
+    known->second = std::move(value);
+    return Status();
+  }
+  OUTRIDER_TRY(runtime_.CountMemory(kVariableBytes));
+  variables.emplace_back(name, std::move(value));
+  return Status();
+}
+
 Result<MarkedText> Evaluator::Run(const Program& program) {
-  const FramePtr frame = NewFrame(nullptr, program.unset);
-  const Result<Flow> flow = RunBody(program.body, frame);
+  const Result<FramePtr> frame = NewFrame(nullptr, program.unset);
+  const Result<Flow> flow =
+      frame.ok() ? RunBody(program.body, *frame) : Result<Flow>(frame.status());
   // Macros and frames hold each other.
   macros_.clear();
   loops_.clear();
@@ -94,7 +113,8 @@ Result<Evaluator::Flow> Evaluator::RunKind(const Statement& statement, const Fra
     case Statement::Kind::kWith: return RunWith(statement, frame);
     case Statement::Kind::kMacro: {
       OUTRIDER_TRY(runtime_.CountBytes(sizeof(Macro)));
-      frame->Set(statement.macro->name, Value::Of(NewMacro(*statement.macro, frame)));
+      OUTRIDER_TRY(
+          Define(frame, statement.macro->name, Value::Of(NewMacro(*statement.macro, frame))));
       break;
     }
     case Statement::Kind::kCallBlock: OUTRIDER_TRY(RunCallBlock(statement, frame)); break;
@@ -140,7 +160,7 @@ Result<std::vector<Value>> Evaluator::Filtered(const Statement& statement, const
   if (statement.condition == nullptr) return items;
   std::vector<Value> kept;
   for (Value& item : items) {
-    const FramePtr scope = NewFrame(frame);
+    OUTRIDER_ASSIGN(const FramePtr scope, NewFrame(frame));
     OUTRIDER_TRY(Assign(statement.target, item, scope));
     OUTRIDER_ASSIGN(const Value wanted, Evaluate(*statement.condition, scope));
     if (IsTrue(wanted)) kept.push_back(std::move(item));
@@ -159,10 +179,10 @@ Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement, const Fra
   }
   bool completed = false;  // an iteration was completed; then `else` does not run, as in Jinja
   for (size_t i = 0; i < items.size(); ++i) {
-    const FramePtr scope = NewFrame(frame, statement.unset);
+    OUTRIDER_ASSIGN(const FramePtr scope, NewFrame(frame, statement.unset));
     if (loop != nullptr) {
       loop->SetIndex(i);
-      scope->Set("loop", Value::Of(loop));
+      OUTRIDER_TRY(Define(scope, "loop", Value::Of(loop)));
     }
     OUTRIDER_TRY(Assign(statement.target, std::move(items[i]), scope));
     OUTRIDER_ASSIGN(const Flow flow, RunBody(statement.body, scope));
@@ -171,7 +191,8 @@ Result<Evaluator::Flow> Evaluator::RunLoop(const Statement& statement, const Fra
   }
   if (loop != nullptr) loop->Finish();
   if (completed || statement.otherwise.empty()) return Flow::kNext;
-  return RunBody(statement.otherwise, NewFrame(frame, statement.unset_otherwise));
+  OUTRIDER_ASSIGN(const FramePtr scope, NewFrame(frame, statement.unset_otherwise));
+  return RunBody(statement.otherwise, scope);
 }
 
 template <class RunPart>
@@ -184,7 +205,7 @@ Result<MarkedText> Evaluator::Captured(RunPart run) {
 }
 
 Result<Evaluator::Flow> Evaluator::RunBlock(const Statement& statement, const FramePtr& frame) {
-  const FramePtr scope = NewFrame(frame, statement.unset);
+  OUTRIDER_ASSIGN(const FramePtr scope, NewFrame(frame, statement.unset));
   if (statement.kind == Statement::Kind::kScope) return RunBody(statement.body, scope);
   Flow flow = Flow::kNext;
   OUTRIDER_ASSIGN(MarkedText text, Captured([&]() -> Status {
@@ -205,7 +226,7 @@ Result<Evaluator::Flow> Evaluator::RunBlock(const Statement& statement, const Fr
 }
 
 Result<Evaluator::Flow> Evaluator::RunWith(const Statement& statement, const FramePtr& frame) {
-  const FramePtr scope = NewFrame(frame, statement.unset);
+  OUTRIDER_ASSIGN(const FramePtr scope, NewFrame(frame, statement.unset));
   for (const auto& [target, expression] : statement.assignments) {
     OUTRIDER_ASSIGN(Value value, Evaluate(*expression, frame));
     OUTRIDER_TRY(Assign(target, std::move(value), scope));
@@ -222,9 +243,9 @@ Status Evaluator::RunCallBlock(const Statement& statement, const FramePtr& frame
 
 Status Evaluator::Assign(const Target& target, Value value, const FramePtr& frame) {
   switch (target.kind) {
-    case Target::Kind::kName: frame->Set(target.name, std::move(value)); return Status();
+    case Target::Kind::kName: return Define(frame, target.name, std::move(value));
     case Target::Kind::kAttribute: {
-      const Value space = Lookup(target.name, frame.get());
+      OUTRIDER_ASSIGN(const Value space, Lookup(target.name, frame.get()));
       if (space.is_undefined()) return InvalidArgument(space.undefined_reason());
       if (!space.Is(Kind::kNamespace)) {
         return InvalidArgument("cannot set attribute " + Quoted(target.attribute) + " of " +
@@ -262,7 +283,7 @@ Result<Value> Evaluator::EvaluateKind(const Expression& expression, const FrameP
   switch (expression.kind) {
     case Expression::Kind::kConstant: return expression.constant;
     case Expression::Kind::kName: {
-      Value value = Lookup(expression.name, frame.get());
+      OUTRIDER_ASSIGN(Value value, Lookup(expression.name, frame.get()));
       const std::string& name = expression.name;
       if (value.is_undefined() && (name == "cycler" || name == "joiner" || name == "lipsum")) {
         return InvalidArgument(Quoted(name) + " of Jinja is not supported");
@@ -290,12 +311,18 @@ Result<Value> Evaluator::EvaluateKind(const Expression& expression, const FrameP
   }
 }
 
-Value Evaluator::Lookup(std::string_view name, const Frame* frame) const {
+Status Evaluator::CountPassed(size_t variables) { return runtime_.CountSteps(variables / 16); }
+
+Result<Value> Evaluator::Lookup(std::string_view name, const Frame* frame) {
+  size_t passed = 0;
   for (; frame != nullptr; frame = frame->parent.get()) {
-    for (const auto& [known, value] : frame->variables) {
-      if (known == name) return value;
-    }
+    const auto known = FindVariable(frame->variables, name);
+    passed += 1 + static_cast<size_t>(known - frame->variables.begin());
+    if (known == frame->variables.end()) continue;
+    OUTRIDER_TRY(CountPassed(passed));
+    return known->second;
   }
+  OUTRIDER_TRY(CountPassed(passed));
   if (const Value* given = variables_.Find(name)) return *given;
   if (const Builtin* global = FindGlobal(name)) {
     return Value::Of(std::make_shared<const Function>(Function{global, Value()}));
@@ -492,21 +519,22 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
       left_out.push_back(&parameter);
       value = Value::Undefined("parameter " + Quoted(parameter.name) + " was not provided");
     }
-    frame->Set(parameter.name, std::move(*value));
+    OUTRIDER_TRY(Define(frame, parameter.name, std::move(*value)));
   }
   for (const Parameter* parameter : left_out) {
     if (parameter->default_value == nullptr) continue;
     OUTRIDER_ASSIGN(Value value, Evaluate(*parameter->default_value, frame));
-    frame->Set(parameter->name, std::move(value));
+    OUTRIDER_TRY(Define(frame, parameter->name, std::move(value)));
   }
   if (definition.takes_caller) {
-    frame->Set("caller", take_named("caller").value_or(Value::Undefined("no caller is defined")));
+    Value caller = take_named("caller").value_or(Value::Undefined("no caller is defined"));
+    OUTRIDER_TRY(Define(frame, "caller", std::move(caller)));
   }
   if (definition.takes_keywords) {
     Dict rest;
     for (const auto& [name, value] : arguments.named) rest.Set(Value::Text(name), value);
     OUTRIDER_ASSIGN(Value keywords, NewDict(std::move(rest)));
-    frame->Set("kwargs", std::move(keywords));
+    OUTRIDER_TRY(Define(frame, "kwargs", std::move(keywords)));
   } else if (!arguments.named.empty()) {
     return InvalidArgument(what + " takes no argument " + Quoted(arguments.named.front().first));
   }
@@ -515,7 +543,7 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
                              arguments.positional.begin() + static_cast<ptrdiff_t>(taken));
   if (definition.takes_positional) {
     OUTRIDER_ASSIGN(Value rest, NewTuple(std::move(arguments.positional)));
-    frame->Set("varargs", std::move(rest));
+    OUTRIDER_TRY(Define(frame, "varargs", std::move(rest)));
   } else if (!arguments.positional.empty()) {
     return InvalidArgument(what + " takes " + std::to_string(definition.parameters.size()) +
                            " arguments at most");
@@ -524,7 +552,7 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
 }
 
 Result<Value> Evaluator::CallMacro(const Macro& macro, Arguments arguments) {
-  const FramePtr frame = NewFrame(macro.frame, macro.definition->unset);
+  OUTRIDER_ASSIGN(const FramePtr frame, NewFrame(macro.frame, macro.definition->unset));
   OUTRIDER_TRY(BindMacro(macro, std::move(arguments), frame));
   OUTRIDER_ASSIGN(MarkedText text,
                   Captured([&] { return RunBody(macro.definition->body, frame).status(); }));

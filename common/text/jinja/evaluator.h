@@ -20,10 +20,10 @@ namespace outrider::jinja {
 
 // The variables of a scope. A macro keeps the scope in which it was defined.
 struct Frame {
-  std::vector<std::pair<std::string_view, Value>> variables;  // names are those of the tree
-  std::shared_ptr<Frame> parent;                              // nullptr: the template's own
+  using Variable = std::pair<std::string_view, Value>;  // names are those of the tree
 
-  void Set(std::string_view name, Value value);
+  std::vector<Variable> variables;
+  std::shared_ptr<Frame> parent;  // nullptr: the template's own
 };
 
 struct Macro {
@@ -50,7 +50,11 @@ class Evaluator {
   using FramePtr = std::shared_ptr<Frame>;
 
   // A scope within `parent` in which the names `unset` are undefined.
-  static FramePtr NewFrame(const FramePtr& parent, const std::vector<std::string>& unset = {});
+  Result<FramePtr> NewFrame(const FramePtr& parent, const std::vector<std::string>& unset = {});
+  // Sets a variable of `frame`.
+  Status Define(const FramePtr& frame, std::string_view name, Value value);
+  // Counts the variables that a search has passed: 16 are a step.
+  Status CountPassed(size_t variables);
 
   // --- statements ---
   Result<Flow> RunBody(const Body& body, const FramePtr& frame);
@@ -75,7 +79,7 @@ class Evaluator {
   // --- expressions ---
   Result<Value> Evaluate(const Expression& expression, const FramePtr& frame);
   Result<Value> EvaluateKind(const Expression& expression, const FramePtr& frame);
-  Value Lookup(std::string_view name, const Frame* frame) const;
+  Result<Value> Lookup(std::string_view name, const Frame* frame);
   Result<Value> EvaluateOperator(const Expression& expression, const FramePtr& frame);
   Result<Value> EvaluateCollection(const Expression& expression, const FramePtr& frame);
   Result<Value> EvaluateDict(const Expression& expression, const FramePtr& frame);

@@ -73,13 +73,16 @@ Status Runtime::CountSteps(size_t steps) {
 Status Runtime::CountReading(size_t bytes) { return CountSteps(bytes / 16); }
 
 Status Runtime::CountBytes(size_t bytes) {
+  OUTRIDER_TRY(CountMemory(bytes));
+  return CountReading(bytes);
+}
+
+Status Runtime::CountMemory(size_t bytes) {
   // The sum cannot wrap, because each count is below 2^63.
   bytes_ += bytes;
-  if (bytes_ > limits_.value_bytes) {
-    return InvalidArgument("rendering makes more than " + std::to_string(limits_.value_bytes) +
-                           " bytes of strings and lists");
-  }
-  return CountReading(bytes);
+  if (bytes_ <= limits_.value_bytes) return Status();
+  return InvalidArgument("rendering makes more than " + std::to_string(limits_.value_bytes) +
+                         " bytes of strings, lists and scopes");
 }
 
 Result<Value> Runtime::NewText(MarkedText text) {

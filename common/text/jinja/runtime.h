@@ -21,7 +21,7 @@ struct Arguments;
 
 struct RenderLimits {
   size_t steps = 10'000'000;       // expressions, statements and items walked
-  size_t value_bytes = 128 << 20;  // of all strings and lists made during the rendering
+  size_t value_bytes = 128 << 20;  // of all strings, lists and scopes made during the rendering
   size_t output_bytes = 16 << 20;  // of the rendered text
   std::time_t now = 0;             // for strftime_now; 0: the clock
 };
@@ -40,6 +40,8 @@ class Runtime {
   Status CountReading(size_t bytes);
   // Counts bytes to be made: they are also read, and their total is limited.
   Status CountBytes(size_t bytes);
+  // Counts bytes to be made whose steps are counted otherwise.
+  Status CountMemory(size_t bytes);
 
   // --- strings ---
   Result<Value> NewText(MarkedText text);  // counts its bytes

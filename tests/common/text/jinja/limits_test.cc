@@ -29,6 +29,13 @@ std::string Repeated(std::string_view text, int times) {
   return out;
 }
 
+// Statements that set `count` variables.
+std::string Sets(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += "{% set a" + std::to_string(i) + " = 0 %}";
+  return out;
+}
+
 // Keys of 16 ASCII characters with the same std::hash, which in libstdc++ is MurmurHash64A with a
 // known seed: the second half of a key follows from the first.
 std::vector<std::string> CollidingKeys(size_t count) {
@@ -68,7 +75,7 @@ TEST(Limits, CollidingKeysAreFoundQuickly) {
 
 TEST(Limits, StepsEndWhateverRepeats) {
   const RenderLimits limits{.steps = 10'000};
-  for (const char* source : {
+  for (const std::string& source : std::vector<std::string>{
            "{% for a in range(1000) %}{% for b in range(1000) %}{% endfor %}{% endfor %}",
            "{% for a in range(99999) %}{{ 1 + 1 }}{% endfor %}",
            "{{ range(99999) | map('string') | list | length }}",
@@ -76,6 +83,9 @@ TEST(Limits, StepsEndWhateverRepeats) {
            "{% set x = range(9999) | list %}{{ x == (range(9999) | list) }}{{ 5 in x }}",
            "{% set x = 'a' * 100000 %}{{ x is upper }}{{ x is lower }}{{ x is upper }}",
            "{{ range(9999) | map('abs') | sort | first }}",
+           "{% for i in range(1000) %}{% continue %}" + Sets(1000) + "{% endfor %}",
+           "{% if 1 %}" + Sets(1000) + "{% endif %}",
+           Sets(300) + "{% for i in range(400) %}{{ x }}{% endfor %}",
        }) {
     EXPECT_THAT(ErrorOf(source, "", limits), HasSubstr("more than 10000 steps")) << source;
   }
@@ -84,7 +94,7 @@ TEST(Limits, StepsEndWhateverRepeats) {
 
 TEST(Limits, CountsBytesBeforeMakingThem) {
   const RenderLimits limits{.value_bytes = 1 << 20};
-  for (const char* source : {
+  for (const std::string& source : std::vector<std::string>{
            "{{ ('a' * 10 ** 12) | length }}",
            "{{ ('a' * 9223372036854775807) | length }}",
            "{{ ([1] * 10 ** 12) | length }}",
@@ -109,6 +119,11 @@ TEST(Limits, CountsBytesBeforeMakingThem) {
             "{% set n.x = [n.x] | tojson ~ n.x %}{% endfor %}"),
            "{% for i in range(90000) %}{% macro m() %}{% endmacro %}{% endfor %}",
            "{% for i in range(90000) %}{% set x = namespace(a=i) %}{% endfor %}",
+           // Macros keep the scopes that they are made in.
+           ("{% for i in range(1000) %}{% macro m() %}{% endmacro %}{% continue %}" + Sets(500) +
+            "{% endfor %}"),
+           ("{% for i in range(1000) %}{% macro m() %}{% endmacro %}{% if 1 %}" + Sets(99) +
+            "{% endif %}{% endfor %}"),
        }) {
     const AllocationWatch watch;
     EXPECT_THAT(ErrorOf(source, "", limits), HasSubstr("more than 1048576 bytes")) << source;

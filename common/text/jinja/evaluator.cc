@@ -24,6 +24,9 @@ Status TooDeep() {
 constexpr size_t kFrameBytes = sizeof(Frame) + 32;
 constexpr size_t kVariableBytes = 2 * sizeof(Frame::Variable);
 constexpr size_t kUnsetBytes = sizeof(Frame::Variable) + 96;
+// Of an argument by name, and of an entry of a dictionary with the map of its keys.
+constexpr size_t kArgumentBytes = 2 * sizeof(std::pair<std::string, Value>);
+constexpr size_t kEntryBytes = 256;
 
 template <class Variables>
 auto FindVariable(Variables& variables, std::string_view name) {
@@ -251,6 +254,9 @@ Status Evaluator::Assign(const Target& target, Value value, const FramePtr& fram
         return InvalidArgument("cannot set attribute " + Quoted(target.attribute) + " of " +
                                Quoted(target.name) + ", which is not a namespace");
       }
+      if (space.space()->Find(target.attribute) == nullptr) {
+        OUTRIDER_TRY(runtime_.CountMemory(kEntryBytes));
+      }
       space.space()->Set(target.attribute, std::move(value));
       return Status();
     }
@@ -270,9 +276,9 @@ Status Evaluator::Assign(const Target& target, Value value, const FramePtr& fram
 // --- expressions ---
 
 Result<Value> Evaluator::Evaluate(const Expression& expression, const FramePtr& frame) {
+  if (Status counted = runtime_.CountSteps(1); !counted.ok()) return counted;
   if (expression.kind == Expression::Kind::kConstant) return expression.constant;
   const Level level(&depth_);
-  if (Status counted = runtime_.CountSteps(1); !counted.ok()) return counted;
   Result<Value> value =
       depth_ > kMaxCallDepth ? Result<Value>(TooDeep()) : EvaluateKind(expression, frame);
   if (!value.ok() && error_line_ == 0) error_line_ = expression.line;
@@ -441,6 +447,7 @@ Status Evaluator::AddMapping(const Value& mapping, Arguments* arguments) {
   if (!mapping.Is(Kind::kDict)) return InvalidArgument("what follows ** must be a mapping");
   for (const Dict::Entry& entry : mapping.dict().entries()) {
     if (!entry.key.is_string()) return InvalidArgument("what follows ** must have names as keys");
+    OUTRIDER_TRY(runtime_.CountBytes(kArgumentBytes + entry.key.text().size()));
     arguments->named.emplace_back(entry.key.text(), entry.value);
   }
   return Status();
@@ -508,6 +515,9 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
     arguments.named.erase(it);
     return value;
   };
+  // Each parameter searches the arguments by name.
+  OUTRIDER_TRY(runtime_.CountSteps(definition.parameters.size()));
+  OUTRIDER_TRY(CountPassed(definition.parameters.size() * arguments.named.size()));
   // Assigns all arguments before defaults, which may read the parameters.
   std::vector<const Parameter*> left_out;
   for (size_t i = 0; i < definition.parameters.size(); ++i) {
@@ -531,6 +541,7 @@ Status Evaluator::BindMacro(const Macro& macro, Arguments arguments, const Frame
     OUTRIDER_TRY(Define(frame, "caller", std::move(caller)));
   }
   if (definition.takes_keywords) {
+    OUTRIDER_TRY(runtime_.CountBytes(arguments.named.size() * kEntryBytes));
     Dict rest;
     for (const auto& [name, value] : arguments.named) rest.Set(Value::Text(name), value);
     OUTRIDER_ASSIGN(Value keywords, NewDict(std::move(rest)));

@@ -203,6 +203,10 @@ class Lexer {
       while (end < source_.size() && IsWordCharacter(FirstCharacter(Rest(end)).code)) {
         end += FirstCharacter(Rest(end)).size;
       }
+      if (end - at_ > kMaxNameBytes) {
+        return SyntaxError(line_, "a name has " + std::to_string(end - at_) + " bytes, at most " +
+                                      std::to_string(kMaxNameBytes) + " are read");
+      }
       Add(Token::Kind::kName, source_.substr(at_, end - at_));
       MoveTo(end);
       return Status();

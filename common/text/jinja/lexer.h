@@ -32,6 +32,9 @@ struct Token {
   double real = 0;
 };
 
+// Names are compared and copied while a template is rendered, each at the cost of a step.
+inline constexpr size_t kMaxNameBytes = 128;
+
 // The last token is a kEnd. Time: linear. REQUIRES: well-formed UTF-8. kInvalidArgument "line <n>:
 // ...".
 Result<std::vector<Token>> Tokenize(std::string_view source);

@@ -199,20 +199,12 @@ const Value* Dict::Find(std::string_view key) const {
 }
 
 const Value* Namespace::Find(std::string_view name) const {
-  for (const auto& [key, value] : attributes) {
-    if (key == name) return &value;
-  }
-  return nullptr;
+  const auto found = attributes.find(name);
+  return found != attributes.end() ? &found->second : nullptr;
 }
 
-void Namespace::Set(std::string_view name, Value value) {
-  for (auto& [key, old] : attributes) {
-    if (key == name) {
-      old = std::move(value);
-      return;
-    }
-  }
-  attributes.emplace_back(name, std::move(value));
+void Namespace::Set(const std::string& name, Value value) {
+  attributes.insert_or_assign(name, std::move(value));
 }
 
 Result<Value> NewSequence(Flavor flavor, std::vector<Value> items) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -173,10 +174,10 @@ class Dict {
 
 // A template's own objects, owned by the rendering.
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> attributes;
+  std::map<std::string, Value, std::less<>> attributes;
 
   const Value* Find(std::string_view name) const;
-  void Set(std::string_view name, Value value);
+  void Set(const std::string& name, Value value);
 };
 
 // kInvalidArgument: beyond kMaxExtent.

@@ -36,6 +36,20 @@ std::string Sets(int count) {
   return out;
 }
 
+// "a0, a1, .."
+std::string Parameters(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += (i == 0 ? "a" : ", a") + std::to_string(i);
+  return out;
+}
+
+// "'a0': 0, 'a1': 0, .."
+std::string Entries(int count) {
+  std::string out;
+  for (int i = 0; i < count; ++i) out += (i == 0 ? "'a" : ", 'a") + std::to_string(i) + "': 0";
+  return out;
+}
+
 // Keys of 16 ASCII characters with the same std::hash, which in libstdc++ is MurmurHash64A with a
 // known seed: the second half of a key follows from the first.
 std::vector<std::string> CollidingKeys(size_t count) {
@@ -86,6 +100,13 @@ TEST(Limits, StepsEndWhateverRepeats) {
            "{% for i in range(1000) %}{% continue %}" + Sets(1000) + "{% endfor %}",
            "{% if 1 %}" + Sets(1000) + "{% endif %}",
            Sets(300) + "{% for i in range(400) %}{{ x }}{% endfor %}",
+           "{% for i in range(1000) %}{{ ''" + Repeated(" ~ ''", 99) + " }}{% endfor %}",
+           "{% macro m() %}{{ varargs[0] }}{% endmacro %}{% for i in range(100) %}" +
+               ("{% set x = m(1" + Repeated(", 1", 199) + ") %}{% endfor %}"),
+           "{% macro m(" + Parameters(99) + ") %}{% endmacro %}{% for i in range(1000) %}" +
+               "{% set x = m() %}{% endfor %}",
+           "{% set d = {" + Entries(99) + "} %}{% macro m() %}{{ kwargs.a0 }}{% endmacro %}" +
+               "{% for i in range(100) %}{% set x = m(**d) %}{% endfor %}",
        }) {
     EXPECT_THAT(ErrorOf(source, "", limits), HasSubstr("more than 10000 steps")) << source;
   }
@@ -161,6 +182,23 @@ TEST(Limits, NestingOfTemplatesHasALimit) {
         "{{ x" + Repeated("|abs", kMany) + " }}"}) {
     EXPECT_THAT(ErrorOf(source), HasSubstr("more than 200 levels")) << source.substr(0, 40);
   }
+}
+
+TEST(Limits, NamesAreShort) {
+  EXPECT_EQ(ErrorOf("{{ " + std::string(128, 'a') + " }}"), "");
+  EXPECT_THAT(ErrorOf("{{ x.\n" + std::string(129, 'a') + " }}"),
+              HasSubstr("line 2: a name has 129 bytes, at most 128 are read"));
+}
+
+// An attribute of a namespace is found without passing all others.
+TEST(Limits, NamespacesAreSearchedQuickly) {
+  const auto seconds_of = [](int count) {
+    const std::string source = "{% set n = namespace(**{" + Entries(count) + "}) %}";
+    const Template chat = Template::Parse(source).value();
+    return LeastCpuSeconds([&] { EXPECT_TRUE(chat.Render({}, {}).ok()); });
+  };
+  // 16 times as many may take 16 times as long, with a factor of three for cache effects.
+  EXPECT_LT(seconds_of(32'000), 48 * seconds_of(2000));
 }
 
 TEST(Limits, MacroAndLoopRecursionIsLimited) {

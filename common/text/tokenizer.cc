@@ -22,6 +22,9 @@ namespace outrider {
 namespace {
 
 constexpr char kSentencePieceFile[] = "tokenizer.model";
+// An added token is searched for at each position of a text, so a byte costs as many steps at most.
+// Pieces of SentencePiece have the same limit.
+constexpr size_t kMostAddedTokenBytes = 256;
 
 std::string ReplaceAll(const std::string& text, std::string_view from, std::string_view to) {
   std::string out;
@@ -64,6 +67,13 @@ std::string BytesOf(const TokenizerSpec& spec, std::string text, bool is_added) 
   return text;
 }
 
+Status CheckLength(const AddedTokenSpec& token, const std::string& where) {
+  if (token.content.size() <= kMostAddedTokenBytes) return Status();
+  return InvalidArgument("added_tokens: token " + std::to_string(token.id) + " has " +
+                         std::to_string(token.content.size()) + " bytes" + where + ", at most " +
+                         std::to_string(kMostAddedTokenBytes) + " are read");
+}
+
 // Tokens with normalized:true are matched in normalized text, so they are normalized, too.
 Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedTokenSpec>& tokens,
                                                      const Normalizer& normalizer) {
@@ -72,6 +82,7 @@ Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedToke
   for (AddedTokenSpec token : tokens) {
     if (!token.normalized) continue;
     OUTRIDER_ASSIGN(token.content, normalizer.Normalize(token.content));
+    OUTRIDER_TRY(CheckLength(token, " when normalized"));
     bytes += token.content.size();
     if (bytes > kMaxAddedTokenBytes)
       return InvalidArgument("added_tokens: too long when normalized");
@@ -144,6 +155,7 @@ Tokenizer::~Tokenizer() = default;
 Result<std::unique_ptr<Tokenizer::Parts>> Tokenizer::MakeParts(const Result<TokenizerSpec>& read) {
   OUTRIDER_TRY(read.status());
   const TokenizerSpec& spec = *read;
+  for (const AddedTokenSpec& token : spec.added_tokens) OUTRIDER_TRY(CheckLength(token, ""));
   OUTRIDER_ASSIGN(Vocabulary vocabulary, Vocabulary::Create(spec));
   OUTRIDER_ASSIGN(Normalizer normalizer, Normalizer::Create(spec.normalizer));
   OUTRIDER_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::Create(spec.pre_tokenizer));

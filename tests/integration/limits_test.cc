@@ -120,6 +120,8 @@ const Cases kModelFileCases = {
     {"GGUF: tokens", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
     {"Unigram and WordPiece: bytes of a token",
      HeldBy{"tests/common/text/tokenizer_json_test.cc", "RefusesTooLongTokens"}},
+    {"bytes of an added token, also when normalized",
+     HeldBy{"tests/common/text/tokenizer_json_test.cc", "ContentsOfAddedTokensAreLimited"}},
     {"SentencePiece: bytes of a piece", HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},
     {"SentencePiece: merges that follow from scores",
      HeldBy{kGgufTokenizerTest, "RefusesListsThatDoNotFit"}},

@@ -208,7 +208,16 @@ TEST(TokenizerJson, ContentsOfAddedTokensAreLimited) {
   ExpectError(json, Code::kInvalidArgument, "added_tokens: more than 1048576 bytes");
   json = With(SentencePieceJson({}), "/added_tokens/-",
               AddedTokenJson(286, std::string(1 << 19, ' '), {"normalized"}));
-  ExpectError(json, Code::kInvalidArgument, "added_tokens: too long when normalized");
+  ExpectError(json, Code::kInvalidArgument, "added_tokens: token 286 has 524288 bytes, at most");
+  const auto with = [](size_t bytes) {
+    return With(ByteLevelJson({}), "/added_tokens/-", AddedTokenJson(256, std::string(bytes, 'x')));
+  };
+  EXPECT_TRUE(Tokenizer::FromJson(with(256)).ok());
+  ExpectError(with(257), Code::kInvalidArgument, "token 256 has 257 bytes, at most 256 are read");
+  // U+2581 has three bytes.
+  json = With(SentencePieceJson({}), "/added_tokens/-",
+              AddedTokenJson(286, std::string(90, ' '), {"normalized"}));
+  ExpectError(json, Code::kInvalidArgument, "token 286 has 273 bytes when normalized");
 }
 
 class ModelFolder : public ::testing::Test {

@@ -14,14 +14,16 @@ namespace {
 
 class Detokenizes : public ::testing::Test {
  protected:
-  // Token 0 is "a", token 1 a thousand of them.
+  static constexpr size_t kLong = 256;
+
+  // Token 0 is "a", token 1 as many of them as an added token may have.
   Detokenizes() {
     tokenizer_ =
         Tokenizer::FromJson(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},)"
                             R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},)"
                             R"("decoder":{"type":"ByteLevel"},)"
                             R"("added_tokens":[{"id":1,"special":false,"content":")" +
-                            std::string(1000, 'a') + R"("}]})")
+                            std::string(kLong, 'a') + R"("}]})")
             .value();
   }
 
@@ -40,7 +42,7 @@ TEST_F(Detokenizes, IdsOfTheModel) {
 }
 
 TEST_F(Detokenizes, AtMostMaximalText) {
-  constexpr int kMax = static_cast<int>(Tokenizer::kMaxTextBytes / 1000);
+  constexpr int kMax = static_cast<int>(Tokenizer::kMaxTextBytes / kLong);
   EXPECT_TRUE(Run(1, kMax).ok());
   EXPECT_EQ(Run(1, kMax + 1).status().code(), Code::kInvalidArgument);
 }

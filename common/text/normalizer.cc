@@ -12,8 +12,8 @@ namespace {
 constexpr size_t kMaxNormalizedBytes = 16 << 20;
 
 Result<std::string> ReplaceAll(const std::string& text, const Pattern& pattern,
-                               const std::string& content) {
-  OUTRIDER_ASSIGN(const std::vector<TextSpan> matches, pattern.FindAll(text));
+                               const std::string& content, MatchBudget* budget) {
+  OUTRIDER_ASSIGN(const std::vector<TextSpan> matches, pattern.FindAll(text, budget));
   std::string out;
   size_t done = 0;
   for (const TextSpan& match : matches) {
@@ -30,13 +30,14 @@ Result<std::string> ReplaceAll(const std::string& text, const Pattern& pattern,
 
 struct Normalizer::Apply {
   std::string text;
+  MatchBudget* budget;
 
   Result<std::string> operator()(const UnicodeFormStep& step) const {
     return ToUnicodeForm(text, step.form);
   }
   Result<std::string> operator()(const PrependStep& step) const { return step.content + text; }
   Result<std::string> operator()(const Replace& step) const {
-    return ReplaceAll(text, step.pattern, step.content);
+    return ReplaceAll(text, step.pattern, step.content, budget);
   }
   Result<std::string> operator()(const LowercaseStep&) const { return ToLowerCase(text); }
   Result<std::string> operator()(const StripAccentsStep&) const {
@@ -79,11 +80,11 @@ Result<Normalizer> Normalizer::Create(const std::vector<NormalizerStep>& steps) 
   return normalizer;
 }
 
-Result<std::string> Normalizer::Normalize(std::string_view text) const {
+Result<std::string> Normalizer::Normalize(std::string_view text, MatchBudget* budget) const {
   std::string out(text);
   for (const Step& step : steps_) {
     if (out.empty()) break;
-    OUTRIDER_ASSIGN(out, std::visit(Apply{std::move(out)}, step));
+    OUTRIDER_ASSIGN(out, std::visit(Apply{std::move(out), budget}, step));
     if (out.size() > kMaxNormalizedBytes) {
       return InvalidArgument("the normalized text has more than " +
                              std::to_string(kMaxNormalizedBytes) + " bytes; shorten it");

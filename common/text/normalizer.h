@@ -19,9 +19,10 @@ class Normalizer {
  public:
   static Result<Normalizer> Create(const std::vector<NormalizerStep>& steps);
 
-  // kInvalidArgument: the result would exceed 16 MiB. An empty segment stays empty.
+  // kInvalidArgument: the result would exceed 16 MiB, or an error of Pattern::FindAll. An empty
+  // segment stays empty.
   // REQUIRES: `text` is well-formed UTF-8.
-  Result<std::string> Normalize(std::string_view text) const;
+  Result<std::string> Normalize(std::string_view text, MatchBudget* budget) const;
 
  private:
   struct Replace {

@@ -2,9 +2,11 @@
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <time.h>
 
 #include <utility>
 
+#include "common/base/printable.h"
 #include "common/text/newer_characters.h"
 #include "common/text/utf8.h"
 
@@ -15,6 +17,9 @@ constexpr size_t kMaxPatternBytes = 64 << 10;
 // A linear match backtracks at most once per character, and texts have at most 16 Mi of them.
 constexpr uint32_t kMaxMatchSteps = 50'000'000;
 constexpr uint32_t kMaxMatchKib = 64 << 10;
+constexpr size_t kMostShownBytes = 200;  // of a pattern, in an error
+// Reading a thread's CPU time takes as long as a match of a word.
+constexpr int kMatchesPerCheck = 32;
 
 struct CodeFree {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -136,6 +141,12 @@ std::string ErrorText(int error) {
   return reinterpret_cast<const char*>(buffer);
 }
 
+double ThreadSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 std::vector<TextSpan> FindLiteral(std::string_view text, std::string_view literal) {
   std::vector<TextSpan> spans;
   if (literal.empty()) return spans;
@@ -148,7 +159,15 @@ std::vector<TextSpan> FindLiteral(std::string_view text, std::string_view litera
 
 }  // namespace
 
+MatchBudget::MatchBudget(int milliseconds)
+    : milliseconds_(milliseconds), end_(ThreadSeconds() + 1e-3 * milliseconds) {}
+
+bool MatchBudget::CountMatch() {
+  return ++matches_ % kMatchesPerCheck != 0 || ThreadSeconds() < end_;
+}
+
 struct Pattern::Regex {
+  std::string source;
   std::unique_ptr<pcre2_code, CodeFree> code;
   std::unique_ptr<pcre2_match_context, MatchContextFree> limits;
 };
@@ -167,6 +186,7 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto regex = std::make_shared<Regex>();
+  regex->source = spec.text;
   // \C would match a single byte of a character.
   regex->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
@@ -186,7 +206,7 @@ Result<Pattern> Pattern::Create(const PatternSpec& spec) {
   return pattern;
 }
 
-Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
+Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text, MatchBudget* budget) const {
   if (regex_ == nullptr) return FindLiteral(text, literal_);
   const std::unique_ptr<pcre2_match_data, MatchDataFree> match(
       pcre2_match_data_create_from_pattern(regex_->code.get(), nullptr));
@@ -194,6 +214,12 @@ Result<std::vector<TextSpan>> Pattern::FindAll(std::string_view text) const {
   std::vector<TextSpan> spans;
   size_t pos = 0;
   while (pos <= text.size()) {
+    if (!budget->CountMatch()) {
+      return InvalidArgument("splitting the text at byte " + std::to_string(pos) + " by " +
+                             Printable(regex_->source, kMostShownBytes) + " takes more than " +
+                             std::to_string(budget->milliseconds()) +
+                             " ms of CPU time; shorten the text");
+    }
     const auto run = [&](uint32_t options) {
       // The caller has checked the text once; PCRE2 would do so again for every match.
       return pcre2_match(regex_->code.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),

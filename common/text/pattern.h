@@ -18,6 +18,26 @@
 
 namespace outrider {
 
+// The CPU time that a tokenizer's patterns may take for one text. A text may have a match for each
+// character, and PCRE2 limits each of them alone and counts only backtracking: neither
+// `[a-z]*9|[a-z]`, which reads all letters for each one, nor many costly matches end by its limits,
+// and it does not say what a match has cost. Linear patterns take less than a second.
+//
+// Thread: one, also for the constructor.
+class MatchBudget {
+ public:
+  explicit MatchBudget(int milliseconds = 10'000);
+
+  // Counts a match to be made. False: the time is over.
+  bool CountMatch();
+  int milliseconds() const { return milliseconds_; }
+
+ private:
+  int milliseconds_;
+  double end_;  // seconds of the thread's CPU time
+  int matches_ = 0;
+};
+
 class Pattern {
  public:
   // kInvalidArgument with PCRE2's message: the expression does not compile. kUnimplemented with the
@@ -25,10 +45,10 @@ class Pattern {
   static Result<Pattern> Create(const PatternSpec& spec);
 
   // All matches, left to right, without overlaps. kInvalidArgument: a match takes more steps or
-  // memory than any linear one would, as it always does for this text. kResourceExhausted: the
-  // process has no memory.
+  // memory than any linear one would, as it always does for this text, or `budget` is used up.
+  // kResourceExhausted: the process has no memory.
   // REQUIRES: `text` is well-formed UTF-8.
-  Result<std::vector<TextSpan>> FindAll(std::string_view text) const;
+  Result<std::vector<TextSpan>> FindAll(std::string_view text, MatchBudget* budget) const;
 
  private:
   struct Regex;

@@ -82,11 +82,12 @@ void Arrange(const std::vector<Part>& parts, SplitBehavior behavior, std::vector
   }
 }
 
-Status CutPieces(const Pattern& pattern, SplitBehavior behavior, bool invert, Pieces& pieces) {
+Status CutPieces(const Pattern& pattern, SplitBehavior behavior, bool invert, MatchBudget* budget,
+                 Pieces& pieces) {
   std::vector<TextSpan> spans;
   for (const TextSpan& piece : pieces.spans) {
     const auto text = std::string_view(pieces.text).substr(piece.begin, piece.end - piece.begin);
-    OUTRIDER_ASSIGN(const std::vector<TextSpan> matches, pattern.FindAll(text));
+    OUTRIDER_ASSIGN(const std::vector<TextSpan> matches, pattern.FindAll(text, budget));
     const size_t first = spans.size();
     Arrange(Cover(text.size(), matches, invert), behavior, spans);
     for (size_t i = first; i < spans.size(); ++i) {
@@ -112,7 +113,8 @@ void RewritePieces(Pieces& pieces, Rewrite rewrite) {
   pieces = std::move(out);
 }
 
-Status ApplyMetaspace(const MetaspaceStep& step, bool at_text_start, Pieces& pieces) {
+Status ApplyMetaspace(const MetaspaceStep& step, bool at_text_start, MatchBudget* budget,
+                      Pieces& pieces) {
   RewritePieces(pieces, [&](std::string_view piece, bool is_first, std::string& out) {
     const bool wanted = step.prepend_scheme == PrependScheme::kAlways ||
                         (step.prepend_scheme == PrependScheme::kFirst && at_text_start && is_first);
@@ -130,7 +132,7 @@ Status ApplyMetaspace(const MetaspaceStep& step, bool at_text_start, Pieces& pie
   });
   if (!step.split) return Status();
   OUTRIDER_ASSIGN(const Pattern mark, Pattern::Create({.text = step.replacement, .regex = false}));
-  return CutPieces(mark, SplitBehavior::kMergedWithNext, false, pieces);
+  return CutPieces(mark, SplitBehavior::kMergedWithNext, false, budget, pieces);
 }
 
 void CutByScript(Pieces& pieces) {
@@ -170,14 +172,15 @@ Result<PreTokenizer> PreTokenizer::Create(const std::vector<PreTokenizerStep>& s
   return pre_tokenizer;
 }
 
-Result<Pieces> PreTokenizer::Split(std::string text, bool at_text_start) const {
+Result<Pieces> PreTokenizer::Split(std::string text, bool at_text_start,
+                                   MatchBudget* budget) const {
   Pieces pieces{std::move(text), {}};
   if (!pieces.text.empty()) pieces.spans.push_back({0, pieces.text.size()});
   for (const auto& step : steps_) {
     if (const auto* cut = std::get_if<Cut>(&step)) {
-      OUTRIDER_TRY(CutPieces(cut->pattern, cut->behavior, cut->invert, pieces));
+      OUTRIDER_TRY(CutPieces(cut->pattern, cut->behavior, cut->invert, budget, pieces));
     } else if (const auto* metaspace = std::get_if<MetaspaceStep>(&step)) {
-      OUTRIDER_TRY(ApplyMetaspace(*metaspace, at_text_start, pieces));
+      OUTRIDER_TRY(ApplyMetaspace(*metaspace, at_text_start, budget, pieces));
     } else if (std::holds_alternative<ScriptsStep>(step)) {
       CutByScript(pieces);
     } else {

@@ -25,8 +25,8 @@ class PreTokenizer {
   static Result<PreTokenizer> Create(const std::vector<PreTokenizerStep>& steps);
 
   // `at_text_start`: nothing comes before the segment, for PrependScheme::kFirst.
-  // REQUIRES: `text` is well-formed UTF-8.
-  Result<Pieces> Split(std::string text, bool at_text_start) const;
+  // Errors: those of Pattern::FindAll. REQUIRES: `text` is well-formed UTF-8.
+  Result<Pieces> Split(std::string text, bool at_text_start, MatchBudget* budget) const;
 
  private:
   struct Cut {

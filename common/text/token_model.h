@@ -11,6 +11,7 @@
 #include "common/base/status.h"
 #include "common/base/types.h"
 #include "common/text/bpe.h"
+#include "common/text/pattern.h"
 #include "common/text/tokenizer_spec.h"
 #include "common/text/unigram.h"
 #include "common/text/vocabulary.h"
@@ -20,6 +21,7 @@ namespace outrider {
 
 // Memory that calls reuse.
 struct TokenScratch {
+  MatchBudget budget;
   BpeScratch bpe;
   UnigramScratch unigram;
 };

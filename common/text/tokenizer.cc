@@ -78,10 +78,11 @@ Status CheckLength(const AddedTokenSpec& token, const std::string& where) {
 Result<std::vector<AddedTokenSpec>> NormalizedTokens(const std::vector<AddedTokenSpec>& tokens,
                                                      const Normalizer& normalizer) {
   std::vector<AddedTokenSpec> out;
+  MatchBudget budget;
   size_t bytes = 0;
   for (AddedTokenSpec token : tokens) {
     if (!token.normalized) continue;
-    OUTRIDER_ASSIGN(token.content, normalizer.Normalize(token.content));
+    OUTRIDER_ASSIGN(token.content, normalizer.Normalize(token.content, &budget));
     OUTRIDER_TRY(CheckLength(token, " when normalized"));
     bytes += token.content.size();
     if (bytes > kMaxAddedTokenBytes)
@@ -143,7 +144,8 @@ struct Tokenizer::Parts {
                      std::vector<TokenId>& ids) const;
   Status EncodeNormalized(std::string_view text, bool at_text_start, bool parse_special,
                           TokenScratch& scratch, std::vector<TokenId>& ids) const;
-  Status AppendNormalizedSpecials(std::string_view text, std::vector<TokenId>& ids) const;
+  Status AppendNormalizedSpecials(std::string_view text, TokenScratch& scratch,
+                                  std::vector<TokenId>& ids) const;
   Status EncodeSegment(std::string_view text, TextSpan segment, bool parse_special,
                        std::span<const TextSpan> plain, TokenScratch& scratch,
                        std::vector<TokenId>& ids) const;
@@ -283,7 +285,8 @@ Status Tokenizer::Parts::ApplyRoles(const ModelRoles& roles) {
 
 Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, TokenScratch& scratch,
                                      std::vector<TokenId>& ids) const {
-  OUTRIDER_ASSIGN(const Pieces pieces, pre_tokenizer.Split(std::move(text), at_text_start));
+  OUTRIDER_ASSIGN(const Pieces pieces,
+                  pre_tokenizer.Split(std::move(text), at_text_start, &scratch.budget));
   for (const TextSpan& piece : pieces.spans) {
     OUTRIDER_TRY(model->Encode(
         std::string_view(pieces.text).substr(piece.begin, piece.end - piece.begin), scratch, ids));
@@ -294,7 +297,7 @@ Status Tokenizer::Parts::EncodePlain(std::string text, bool at_text_start, Token
 Status Tokenizer::Parts::EncodeNormalized(std::string_view text, bool at_text_start,
                                           bool parse_special, TokenScratch& scratch,
                                           std::vector<TokenId>& ids) const {
-  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
+  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text, &scratch.budget));
   for (const TextPart& part : normalized_tokens.Split(normalized, parse_special)) {
     if (part.id >= 0) {
       ids.push_back(part.id);
@@ -307,9 +310,9 @@ Status Tokenizer::Parts::EncodeNormalized(std::string_view text, bool at_text_st
 }
 
 // The special tokens that EncodeNormalized finds.
-Status Tokenizer::Parts::AppendNormalizedSpecials(std::string_view text,
+Status Tokenizer::Parts::AppendNormalizedSpecials(std::string_view text, TokenScratch& scratch,
                                                   std::vector<TokenId>& ids) const {
-  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text));
+  OUTRIDER_ASSIGN(const std::string normalized, normalizer.Normalize(text, &scratch.budget));
   for (const TextPart& part : normalized_tokens.Split(normalized, /*parse_special=*/true)) {
     if (part.id >= 0 && vocabulary.IsSpecial(part.id)) ids.push_back(part.id);
   }
@@ -322,15 +325,16 @@ Status Tokenizer::Parts::AppendNormalizedSpecials(std::string_view text,
 Status Tokenizer::Parts::EncodeSegment(std::string_view text, TextSpan segment, bool parse_special,
                                        std::span<const TextSpan> plain, TokenScratch& scratch,
                                        std::vector<TokenId>& ids) const {
-  const auto encode = [&](TextSpan bytes, bool with_special) {
-    return EncodeNormalized(text.substr(bytes.begin, bytes.end - bytes.begin), bytes.begin == 0,
+  const auto encode = [&](TextSpan part, bool with_special) {
+    return EncodeNormalized(text.substr(part.begin, part.end - part.begin), part.begin == 0,
                             with_special, scratch, ids);
   };
   if (!parse_special || plain.empty() || !normalized_tokens.has_special()) {
     return encode(segment, parse_special);
   }
-  const auto append_specials = [&](TextSpan bytes, std::vector<TokenId>& specials) {
-    return AppendNormalizedSpecials(text.substr(bytes.begin, bytes.end - bytes.begin), specials);
+  const auto append_specials = [&](TextSpan part, std::vector<TokenId>& specials) {
+    return AppendNormalizedSpecials(text.substr(part.begin, part.end - part.begin), scratch,
+                                    specials);
   };
   const std::vector<OriginPart> parts = PartsByOrigin(segment, plain);
   std::vector<TokenId> ours, all;

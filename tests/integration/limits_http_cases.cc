@@ -255,6 +255,8 @@ const Cases kHttpCases = {
      })}},
     {"steps of a match of the tokenizer's expressions",
      HeldBy{"tests/common/text/pattern_test.cc", "UnboundedBacktrackingIsError"}},
+    {"CPU time of the tokenizer's expressions for one text",
+     HeldBy{"tests/common/text/pattern_test.cc", "TimeOfTextIsLimited"}},
     {"a chat template's file", HeldBy{kTemplateTest, "NestingOfTemplatesHasALimit"}},
     {"steps of a chat template", HeldBy{kTemplateTest, "StepsEndWhateverRepeats"}},
     {"bytes of strings, lists and scopes that a chat template makes",

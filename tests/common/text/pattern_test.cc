@@ -1,5 +1,6 @@
 #include "common/text/pattern.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace outrider {
@@ -8,7 +9,8 @@ namespace {
 std::vector<std::string> Matches(const PatternSpec& spec, const std::string& text) {
   const Result<Pattern> pattern = Pattern::Create(spec);
   EXPECT_TRUE(pattern.ok()) << pattern.status().ToString();
-  const Result<std::vector<TextSpan>> spans = pattern->FindAll(text);
+  MatchBudget budget;
+  const Result<std::vector<TextSpan>> spans = pattern->FindAll(text, &budget);
   EXPECT_TRUE(spans.ok()) << spans.status().ToString();
   if (!spans.ok()) return {};
   std::vector<std::string> out;
@@ -94,9 +96,32 @@ TEST(Pattern, RefusesWhatPcreReadsOtherwise) {
 TEST(Pattern, UnboundedBacktrackingIsError) {
   const Result<Pattern> pattern = Pattern::Create({"(a+)+[bc]", true});
   ASSERT_TRUE(pattern.ok());
-  const auto spans = pattern->FindAll(std::string(64, 'a'));
+  MatchBudget budget;
+  const auto spans = pattern->FindAll(std::string(64, 'a'), &budget);
   ASSERT_FALSE(spans.ok());
   EXPECT_EQ(spans.status().code(), Code::kInvalidArgument) << "trying again does not help";
+}
+
+// Each match of a letter reads all letters that follow, without backtracking.
+TEST(Pattern, TimeOfTextIsLimited) {
+  const Result<Pattern> pattern = Pattern::Create({"(?=[a-z]*9)x|[a-z]", true});
+  ASSERT_TRUE(pattern.ok());
+  MatchBudget budget(/*milliseconds=*/20);
+  const Status status = pattern->FindAll(std::string(200'000, 'a'), &budget).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              ::testing::HasSubstr("by (?=[a-z]*9)x|[a-z] takes more than 20 ms"));
+}
+
+// A text is split again and again, by the steps of a tokenizer and for the parts between added
+// tokens.
+TEST(Pattern, PartsOfTextShareTheTime) {
+  const Result<Pattern> pattern = Pattern::Create({"a", true});
+  ASSERT_TRUE(pattern.ok());
+  MatchBudget none(/*milliseconds=*/0);
+  Status status;
+  for (int i = 0; i < 100 && status.ok(); ++i) status = pattern->FindAll("a", &none).status();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
 }
 
 // Each iteration of the group takes a frame: more than the 32 KiB stack of the compiled code.

@@ -20,7 +20,8 @@ Strings SplitBy(const std::vector<PreTokenizerStep>& steps, const std::string& t
                 bool at_text_start = true) {
   const Result<PreTokenizer> pre_tokenizer = PreTokenizer::Create(steps);
   EXPECT_TRUE(pre_tokenizer.ok()) << pre_tokenizer.status().ToString();
-  const Result<Pieces> pieces = pre_tokenizer->Split(text, at_text_start);
+  MatchBudget budget;
+  const Result<Pieces> pieces = pre_tokenizer->Split(text, at_text_start, &budget);
   EXPECT_TRUE(pieces.ok()) << pieces.status().ToString();
   Strings out;
   for (const TextSpan& span : pieces->spans) {

@@ -18,6 +18,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// No head has more (common/model/config.cc).
+constexpr int64_t kMostRopeDims = 1024;
+
 // Builds the JSON. Values are copied as they are; missing ones stay absent.
 class ConfigWriter {
  public:
@@ -49,7 +52,7 @@ class ConfigWriter {
   const GgufFile& file_;
   const GgufArchitecture& architecture_;
   Json json_ = Json::object();
-  int64_t layers_ = 0, heads_ = 0, hidden_ = 0, head_dim_ = 0;
+  int64_t layers_ = 0, heads_ = 0, hidden_ = 0, head_dim_ = 0, rope_dims_ = 0;
 };
 
 // A 32-bit float as the double with the same shortest decimal form, so that reading it back gives
@@ -206,6 +209,7 @@ Status ConfigWriter::WriteRope() {
   }
   OUTRIDER_ASSIGN(const auto dims,
                   file_.MaybeInt(Key("rope.dimension_count"), 1, kMostOfAGgufSize));
+  rope_dims_ = dims.value_or(head_dim_);
   if (dims.has_value() && *dims != head_dim_) {
     // The rotated neighbours would not correspond to the halves of a head.
     if (architecture_.interleaved || *dims > head_dim_) {
@@ -225,12 +229,18 @@ Status ConfigWriter::WriteRope() {
 Status ConfigWriter::WriteFactors(const char* short_tensor, const char* long_tensor,
                                   Json attention_factor) {
   Json scaling = {{"type", "longrope"}};
+  const int64_t pairs = std::min(rope_dims_, kMostRopeDims) / 2;
   for (const auto& [field, name] :
        {std::pair("short_factor", short_tensor), std::pair("long_factor", long_tensor)}) {
     const GgufTensor* const tensor = file_.Tensor(name);
     if (tensor == nullptr) return file_.Wrong(name, "is missing");
     if (tensor->type != GgmlType::kF32 || tensor->shape.size() != 1) {
       return file_.Wrong(name, "must be a list of F32 numbers");
+    }
+    // Before they are copied, because a number takes many times its bytes in JSON.
+    if (tensor->shape[0] != pairs) {
+      return file_.Wrong(name, "has " + std::to_string(tensor->shape[0]) + " factors, must have " +
+                                   std::to_string(pairs) + ", one for two rotated dimensions");
     }
     std::vector<float> factors(tensor->bytes.size() / sizeof(float));
     std::copy_n(tensor->bytes.data(), tensor->bytes.size(),

@@ -302,5 +302,32 @@ TEST(GgufConfig, TakesOneNumberForAllLayers) {
   EXPECT_THAT(config({}), HasSubstr("must be positive integers"));
 }
 
+TEST(GgufConfig, RefusesOtherNumbersOfRopeFactors) {
+  // The config of a model with heads of `key_length` dimensions.
+  const auto config = [](int64_t factors, uint32_t key_length) {
+    GgufWriter writer;
+    writer.Text("general.architecture", "llama");
+    for (const char* key :
+         {"embedding_length", "feed_forward_length", "block_count", "context_length"}) {
+      writer.Uint32(std::string("llama.") + key, 64);
+    }
+    writer.Uint32("llama.attention.head_count", 4);
+    writer.Uint32("llama.attention.key_length", key_length);
+    writer.Tensor("token_embd.weight", 0, {4, 1}, std::string(16, '\0'));
+    writer.Tensor("rope_freqs.weight", 0, {factors},
+                  std::string(static_cast<size_t>(factors) * sizeof(float), '\0'));
+    const std::string bytes = writer.File();
+    const GgufFile file = GgufFile::Parse(std::as_bytes(std::span(bytes)), "a.gguf").value();
+    const auto written = GgufConfigJson(file);
+    return written.ok() ? *written : written.status().message();
+  };
+  EXPECT_THAT(config(8, 16), HasSubstr("long_factor"));
+  EXPECT_THAT(config(9, 16),
+              HasSubstr("a.gguf: rope_freqs.weight has 9 factors, must have 8, one for two"));
+  EXPECT_THAT(config(1'000'000, 16), HasSubstr("has 1000000 factors, must have 8"));
+  // The config refuses such heads later.
+  EXPECT_THAT(config(1'000'000, 2'000'000), HasSubstr("has 1000000 factors, must have 512"));
+}
+
 }  // namespace
 }  // namespace outrider

@@ -97,6 +97,8 @@ MISTAKES = [
     ({"verifier.flags": ["--device=cuda:0"]}, "GPU"),
     ({"verifier.flags": ["--drain-timeout=300"]}, "grace"),
     ({"verifier.resources": {}}, "resources"),
+    ({"verifier.kvTokens": 65536}, "memory"),
+    ({"verifier.flags": ["--kv-tokens=65536"]}, "twice"),
 ]
 SPRIG = "/usr/share/gocode/src/github.com/Masterminds/sprig"
 

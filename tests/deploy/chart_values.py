@@ -45,6 +45,9 @@ OPTIONS = [
         },
         ["10000", "--drain-timeout=300", '"failureThreshold": 360'],
     ),
+    ({}, ["--kv-tokens=16384"]),
+    ({"verifier.kvTokens": 1024}, ["--kv-tokens=1024"]),
+    ({"models.source": "claim", "verifier.kvTokens": 1000000}, ["--kv-tokens=1000000"]),
     ({"http.enabled": True, "http.port": 8080}, ["--http=0.0.0.0:8080"]),
     (
         {"tls.enabled": True, "tls.clusterDomain": "cluster.local"},
@@ -184,6 +187,7 @@ REFUSED = [
     ({"drafter.replicas": 1.5}, "replicas"),
     ({"keda.verifier.max": 10001}, "max"),
     ({"verifier.threads": 0}, "threads"),
+    ({"verifier.kvTokens": 0}, "kvTokens"),
     ({"verifier.flags": ["device=cuda:0"]}, "flags"),
     ({"verifier.flags": "--device=cuda:0"}, "flags"),
     ({"verifier.env": {"A": "b"}}, "env"),

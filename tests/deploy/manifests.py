@@ -12,6 +12,9 @@ NAME = "app.kubernetes.io/name"
 # Flags whose value is a file's or a folder's path.
 FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens",
          "--token-file", "--trace-file")
+IMAGE_MODELS = "/usr/share/outrider/models/"
+# What clients' requests may take: docs/faults.md, Memory.
+INPUT_BYTES = 2 << 30
 
 
 class Programs:
@@ -36,6 +39,26 @@ class Programs:
         }
         self.health["outrider-verifier"].discard("outrider.v1.Drafting")  # is for drafters
         self.metrics = set(re.findall(r"`(outrider_\w+)", (source / "docs/metrics.md").read_text()))
+        self.models = {name: Model(source / "models/default" / name)
+                       for name in ("target", "drafter")}
+
+
+class Model:
+    """What a model of the image takes on a CPU, in bytes."""
+
+    def __init__(self, folder):
+        config = json.loads((folder / "config.json").read_text())
+        self.weights = (folder / "model.safetensors").stat().st_size
+        self.token_values = (2 * config["num_hidden_layers"] * config["num_key_value_heads"]
+                             * config["head_dim"])
+        # As common/service/served_model.cc chooses without --kv-tokens.
+        self.default_tokens = min(262144, 64 * config["max_position_embeddings"])
+
+    def kv_cache(self, values):
+        """With a program's flags."""
+        width = {"": 4, "auto": 4, "f32": 4, "bf16": 2, "fp8": 1}[flag(values, "--kv-cache-dtype")]
+        tokens = int(flag(values, "--kv-tokens") or 0) or self.default_tokens
+        return tokens * self.token_values * width
 
 
 def flag_values(container):
@@ -45,6 +68,12 @@ def flag_values(container):
 
 def flag(values, name):
     return values.get(name, "").rstrip("=")
+
+
+def bytes_of(quantity):
+    """Of Kubernetes' quantities those that manifests of ours use."""
+    number, unit = re.fullmatch(r"(\d+)([KMG]i)?", str(quantity)).groups()
+    return int(number) * {None: 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}[unit]
 
 
 def port_of(address):
@@ -110,6 +139,7 @@ class Checker:
             self.check_flags(workload, container)
             self.check_files(workload, container)
             self.check_device(workload, container)
+            self.check_memory(workload, container)
             self.check_ports(workload, container)
             self.check_probes(workload, container)
             self.check_grace(workload, container)
@@ -138,6 +168,8 @@ class Checker:
         for name in values:
             if name not in self.programs.flags[program]:
                 self.complain(workload, f"{program} has no flag {name}")
+        if len(values) < len(container.get("args", [])):
+            self.complain(workload, f"{program}: a flag is given twice")
         tls = "--tls-cert" in values
         if tls == ("--allow-plaintext" in values):
             self.complain(workload,
@@ -170,6 +202,31 @@ class Checker:
             self.complain(workload,
                           f"{container['name']}: {gpus} GPUs, but --device and --devices use "
                           f"{used}")
+
+    def check_memory(self, workload, container):
+        """Requests hold weights and KV cache of the image's models. A verifier's limit has room for
+        what clients send, too."""
+        name = self.image_model(workload)
+        if name is None or flag(flag_values(container), "--device").startswith("cuda:"):
+            return
+        model = self.programs.models[name]
+        needed = model.weights + model.kv_cache(flag_values(container))
+        resources = container.get("resources", {})
+        inputs = INPUT_BYTES if container["command"][0] == "outrider-verifier" else 0
+        for kind, least in (("requests", needed), ("limits", needed + inputs)):
+            has = resources.get(kind, {}).get("memory")
+            if has is not None and bytes_of(has) < least:
+                self.complain(workload,
+                              f"memory: {kind} have {has}, weights, KV cache and inputs may take "
+                              f"{least >> 20}Mi")
+
+    def image_model(self, workload):
+        """Which of the image's models an init container copies."""
+        for container in workload["spec"]["template"]["spec"].get("initContainers", []):
+            for word in container.get("command", []):
+                if word.startswith(IMAGE_MODELS):
+                    return word.removeprefix(IMAGE_MODELS)
+        return None
 
     def check_ports(self, workload, container):
         values = flag_values(container)

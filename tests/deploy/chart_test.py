@@ -20,7 +20,7 @@ import sys
 from processes import SKIPPED
 
 from chart_values import (OPTIONS, REFUSED, REFUSED_TOGETHER, changes_as_values, combinations,
-                          overlaid, with_values)
+                          overlaid, unmet, with_values)
 
 try:
     import jsonschema
@@ -132,8 +132,7 @@ def check_rendered(renderer, values, programs):
         objects = renderer.objects(with_values(values, changes))
         found = problems(objects, programs)
         assert not found, f"{changes}:\n" + "\n".join(found)
-        missing = [word for word in words if word not in json.dumps(objects)]
-        assert not missing, f"{changes}: no {missing}"
+        assert not (wrong := unmet(words, objects)), f"{changes}: {wrong}"
     for file in sorted(renderer.chart.parent.glob("*.yaml")):  # values for users to begin with
         found = problems(renderer.objects(overlaid(values, yaml.safe_load(file.read_text()))),
                          programs)

@@ -1,6 +1,7 @@
 """Values that users may set in the chart, what its objects must then have, and values to refuse."""
 
 import copy
+import json
 import random
 
 GPU = {
@@ -33,7 +34,8 @@ def pod_values(**changes):
     }
 
 
-# Changes by path, and what the objects must then have: kinds, or words of the pods' specs.
+# Changes by path, and what the objects must then have: kinds, or words of the pods' specs. They
+# must not have what follows "no ".
 OPTIONS = [
     ({}, ["StatefulSet", "Deployment", "Service", "NetworkPolicy", "PodDisruptionBudget"]),
     (
@@ -70,7 +72,13 @@ OPTIONS = [
             "models.source": "claim",
             **pod_values(flags=["--device=cuda:0"], resources=GPU, runtimeClassName="nvidia"),
         },
-        ["outrider-models", "nvidia.com/gpu", "runtimeClassName", "--device=cuda:0"],
+        [
+            "outrider-models",
+            "nvidia.com/gpu",
+            "runtimeClassName",
+            "--device=cuda:0",
+            "no --kv-tokens",
+        ],
     ),
     (
         {
@@ -166,9 +174,12 @@ OPTIONS = [
         },
         ["NetworkPolicy"],
     ),
-    ({"networkPolicy.enabled": False}, ["StatefulSet"]),
-    ({"disruption.enabled": False, "vllmMetrics": False}, ["StatefulSet"]),
-    ({"drafter.enabled": False}, ["StatefulSet"]),
+    ({"networkPolicy.enabled": False}, ["no NetworkPolicy"]),
+    (
+        {"disruption.enabled": False, "vllmMetrics": False},
+        ["no PodDisruptionBudget", "no --vllm-metrics"],
+    ),
+    ({"drafter.enabled": False}, ["no Deployment", "no pair-drafter"]),
     (
         {
             "imagePullSecrets": [{"name": "registry"}],
@@ -218,6 +229,12 @@ REFUSED_TOGETHER = [
     ({"httpRoute.enabled": True, "httpRoute.parents": [{"name": "public"}]}, "set http.enabled"),
     ({"http.enabled": True, "ingress.enabled": True}, "set networkPolicy.gateways"),
 ]
+
+
+def unmet(words, objects):
+    """The words of an option that the objects do not fulfil."""
+    text = json.dumps(objects)
+    return [word for word in words if (word.removeprefix("no ") in text) == word.startswith("no ")]
 
 
 def changes_as_values(changes):

@@ -28,6 +28,7 @@ from chart_values import (
     REFUSED_TOGETHER,
     changes_as_values,
     combinations,  # noqa: E402
+    unmet,
     with_values,
 )
 from manifests import Programs, dashboard_of, problems  # noqa: E402
@@ -72,8 +73,7 @@ def check_options(helm, programs, fallback):
         assert linted.returncode == 0, f"{changes}: {linted.stdout}"
         objects = helm.objects(changes)
         check_sound(changes, objects, programs)
-        missing = [word for word in words if word not in json.dumps(objects)]
-        assert not missing, f"{changes}: no {missing}"
+        assert not (wrong := unmet(words, objects)), f"{changes}: {wrong}"
         if fallback:
             assert by_name(fallback.objects(with_values(values, changes))) == by_name(
                 objects

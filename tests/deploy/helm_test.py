@@ -31,10 +31,9 @@ from chart_values import (
     unmet,
     with_values,
 )
-from manifests import Programs, dashboard_of, problems  # noqa: E402
+from manifests import OVERLAYS, Programs, dashboard_of, problems  # noqa: E402
 
 COMBINATIONS = 12
-OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/example")
 
 
 class Helm:

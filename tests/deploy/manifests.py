@@ -8,6 +8,7 @@ import subprocess
 import http_route
 import pod_security
 
+OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/example")
 NAME = "app.kubernetes.io/name"
 # Flags whose value is a file's or a folder's path.
 FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens",

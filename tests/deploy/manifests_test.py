@@ -12,25 +12,34 @@ import copy
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
-from processes import SKIPPED, Processes, need, small_pair
+from kubernetes_tools import need_tools
+from processes import SKIPPED, Processes, small_pair
 
 try:
     import yaml
 
-    from manifests import Programs, dashboard_of, problems
+    from manifests import OVERLAYS, Programs, dashboard_of, problems
 except ImportError:
     print("skipped: python3-yaml is not installed")
     sys.exit(SKIPPED)
 
-OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/example")
+
+def kubectl():
+    """On the PATH, or as scripts/clients.sh installs it."""
+    return shutil.which("kubectl") or need_tools(sys.argv[2])["kubectl"]
+
+
+# Before anything else: need_tools may go on under another interpreter.
+KUBECTL = kubectl()
 
 
 def render(folder):
-    rendered = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True)
+    rendered = subprocess.run([KUBECTL, "kustomize", folder], check=True, capture_output=True)
     return rendered.stdout.decode()
 
 
@@ -40,7 +49,7 @@ def decode_typed(text):
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
         yaml.safe_dump_all(workloads, file)
         file.flush()
-        subprocess.run(["kubectl", "set", "image", "--local", "-f", file.name, "*=image", "-o",
+        subprocess.run([KUBECTL, "set", "image", "--local", "-f", file.name, "*=image", "-o",
                         "name"],
                        check=True, stdout=subprocess.DEVNULL)
 
@@ -265,7 +274,6 @@ def check_cuda_image(dockerfile, binaries):
 
 def main():
     source, binaries = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
-    need("kubectl")
     programs = Programs(source, binaries)
     for overlay in OVERLAYS:
         text = render(source / "deploy/kustomize" / overlay)

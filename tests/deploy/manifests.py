@@ -26,7 +26,6 @@ class Programs:
         for program, arguments in {
             "outrider-verifier": ["--help"],
             "outrider-drafter": ["--help"],
-            "outrider": ["status", "--help"],
         }.items():
             text = subprocess.run([binaries / program, *arguments], check=True, capture_output=True,
                                   text=True).stdout
@@ -240,13 +239,14 @@ class Checker:
 
     def check_probes(self, workload, container):
         program, values = container["command"][0], flag_values(container)
-        names = {port["name"] for port in container.get("ports", [])}
         for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
             probe = container.get(kind)
-            if probe is None or len({"grpc", "httpGet", "exec"} & probe.keys()) != 1:
+            if probe is None or len({"grpc", "httpGet"} & probe.keys()) != 1:
                 self.complain(workload, f"{kind}: not one way to probe")
                 continue
             if grpc := probe.get("grpc"):
+                if kind != "readinessProbe":
+                    self.complain(workload, f"{kind}: clients may fill the port's connections")
                 if grpc["port"] != port_of(flag(values, "--listen")):
                     self.complain(workload, f"{kind}: not the port of --listen")
                 if "--tls-cert" in values:
@@ -255,17 +255,9 @@ class Checker:
                     self.complain(workload,
                                   f"{kind}: {program} has no service {grpc.get('service')}")
             if http := probe.get("httpGet"):
-                if http["port"] not in names or http["path"] != "/metrics":
-                    self.complain(workload, f"{kind}: nobody answers there")
-            if call := probe.get("exec"):
-                command, *arguments = call["command"]
-                unknown = {a.split("=")[0] for a in arguments if a.startswith("--")} \
-                    - self.programs.flags.get(command, set())
-                if unknown:
-                    self.complain(workload, f"{kind}: {command} has no {unknown}")
-                shows_token = any(a.startswith("--token-file=") for a in arguments)
-                if "--client-tokens" in values and not shows_token:
-                    self.complain(workload, f"{kind}: its call has no token")
+                path = "/ready" if kind == "readinessProbe" else "/metrics"
+                if (http["port"], http["path"]) != ("metrics", path):
+                    self.complain(workload, f"{kind}: is answered at {path} of the metrics port")
 
     def check_grace(self, workload, container):
         """The pod may live for preStop and the drain, and some seconds more."""

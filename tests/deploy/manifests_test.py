@@ -109,6 +109,9 @@ MISTAKES = [
     (lambda o: verifier(o)["readinessProbe"]["grpc"].update(port=7301), "Probe"),
     (lambda o: verifier(o)["readinessProbe"]["grpc"].update(service="outrider.v1.Drafting"),
      "Probe"),
+    (lambda o: verifier(o).update(livenessProbe={"grpc": {"port": 7300}}), "fill"),
+    (lambda o: drafter(o).update(startupProbe={"grpc": {"port": 7303}}), "fill"),
+    (lambda o: drafter(o)["livenessProbe"]["httpGet"].update(path="/ready"), "/metrics"),
     (lambda o: pod(o)["spec"].update(terminationGracePeriodSeconds=60), "grace"),
     (lambda o: verifier(o).pop("resources"), "resources"),
     (lambda o: verifier(o)["resources"]["limits"].update(memory="1Gi"), "memory: limits"),
@@ -158,7 +161,10 @@ EXAMPLE_MISTAKES = [
      "OutriderDown and the job"),
     (lambda o: find(o, "Certificate", "outrider-verifier")["spec"]["dnsNames"]
      .remove("outrider.outrider.svc.cluster.local"), "cluster.local"),
-    (lambda o: verifier(o)["readinessProbe"]["exec"]["command"].pop(), "no token"),
+    (lambda o: verifier(o)["readinessProbe"]["httpGet"].update(path="/metrics"), "/ready"),
+    (lambda o: drafter(o)["readinessProbe"]["httpGet"].update(port="grpc"), "/ready"),
+    (lambda o: drafter(o).update(readinessProbe={
+        "grpc": {"port": 7303, "service": "outrider.v1.Drafting"}}), "speaks no TLS"),
 ]
 
 

@@ -45,7 +45,12 @@ OPTIONS = [
             "verifier.drainSeconds": 300,
             **pod_values(startupSeconds=1800),
         },
-        ["10000", "--drain-timeout=300", '"failureThreshold": 360'],
+        [
+            "10000",
+            "--drain-timeout=300",
+            '"failureThreshold": 360',
+            '"progressDeadlineSeconds": 2100',
+        ],
     ),
     ({}, ["--kv-tokens=16384"]),
     ({"verifier.kvTokens": 1024}, ["--kv-tokens=1024"]),

@@ -143,6 +143,8 @@ class Checker:
             self.check_ports(workload, container)
             self.check_probes(workload, container)
             self.check_grace(workload, container)
+        if workload["kind"] == "Deployment":
+            self.check_rollout(workload)
         for constraint in spec.get("topologySpreadConstraints", []):
             if not self.selected(constraint["labelSelector"]["matchLabels"]):
                 self.complain(workload, "its spread constraint selects nothing")
@@ -258,6 +260,17 @@ class Checker:
                 path = "/ready" if kind == "readinessProbe" else "/metrics"
                 if (http["port"], http["path"]) != ("metrics", path):
                     self.complain(workload, f"{kind}: is answered at {path} of the metrics port")
+
+    def check_rollout(self, workload):
+        """New pods fit on the nodes of old ones, and have the time that they may take to load."""
+        rolling = workload["spec"].get("strategy", {}).get("rollingUpdate", {})
+        if rolling != {"maxSurge": 0, "maxUnavailable": 1}:
+            self.complain(workload, f"rolls over by {rolling}: a new pod may find no free GPU")
+        for container in self.programs_of(workload["spec"]["template"]["spec"]):
+            probe = container["startupProbe"]
+            longest = probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)
+            if workload["spec"].get("progressDeadlineSeconds", 600) <= longest:
+                self.complain(workload, f"its rollout fails while a pod loads for {longest} s")
 
     def check_grace(self, workload, container):
         """The pod may live for preStop and the drain, and some seconds more."""

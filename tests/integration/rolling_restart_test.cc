@@ -158,7 +158,7 @@ TEST_F(RollingRestart, DraftersFailNoRequest) {
   }
   Load load("ipv4:" + verifier->address(), 4);
   ASSERT_TRUE(load.AwaitFinished(4)) << load.failure();
-  // Like a Deployment: first one more, then one less.
+  // As a Deployment with a surge: first one more, then one less.
   for (auto& drafter : drafters) {
     const std::string name = "next-" + std::to_string(&drafter - drafters.data());
     auto next = StartDrafter(name);

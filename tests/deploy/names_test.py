@@ -14,10 +14,11 @@ from pages import flags_in, help_of, pages_of, subcommands_in
 
 # Flags of other programs: kubectl, helm, docker, cmake, prometheus, curl, llama.cpp.
 OTHERS_FLAGS = {"--benchmark", "--build", "--cacert", "--cert", "--command", "--config",
-                "--create-namespace", "--from-file", "--gpus", "--image", "--install", "--key",
-                "--labels", "--merge", "--network", "--output-on-failure", "--override-type",
-                "--overrides", "--prefix", "--preset", "--read-only", "--restart", "--rm",
-                "--scale", "--set", "--strict", "--strip", "--target", "--test-dir", "--time"}
+                "--create-namespace", "--force", "--from-file", "--gpus", "--image", "--install",
+                "--key", "--labels", "--merge", "--network", "--output-on-failure",
+                "--override-type", "--overrides", "--prefix", "--preset", "--read-only",
+                "--restart", "--rm", "--scale", "--set", "--strict", "--strip", "--target",
+                "--test-dir", "--time"}
 # Flags of vLLM and SGLang, on the page that says which of ours do the same.
 ENGINES_FLAGS = {
     "--api-key", "--chunked-prefill-size", "--context-length", "--data-parallel-size",

@@ -61,7 +61,7 @@ OPTIONS = [
         ["Certificate", "Issuer", "/tls/ca.crt"],
     ),
     ({"tls.enabled": True, "tls.certManager": False}, ["outrider-drafter-tls"]),
-    ({"keda.enabled": True}, ["ScaledObject"]),
+    ({"keda.enabled": True}, ["ScaledObject", 'pod=~\\"pair-verifier-[0-9]+\\"']),
     ({"podMonitor.enabled": True, "podMonitor.labels": {"release": "prometheus"}}, ["PodMonitor"]),
     (
         {
@@ -202,6 +202,7 @@ REFUSED = [
     ({"drafter.replicas": -1}, "replicas"),
     ({"drafter.replicas": 1.5}, "replicas"),
     ({"keda.verifier.max": 10001}, "max"),
+    ({"keda.drafter.min": 0}, "min"),
     ({"verifier.threads": 0}, "threads"),
     ({"verifier.kvTokens": 0}, "kvTokens"),
     ({"verifier.flags": ["device=cuda:0"]}, "flags"),

@@ -39,6 +39,9 @@ class Programs:
         }
         self.health["outrider-verifier"].discard("outrider.v1.Drafting")  # is for drafters
         self.metrics = set(re.findall(r"`(outrider_\w+)", (source / "docs/metrics.md").read_text()))
+        (most,) = re.findall(r"int max_running = (\d+);",
+                             (source / "verifier/engine/admission.h").read_text())
+        self.max_sessions = int(most)  # without the flag
         self.models = {name: Model(source / "models/default" / name)
                        for name in ("target", "drafter")}
 
@@ -331,10 +334,27 @@ class Checker:
             self.complain(o, "scales nothing")
         elif "replicas" in workload["spec"]:
             self.complain(o, "an apply would set the number of replicas back")
-        for trigger in o["spec"]["triggers"]:
-            for metric in re.findall(r"outrider_\w+", trigger["metadata"]["query"]):
+        if o["spec"]["minReplicaCount"] < 1:
+            self.complain(o, "without pods nothing is measured that would start one")
+        triggers = [trigger["metadata"] for trigger in o["spec"]["triggers"]]
+        queries = {trigger["query"]: trigger["threshold"] for trigger in triggers}
+        for query in queries:
+            for metric in re.findall(r"outrider_\w+", query):
                 if re.sub(r"_(sum|count|bucket)$", "", metric) not in self.programs.metrics:
                     self.complain(o, f"no metric {metric}")
+            if not re.search(rf'pod=~"{target["name"]}-\[', query):
+                self.complain(o, "its query counts the pods of other releases")
+        if target["kind"] == "StatefulSet" and workload is not None:
+            self.check_busy_scaling(o, workload, queries)
+
+    def check_busy_scaling(self, o, workload, queries):
+        """Busy verifiers with empty queues stay, and full ones get company."""
+        (container,) = self.programs_of(workload["spec"]["template"]["spec"])
+        most = int(flag(flag_values(container), "--max-sessions") or self.programs.max_sessions)
+        running = [int(threshold) for query, threshold in queries.items()
+                   if "outrider_num_requests_running" in query]
+        if not running or not 0.5 * most <= running[0] < most:
+            self.complain(o, f"running requests: {running}, with --max-sessions {most}")
 
     def workload(self, kind, name):
         return next((w for w in self.workloads

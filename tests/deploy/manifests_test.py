@@ -66,6 +66,10 @@ def route(objects):
     return find(objects, "HTTPRoute", "outrider")["spec"]
 
 
+def scaled(objects, component):
+    return find(objects, "ScaledObject", f"outrider-{component}")["spec"]
+
+
 def verifier(objects):
     return container(objects, "StatefulSet", "outrider-verifier")
 
@@ -144,6 +148,17 @@ MISTAKES = [
 ]
 
 
+# The same in overlays/gpu.
+GPU_MISTAKES = [
+    (lambda o: scaled(o, "verifier")["triggers"].pop(), "running requests: []"),
+    (lambda o: verifier(o)["args"].append("--max-sessions=64"), "running requests: [204]"),
+    (lambda o: scaled(o, "drafter").update(minReplicaCount=0), "nothing is measured"),
+    (lambda o: scaled(o, "drafter")["triggers"][0]["metadata"].update(
+        query='sum(rate(outrider_drafter_draft_seconds_sum{namespace="outrider"}[1m]))'),
+     "other releases"),
+]
+
+
 # The same in overlays/example.
 EXAMPLE_MISTAKES = [
     (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["from"].pop(),
@@ -169,6 +184,10 @@ EXAMPLE_MISTAKES = [
     (lambda o: drafter(o).update(readinessProbe={
         "grpc": {"port": 7303, "service": "outrider.v1.Drafting"}}), "speaks no TLS"),
 ]
+
+
+ALL_MISTAKES = {"base": MISTAKES, "overlays/gpu": GPU_MISTAKES,
+                "overlays/example": EXAMPLE_MISTAKES}
 
 
 def check_mistakes_are_seen(text, mistakes, programs):
@@ -289,13 +308,12 @@ def main():
         decode_typed(text)
         found = problems(list(yaml.safe_load_all(text)), programs)
         assert not found, f"{overlay}:\n" + "\n".join(found)
-    check_mistakes_are_seen(render(source / "deploy/kustomize/base"), MISTAKES, programs)
-    check_mistakes_are_seen(render(source / "deploy/kustomize/overlays/example"), EXAMPLE_MISTAKES,
-                            programs)
+    for overlay, mistakes in ALL_MISTAKES.items():
+        check_mistakes_are_seen(render(source / "deploy/kustomize" / overlay), mistakes, programs)
     check_copies(source)
     check_image(source, binaries)
     check_health(source, binaries)
-    print(f"{len(OVERLAYS)} overlays are sound, {len(MISTAKES) + len(EXAMPLE_MISTAKES)} mistakes "
+    print(f"{len(OVERLAYS)} overlays are sound, {sum(map(len, ALL_MISTAKES.values()))} mistakes "
           "are seen")
 
 

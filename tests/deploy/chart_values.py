@@ -69,7 +69,11 @@ OPTIONS = [
             "prometheusRule.labels": {"release": "prometheus"},
             "podMonitor.enabled": True,  # its jobs are what the alerts must match
         },
-        ["PrometheusRule", "PodMonitor"],
+        ["PrometheusRule", "PodMonitor", '"for": "900s"'],
+    ),
+    (
+        {"prometheusRule.enabled": True, "verifier.startupSeconds": 3600},
+        ['"for": "3900s"', '"for": "900s"'],
     ),
     ({"dashboard.enabled": True, "dashboard.annotations": {"folder": "Outrider"}}, ["ConfigMap"]),
     (

@@ -462,8 +462,11 @@ class Checker:
         rules = {rule["alert"]: rule for group in o["spec"]["groups"]
                  for rule in group["rules"] if "alert" in rule}
         for alert, component, severity in (("OutriderDown", "verifier", "critical"),
-                                           ("OutriderDrafterDown", "drafter", "warning")):
-            (jobs,) = re.findall(r'job=~"(.*)"', rules[alert]["expr"])
+                                           ("OutriderNotStarted", "verifier", "critical"),
+                                           ("OutriderNoVerifier", "verifier", "critical"),
+                                           ("OutriderDrafterDown", "drafter", "warning"),
+                                           ("OutriderDrafterNotStarted", "drafter", "warning")):
+            (jobs,) = set(re.findall(r'job=~"([^"]*)"', rules[alert]["expr"]))
             if rules[alert]["labels"]["severity"] != severity:
                 self.complain(o, f"{alert} is not {severity}")
             for monitor in self.of("PodMonitor"):
@@ -473,6 +476,19 @@ class Checker:
                 its_own = labels["app.kubernetes.io/component"] == component
                 if bool(re.fullmatch(jobs, job)) != its_own:
                     self.complain(o, f"{alert} and the job {job}")
+            if alert.endswith("NotStarted"):
+                self.check_patience(o, rules[alert], component)
+
+    def check_patience(self, o, rule, component):
+        """No alert while the startup probe waits."""
+        for workload in self.workloads:
+            labels = workload["spec"]["template"]["metadata"]["labels"]
+            if labels["app.kubernetes.io/component"] != component:
+                continue
+            (container,) = self.programs_of(workload["spec"]["template"]["spec"])
+            probe = container["startupProbe"]
+            if int(rule["for"].rstrip("s")) <= probe["periodSeconds"] * probe["failureThreshold"]:
+                self.complain(o, f"{rule['alert']} fires while a {component} loads")
 
 
 def dashboard_of(objects):

@@ -174,6 +174,8 @@ EXAMPLE_MISTAKES = [
     (lambda o: route(o)["rules"][0]["matches"][0]["path"].update(value="v1"), "path is"),
     (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"),
      "OutriderDown"),
+    (lambda o: verifier(o)["startupProbe"].update(failureThreshold=360),
+     "OutriderNotStarted fires while"),
     (lambda o: find(o, "PodMonitor", "outrider-drafter")["metadata"].update(
         name="outrider-a-verifier"),
      "OutriderDown and the job"),

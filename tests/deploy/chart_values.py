@@ -60,7 +60,11 @@ OPTIONS = [
         {"tls.enabled": True, "tls.clusterDomain": "cluster.local"},
         ["Certificate", "Issuer", "/tls/ca.crt"],
     ),
-    ({"tls.enabled": True, "tls.certManager": False}, ["outrider-drafter-tls"]),
+    (
+        {"tls.enabled": True, "tls.certManager": False},
+        ["pair-verifier-tls", "pair-drafter-tls", "no Certificate"],
+    ),
+    ({"tls.enabled": True, "tls.verifierSecret": "own"}, ["own", "pair-drafter-tls"]),
     ({"keda.enabled": True}, ["ScaledObject", 'pod=~\\"pair-verifier-[0-9]+\\"']),
     ({"podMonitor.enabled": True, "podMonitor.labels": {"release": "prometheus"}}, ["PodMonitor"]),
     (

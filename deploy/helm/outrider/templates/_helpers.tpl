@@ -121,6 +121,11 @@ envFrom:
 {{- end }}
 {{- end }}
 
+{{- /* The secret with a component's certificate. The same arguments as podMetadata. */}}
+{{- define "outrider.tlsSecret" -}}
+{{- index .root.Values.tls (printf "%sSecret" .component) | default (printf "%s-%s-tls" .root.Release.Name .component) }}
+{{- end }}
+
 {{- define "outrider.volumes" -}}
 {{- $own := index .root.Values .component -}}
 - name: models
@@ -131,7 +136,7 @@ envFrom:
   {{- end }}
 {{- if .root.Values.tls.enabled }}
 - name: tls
-  secret: {secretName: {{ index .root.Values.tls (printf "%sSecret" .component) }}, defaultMode: 0440}
+  secret: {secretName: {{ include "outrider.tlsSecret" . }}, defaultMode: 0440}
 {{- end }}
 {{- with .root.Values.tokens }}
 {{- if and .clientSecret (eq $.component "verifier") }}

@@ -166,6 +166,10 @@ OPTIONS = [
         ["HTTPRoute"],
     ),
     (
+        {"verifier.serviceType": "LoadBalancer", "networkPolicy.gateways": [PEER]},
+        ["LoadBalancer", "gateways"],
+    ),
+    (
         {"tokens.clientSecret": "clients", "tokens.drafterSecret": "drafters"},
         [
             "--client-tokens=/tokens/clients/tokens",
@@ -242,6 +246,17 @@ REFUSED_TOGETHER = [
     ({"ingress.enabled": True}, "set http.enabled"),
     ({"httpRoute.enabled": True, "httpRoute.parents": [{"name": "public"}]}, "set http.enabled"),
     ({"http.enabled": True, "ingress.enabled": True}, "set networkPolicy.gateways"),
+    ({**OUTSIDE, "ingress.enabled": True, "tls.enabled": True}, "call in plaintext"),
+    (
+        {
+            **OUTSIDE,
+            "httpRoute.enabled": True,
+            "httpRoute.parents": [{"name": "public"}],
+            "tls.enabled": True,
+        },
+        "call in plaintext",
+    ),
+    ({"verifier.serviceType": "LoadBalancer"}, "verifier.serviceType"),
 ]
 
 
@@ -295,4 +310,6 @@ def combinations(count, seed):
             merged.update(changes)
         if merged.get("models.source") != "init":
             merged.pop("models.init", None)
+        if merged.get("ingress.enabled") or merged.get("httpRoute.enabled"):
+            merged.pop("tls.enabled", None)
         yield merged

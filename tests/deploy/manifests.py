@@ -8,7 +8,8 @@ import subprocess
 import http_route
 import pod_security
 
-OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/example")
+OVERLAYS = ("base", "overlays/cpu-demo", "overlays/gpu", "overlays/mtls", "overlays/gateway",
+            "overlays/example")
 NAME = "app.kubernetes.io/name"
 # Flags whose value is a file's or a folder's path.
 FILES = ("--model", "--tls-cert", "--tls-key", "--tls-ca", "--client-tokens", "--drafter-tokens",
@@ -433,6 +434,10 @@ class Checker:
         services = [s for s in self.of("Service") if s["metadata"]["name"] == name]
         if not any(port in (p["name"], p["port"]) for s in services for p in s["spec"]["ports"]):
             self.complain(o, f"no service {name} with the port {port}")
+        pods = [pod for s in services for pod in self.selected(s["spec"]["selector"])]
+        for pod in pods:
+            if any("--tls-cert" in flag_values(c) for c in self.programs_of(pod["spec"])):
+                self.complain(o, "sends plaintext to a port with TLS")
         for policy in self.of("NetworkPolicy"):
             first = policy["spec"]["ingress"][0]
             others = [peer for peer in first["from"]

@@ -159,8 +159,8 @@ GPU_MISTAKES = [
 ]
 
 
-# The same in overlays/example.
-EXAMPLE_MISTAKES = [
+# The same in overlays/gateway.
+GATEWAY_MISTAKES = [
     (lambda o: find(o, "NetworkPolicy", "outrider-verifier")["spec"]["ingress"][0]["from"].pop(),
      "no gateway"),
     (lambda o: find(o, "HTTPRoute", "outrider")["spec"]["rules"][0]["backendRefs"][0].update(
@@ -172,6 +172,13 @@ EXAMPLE_MISTAKES = [
     (lambda o: route(o)["rules"][0]["backendRefs"][0].update(port="8000"), "port is '8000'"),
     (lambda o: route(o)["rules"][0]["timeouts"].update(request="forever"), "request is"),
     (lambda o: route(o)["rules"][0]["matches"][0]["path"].update(value="v1"), "path is"),
+    (lambda o: set_arg(verifier(o), "--allow-plaintext", "--tls-cert=/models/tls.crt"),
+     "plaintext to a port with TLS"),
+]
+
+
+# The same in overlays/example.
+EXAMPLE_MISTAKES = [
     (lambda o: find(o, "PodMonitor", "outrider-verifier")["metadata"].update(name="verifier"),
      "OutriderDown"),
     (lambda o: verifier(o)["startupProbe"].update(failureThreshold=360),
@@ -189,7 +196,7 @@ EXAMPLE_MISTAKES = [
 
 
 ALL_MISTAKES = {"base": MISTAKES, "overlays/gpu": GPU_MISTAKES,
-                "overlays/example": EXAMPLE_MISTAKES}
+                "overlays/gateway": GATEWAY_MISTAKES, "overlays/example": EXAMPLE_MISTAKES}
 
 
 def check_mistakes_are_seen(text, mistakes, programs):

@@ -153,7 +153,7 @@ def check_notes(source, binaries):
         for flags, words, not_words in (
             (
                 "",
-                ["pair.llm:7300", "names no registry", "default pair"],
+                ["dns:///pair-verifiers.llm:7300", "names no registry", "default pair"],
                 ["HTTP:", "mutual TLS", "KEDA"],
             ),
             (

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "common/base/all_finite.h"
+
 namespace outrider {
 namespace {
 
@@ -74,10 +76,7 @@ double AddHeadGradient(const AcceptanceHead& head, std::span<const float> hidden
 std::optional<HeadReport> Evaluate(std::span<const float> predictions,
                                    std::span<const float> labels) {
   // NaN has no bin and no order, and equals nothing, itself included.
-  if (!std::all_of(predictions.begin(), predictions.end(),
-                   [](float s) { return std::isfinite(s); })) {
-    return std::nullopt;
-  }
+  if (!AllFinite(predictions)) return std::nullopt;
   constexpr size_t kBins = 10;
   struct Bin {
     double predicted = 0, actual = 0;

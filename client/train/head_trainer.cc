@@ -9,6 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "common/base/all_finite.h"
+
 namespace outrider {
 namespace {
 
@@ -66,11 +68,7 @@ Result<double> HeadTrainer::RunEpoch(const HeadExamples& examples) {
     Step(gradient, steps * static_cast<size_t>(training_.epochs));
   }
   loss /= weights;
-  const std::vector<float>& parameters = head_.parameters;
-  if (!std::isfinite(loss) || !std::all_of(parameters.begin(), parameters.end(),
-                                           [](float p) { return std::isfinite(p); })) {
-    return TrainingDiverged();
-  }
+  if (!std::isfinite(loss) || !AllFinite(head_.parameters)) return TrainingDiverged();
   ++epoch_;
   return loss;
 }

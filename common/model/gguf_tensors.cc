@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "common/base/all_finite.h"
 #include "common/base/printable.h"
 #include "common/model/ggml_blocks.h"
 
@@ -40,11 +41,6 @@ int64_t StoredRow(const GgufEntry& entry, int64_t row) {
 const std::byte* RowBytes(const GgufEntry& entry, int64_t row) {
   const auto each = static_cast<int64_t>(entry.tensor.bytes.size()) / RowsOf(entry.tensor);
   return entry.tensor.bytes.data() + StoredRow(entry, row) * each;
-}
-
-bool AllFinite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(),
-                     [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/all_finite.h"
 #include "common/base/printable.h"
 #include "common/model/architectures/gguf_architecture.h"
 
@@ -245,9 +246,7 @@ Status ConfigWriter::WriteFactors(const char* short_tensor, const char* long_ten
     std::vector<float> factors(tensor->bytes.size() / sizeof(float));
     std::copy_n(tensor->bytes.data(), tensor->bytes.size(),
                 reinterpret_cast<std::byte*>(factors.data()));
-    if (!std::all_of(factors.begin(), factors.end(), [](float f) { return std::isfinite(f); })) {
-      return file_.Wrong(name, "has a number that is not finite");
-    }
+    if (!AllFinite(factors)) return file_.Wrong(name, "has a number that is not finite");
     scaling[field] = factors;
   }
   scaling["attention_factor"] = std::move(attention_factor);

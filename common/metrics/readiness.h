@@ -14,7 +14,7 @@ namespace outrider {
 
 class Readiness {
  public:
-  // Not ready at first. `exporter` may be nullptr: nobody asks. `why_not`: the answer until ready.
+  // Not ready at first. `exporter`: nullptr without a port. `why_not`: the answer until ready.
   Readiness(MetricsExporter* exporter, std::string why_not);
   void Set(bool ready) { *ready_ = ready; }
 

@@ -71,7 +71,7 @@ bool FollowsGbnf(const std::string& text) {
 // Texts of all of them end within kMaxTokens.
 struct Source {
   const char* name;
-  std::map<std::string, float> bias;  // by token text; without it not all would end
+  std::map<std::string, float> bias;  // by token text, for a grammar whose texts need not end
   Json fields;                        // of an HTTP body
   std::function<void(v1::StructuredOutput&)> set;
   std::function<bool(const std::string& text)> follows;
@@ -82,7 +82,8 @@ std::vector<Source> Sources() {
                        {"json_schema", {{"name", "n"}, {"schema", Json::parse(kSchema)}}}};
   return {
       {"json_object",
-       {{"\"", 6.f}, {"}", 5.f}},
+       // Wherever the grammar allows either, nothing else is chosen, whatever the model prefers.
+       {{"\"", 100.f}, {"}", 100.f}},
        {{"response_format", {{"type", "json_object"}}}},
        [](auto& output) { output.set_json_object(true); },
        [](const std::string& text) { return Json::parse(text, nullptr, false).is_object(); }},

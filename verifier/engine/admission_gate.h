@@ -28,6 +28,11 @@ class AdmissionGate {
   }
   // A request that entered has arrived or will not come.
   void Leave(int generations = 1) { coming_.fetch_sub(generations); }
+  // One that entered is refused, as the engine is too busy to take it.
+  void TurnAway(int generations = 1) {
+    Leave(generations);
+    if (refused_ != nullptr) refused_->Increment();
+  }
 
   void Publish(int waiting, Duration retry_after) {
     waiting_ = waiting;

@@ -26,7 +26,7 @@ void Intake::Submit(std::vector<RequestChoice> choices, const RefusedFn& refused
         refused(status, full ? std::optional(engine->RetryAfter()) : std::nullopt);
       });
   if (posted) return;
-  engine_->gate().Leave(count);
+  engine_->gate().TurnAway(count);
   refused(ResourceExhausted("the verifier is overloaded; try again later"),
           std::chrono::seconds(1));
 }

@@ -25,7 +25,10 @@ Result<uint64_t> TextWorkers::Submit(Work work) {
   const std::string client = work.client;
   const size_t bytes = work.bytes;
   MutexLock lock(mu_);
-  if (draining_ || stopping_) return Unavailable("the verifier is shutting down");
+  if (draining_ || stopping_) {
+    if (metrics_ != nullptr) metrics_->requests_refused_draining.Increment();
+    return Unavailable("the verifier is draining and takes no new requests");
+  }
   const std::optional<uint64_t> ticket = queue_.Push(client, bytes, std::move(work));
   if (!ticket.has_value()) {
     if (metrics_ != nullptr) metrics_->requests_refused_tokenizer_queue.Increment();

@@ -32,8 +32,12 @@ struct TextWorkersOptions {
 
 class TextWorkers {
  public:
-  // When to try again after a refusal for lack of room.
-  static constexpr Duration kRetryAfter = std::chrono::seconds(1);
+  // When to try again after a refusal for lack of room, of the queue or of the memory of grammars;
+  // nothing after others.
+  static std::optional<Duration> RetryAfter(const Status& status) {
+    if (status.code() != Code::kResourceExhausted) return std::nullopt;
+    return std::chrono::seconds(1);
+  }
 
   // Either `run` or `refuse` is called, once, unless Cancel removes the work from the queue.
   struct Work {

@@ -240,7 +240,7 @@ void HttpApi::Queue(const std::shared_ptr<Call>& call, const std::string& turn, 
                             [this, call](const Status& status) {
                               call->exchange->Post([this, call, status] { Answer(*call, status); });
                             }});
-  if (!ticket.ok()) return Refuse(*call, ticket.status(), TextWorkers::kRetryAfter);
+  if (!ticket.ok()) return Refuse(*call, ticket.status(), TextWorkers::RetryAfter(ticket.status()));
   call->exchange->OnGone([this, call, ticket = *ticket] {
     if (std::exchange(call->over, true)) return;
     workers_->Cancel(ticket);
@@ -274,7 +274,9 @@ void HttpApi::Answer(Call& call, Result<std::string> body) {
 
 void HttpApi::Begin(Call& call, Result<ApiRequest> parsed) {
   if (call.over) return;
-  if (!parsed.ok()) return Refuse(call, parsed.status());
+  if (!parsed.ok()) {
+    return Refuse(call, parsed.status(), TextWorkers::RetryAfter(parsed.status()));
+  }
   size_t prompt_tokens = 0;
   for (GenerationRequest& prompt : parsed->prompts) {
     prompt.client = call.client;

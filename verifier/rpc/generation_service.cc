@@ -121,7 +121,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
          .deadline = about_.deadline,
          .run = [self, wire = std::move(wire), &served] { self->Prepare(wire, served); },
          .refuse = [self](const Status& status) { self->Reject(status); }});
-    if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::kRetryAfter);
+    if (!ticket.ok()) return Reject(ticket.status(), TextWorkers::RetryAfter(ticket.status()));
     ticket_ = *ticket;
   }
 
@@ -134,7 +134,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
     if (status.ok()) {
       status = CompileGrammar(served.grammars, &*request).Annotate("sampling.structured_output");
     }
-    if (!status.ok()) return Reject(status);
+    if (!status.ok()) return Reject(status, TextWorkers::RetryAfter(status));
     about_.record->Describe(*request, request->prompt.size());
     request->deadline = about_.deadline;
     request->client = about_.caller.client;
@@ -228,7 +228,9 @@ class TextCall final : public grpc::ServerUnaryReactor {
       ticket_ = *ticket;
       return;
     }
-    AddPushback(context, TextWorkers::kRetryAfter);
+    if (const auto after = TextWorkers::RetryAfter(ticket.status()); after.has_value()) {
+      AddPushback(context, *after);
+    }
     Finish(ToGrpc(ticket.status()));
   }
 

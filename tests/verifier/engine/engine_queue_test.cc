@@ -135,7 +135,9 @@ TEST_F(EngineTest, DrainFinishesAllChoices) {
 }
 
 TEST(AdmissionGate, CountsThoseOnTheirWay) {
-  AdmissionGate gate(3);
+  MetricsRegistry registry;
+  Counter refused = registry.MakeCounter("refused_total", "Refused requests");
+  AdmissionGate gate(3, &refused);
   gate.Publish(1, std::chrono::milliseconds(70));
   EXPECT_TRUE(gate.TryEnter());
   EXPECT_TRUE(gate.TryEnter());
@@ -148,6 +150,10 @@ TEST(AdmissionGate, CountsThoseOnTheirWay) {
   EXPECT_FALSE(gate.TryEnter(3));
   EXPECT_TRUE(gate.TryEnter(2));
   EXPECT_FALSE(gate.TryEnter());
+  EXPECT_EQ(refused.value(), 4);
+  gate.TurnAway(2);
+  EXPECT_EQ(refused.value(), 5) << "a request, whatever its generations";
+  EXPECT_TRUE(gate.TryEnter(2)) << "its slots are free again";
 }
 
 TEST_F(EngineTest, CancelFreesPagesAndDrafterSession) {

@@ -46,7 +46,9 @@ TEST(TextWorkers, RunOnThreadsOfTheirOwn) {
 
 TEST(TextWorkers, AreIdleOnceTextsEnded) {
   const FakeClock clock;
-  TextWorkers workers({}, &clock, nullptr);
+  MetricsRegistry registry;
+  VerifierMetrics metrics(registry);
+  TextWorkers workers({}, &clock, &metrics);
   EXPECT_TRUE(workers.idle());
   std::promise<void> begun, may_end;
   ASSERT_TRUE(workers
@@ -63,7 +65,10 @@ TEST(TextWorkers, AreIdleOnceTextsEnded) {
   EXPECT_FALSE(workers.idle());
   workers.Drain();
   Fate late;
-  EXPECT_EQ(workers.Submit(WorkOf("a", late)).status().code(), Code::kUnavailable);
+  const Status drained = workers.Submit(WorkOf("a", late)).status();
+  EXPECT_EQ(drained.code(), Code::kUnavailable);
+  EXPECT_EQ(TextWorkers::RetryAfter(drained), std::nullopt) << "another verifier may take it now";
+  EXPECT_EQ(metrics.requests_refused_draining.value(), 1);
   may_end.set_value();
   while (!workers.idle()) std::this_thread::yield();
 }
@@ -112,6 +117,7 @@ TEST(TextWorkers, RefuseBeyondQueueAndDeadline) {
   EXPECT_EQ(metrics.tokenizer_requests_waiting.value(), 2);
   const Status full = held.workers().Submit(WorkOf("c", refused, 10)).status();
   EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_GT(TextWorkers::RetryAfter(full), Duration::zero());
   EXPECT_EQ(metrics.requests_refused_tokenizer_queue.value(), 1);
   clock.Advance(std::chrono::seconds(2));
   held.Release();

@@ -307,7 +307,7 @@ TEST_F(ApiQueueTest, StoppingAnswers503) {
   const auto late = Post("/v1/completions", kCompletion);
   ASSERT_EQ(late->replies.size(), 1u);
   EXPECT_EQ(late->replies[0].code, 503);
-  EXPECT_THAT(late->replies[0].body, HasSubstr("shutting down"));
+  EXPECT_THAT(late->replies[0].body, HasSubstr("takes no new requests"));
 }
 
 }  // namespace

@@ -66,9 +66,10 @@ void Attachments::OnAttached(const std::string& address, const DrafterWelcome& w
 
 void Attachments::OnDetached(const std::string& address) {
   Log(LogLevel::kInfo, "detached", {{"verifier", address}});
-  metrics_->reconnects_total.Increment();
   Change(-1);
 }
+
+void Attachments::OnLost(const std::string& /*address*/) { metrics_->reconnects_total.Increment(); }
 
 void Attachments::OnRefused(const std::string& /*address*/, const Status& why) {
   if (!exit_on_refusal_ || why.code() == Code::kResourceExhausted)

@@ -39,6 +39,7 @@ class Attachments final : public LinksObserver {
 
   void OnAttached(const std::string& address, const DrafterWelcome& welcome) override;
   void OnDetached(const std::string& address) override;
+  void OnLost(const std::string& address) override;
   void OnDemand(const std::string& /*address*/, const DrafterDemand& /*demand*/) override {}
   void OnRefused(const std::string& address, const Status& why) override;
   void OnVerifiers(int count) override;

@@ -40,6 +40,8 @@ class LinkObserver {
   virtual ~LinkObserver() = default;
   virtual void OnAttached(const std::string& address, const DrafterWelcome& welcome) = 0;
   virtual void OnDetached(const std::string& address) = 0;
+  // An attachment ended that was still wanted; it is dialled again.
+  virtual void OnLost(const std::string& address) = 0;
   // What the attached verifier wants now.
   virtual void OnDemand(const std::string& address, const DrafterDemand& demand) = 0;
   // The verifier refuses this drafter: it does not fit (FAILED_PRECONDITION), is not allowed

@@ -106,6 +106,7 @@ void GrpcVerifierLink::Run() {
       if (stopping_ || !wanted_) continue;  // Dial returns null then
     }
     const Time ended = std::chrono::steady_clock::now();
+    if (stream->was_welcomed()) observer_->OnLost(options_.dial.address);
     // A dial that took long and was refused, or came to nothing, is no reason to hurry.
     if (stream->was_welcomed() && ended - dialed > options_.max_pause) {
       backoff.Reset();

@@ -43,6 +43,7 @@ class VerifierLinks::Tracker final : public LinkObserver {
     observer_->OnDetached(address);
     bell_->Ring();  // its address may have changed
   }
+  void OnLost(const std::string& address) override { observer_->OnLost(address); }
   // Demand alone changes nothing: a visit compares it. So it does not wake the thread, and however
   // many come, only the last one of each verifier is kept.
   void OnDemand(const std::string& address, const DrafterDemand& demand) override {

@@ -31,6 +31,7 @@ class VerifierVisit::Recorder final : public LinkEvents, public LinkObserver {
     result_.welcome = welcome;
   }
   void OnDetached(const std::string&) override {}
+  void OnLost(const std::string&) override {}
   void OnRefused(const std::string&, const Status&) override {}
   void OnDemand(const std::string&, const DrafterDemand& demand) override {
     MutexLock lock(mu_);

@@ -81,6 +81,7 @@ class RecordedObserver final : public LinksObserver {
  public:
   void OnAttached(const std::string&, const DrafterWelcome&) override { Change(&attached_); }
   void OnDetached(const std::string&) override { Change(&detached_); }
+  void OnLost(const std::string&) override { Change(&lost_); }
   void OnDemand(const std::string&, const DrafterDemand& demand) override {
     MutexLock lock(mu_);
     demands_.push_back(demand);
@@ -149,6 +150,10 @@ class RecordedObserver final : public LinksObserver {
     MutexLock lock(mu_);
     return detached_;
   }
+  int lost() {
+    MutexLock lock(mu_);
+    return lost_;
+  }
 
  private:
   void Change(int* count) {
@@ -170,6 +175,7 @@ class RecordedObserver final : public LinksObserver {
   std::condition_variable changed_;
   int attached_ = 0;
   int detached_ = 0;
+  int lost_ = 0;
   int lookups_failed_ = 0;
   int verifiers_ = -1;
   int held_ = -1;

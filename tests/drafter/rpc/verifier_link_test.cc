@@ -202,6 +202,7 @@ TEST_F(VerifierLinkTest, AttachesAgainAfterTheVerifierRestarts) {
   const LinkEvent second = events_.Await<WelcomeEvent>(2);
   EXPECT_NE(second.connection, first.connection);
   EXPECT_EQ(observer_.detached(), 1);
+  EXPECT_EQ(observer_.lost(), 1);
 
   // Drafts that the loop still had for the old stream must not reach the new one.
   old_stream->SendDrafts({MakeDraft(1, 1)});
@@ -325,6 +326,8 @@ TEST_F(VerifierLinkTest, StopFlushesAndHalfCloses) {
   EXPECT_EQ(Drafts(server.received()), 100);
   EXPECT_TRUE(server.AwaitHalfClosed(1));
   EXPECT_EQ(events_.Count<DisconnectedEvent>(), 1);
+  EXPECT_EQ(observer_.detached(), 1);
+  EXPECT_EQ(observer_.lost(), 0) << "it is not dialled again";
   stream->SendDrafts({MakeDraft(1, 1)});  // late: ignored
 }
 

@@ -131,6 +131,7 @@ TEST_F(VerifierLinksTest, RemovedAddressFinishesItsSessions) {
   CloseUnwanted();
   EXPECT_TRUE(one.AwaitHalfClosed(1));
   ASSERT_TRUE(observer_.AwaitDetached(1));
+  EXPECT_EQ(observer_.lost(), 0);
   ASSERT_TRUE(dns_->AwaitLookups(5));
   EXPECT_EQ(one.received().size(), 1u) << "not dialled again";
   EXPECT_EQ(two.received().size(), 1u);

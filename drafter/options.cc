@@ -110,6 +110,10 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
   if (!o->tls_server_name.empty() && o->service.tls.ca.empty()) {
     return InvalidArgument("--tls-server-name needs --tls-ca");
   }
+  if (o->collect_head_examples != DrafterOptions().collect_head_examples &&
+      o->collect_head_data.empty()) {
+    return InvalidArgument("--collect-head-examples needs --collect-head-data");
+  }
   for (const std::string& text : verifiers) {
     Result<VerifierTarget> target = ParseVerifierTarget(text);
     if (!target.ok()) return target.status().Annotate("--verifier");

@@ -304,10 +304,12 @@ void AddObservabilityFlags(CLI::App& app, VerifierOptions* o) {
 
 // Refuses flags that do nothing without another.
 Status CheckHaveEffect(const VerifierOptions& o) {
-  const bool has_http_flags =
-      !o.http_model.empty() || !o.http_cors.empty() || o.http_ignore_unknown;
+  const bool has_http_flags = !o.http_model.empty() || !o.http_cors.empty() ||
+                              o.http_ignore_unknown ||
+                              o.http_metrics != VerifierOptions().http_metrics;
   if (has_http_flags && o.http.empty()) {
-    return InvalidArgument("--http-model, --http-cors and --http-ignore-unknown need --http");
+    return InvalidArgument(
+        "--http-model, --http-cors, --http-ignore-unknown and --http-metrics need --http");
   }
   if (o.planner.store.shared && o.planner.store.max_tokens == 0) {
     return InvalidArgument("--store-shared needs --store-tokens");
@@ -341,9 +343,11 @@ Status CompleteEmbedded(VerifierOptions* o) {
   const ServiceOptions without;
   if (drafter.model.empty() &&
       (drafter.device != without.device || !drafter.cores.empty() ||
-       drafter.threads != without.threads || drafter.kv_tokens != without.kv_tokens)) {
+       drafter.threads != without.threads || drafter.kv_tokens != without.kv_tokens ||
+       o->embedded.ahead_tokens != EmbeddedDrafterOptions().ahead_tokens)) {
     return InvalidArgument(
-        "--draft-device, --draft-threads, --draft-cores and --draft-kv-tokens need --draft-model");
+        "--draft-device, --draft-threads, --draft-cores, --draft-kv-tokens and "
+        "--draft-ahead-tokens need --draft-model");
   }
   // The model is loaded first: its cache would take all that the draft model needs.
   if (!drafter.model.empty() && o->service.kv_tokens == 0 && drafter.kv_tokens == 0 &&

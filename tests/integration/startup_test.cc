@@ -53,6 +53,8 @@ TEST_F(Startup, NamesFlagsThatMissAnother) {
       {{"--http-model", "a"}, "need --http"},
       {{"--http-cors", "*"}, "need --http"},
       {{"--http-ignore-unknown"}, "need --http"},
+      {{"--http-metrics", "false"}, "need --http"},
+      {{"--draft-ahead-tokens", "8"}, "need --draft-model"},
       {{"--store-shared", "--store-tokens", "0"}, "--store-shared needs --store-tokens"},
       {{"--trace-max-mb", "8"}, "--trace-max-mb requires --trace-file"},
       {{"--trace-sample-ratio", "0.5"}, "needs --trace-file or --trace-endpoint"}};
@@ -65,6 +67,12 @@ TEST_F(Startup, NamesFlagsThatMissAnother) {
                    "--tls-server-name", "v"},
                   2),
               HasSubstr("--tls-server-name needs --tls-ca"));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1",
+                   "--collect-head-examples", "5"},
+                  2),
+              HasSubstr("--collect-head-examples needs --collect-head-data"));
+  EXPECT_THAT(Run({"outrider-verifier", "--model", target, "--listen", "unix:/tmp/outrider"}, 2),
+              HasSubstr("--listen"));
 }
 
 TEST_F(Startup, NamesTheWordThatIsWrong) {

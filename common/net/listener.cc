@@ -100,7 +100,7 @@ Status CheckCanListen(const std::vector<ListenFlag>& flags) {
   net::io_context io;
   std::list<Listener> listeners;
   for (const auto& [flag, address] : flags) {
-    if (address.empty() || address.starts_with("unix:")) continue;
+    if (address.empty()) continue;
     OUTRIDER_TRY(listeners.emplace_back(io).Listen(address, flag));
   }
   return Status();

@@ -59,8 +59,7 @@ struct ListenFlag {
 
 // Listens on all addresses for a moment and closes them again. The error is that of
 // Listener::Listen for the first address that is in use, also if an earlier flag has the same port.
-// Empty addresses and unix sockets are left out. What takes a while to start calls it before, and
-// listens later.
+// Empty addresses are left out. What takes a while to start calls it before, and listens later.
 Status CheckCanListen(const std::vector<ListenFlag>& flags);
 
 // NetworkOf the remote end; "" if the connection is gone.

@@ -38,15 +38,9 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
   server->credentials_ = options.tls == nullptr ? grpc::InsecureServerCredentials()
                                                 : MakeServerCredentials(options.tls);
   grpc::ServerBuilder builder;
-  const bool unix_socket = options.listen.starts_with("unix:");
-  int listening = 1;
-  if (unix_socket) {
-    builder.AddListeningPort(options.listen, server->credentials_, &listening);
-  } else {
-    server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-        server->credentials_);
-  }
+  server->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      server->credentials_);
   // gRPC decompresses a message before it checks its size, and before any token is checked.
   for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
     builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
@@ -66,11 +60,7 @@ Result<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& opti
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   for (grpc::Service* service : services) builder.RegisterService(service);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || listening == 0) {
-    return Unavailable("cannot listen on " + options.listen +
-                       ": the address is malformed or taken; choose another --listen");
-  }
-  if (unix_socket) return server;
+  if (server->server_ == nullptr) return Internal("gRPC does not start its server");
   const auto take = [acceptor = server->acceptor_.get()](int descriptor) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = descriptor;

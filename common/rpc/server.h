@@ -26,8 +26,8 @@ class ExternalConnectionAcceptor;
 namespace outrider {
 
 struct RpcServerOptions {
-  std::string listen;            // see Listener::Listen, or "unix:PATH"
-  ConnectionLimits connections;  // not of unix sockets
+  std::string listen;  // see Listener::Listen
+  ConnectionLimits connections;
   int max_message_bytes = 16 << 20;
   // Our certificate. With authorities, clients must have a certificate from these. Null: plaintext.
   std::shared_ptr<TlsFiles> tls;
@@ -40,8 +40,7 @@ class RpcServer {
                                                   const std::vector<grpc::Service*>& services);
   ~RpcServer();
 
-  // 0: a unix socket.
-  int port() const { return intake_ != nullptr ? intake_->port() : 0; }
+  int port() const { return intake_->port(); }
   // Health of a service by its full name (service_names.h).
   void SetServing(const std::string& service, bool serving);
   // Cancels calls that still run after `grace`.
@@ -53,7 +52,7 @@ class RpcServer {
   std::shared_ptr<grpc::ServerCredentials> credentials_;  // outlive the server
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<ConnectionIntake> intake_;  // null: a unix socket, which gRPC listens on
+  std::unique_ptr<ConnectionIntake> intake_;
 };
 
 }  // namespace outrider

@@ -135,7 +135,7 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
 }
 
 Status CheckTransport(const ServiceOptions& options) {
-  if (!options.listen.empty() && !options.listen.starts_with("unix:")) {
+  if (!options.listen.empty()) {
     OUTRIDER_TRY(CheckHostPort(options.listen).Annotate("--listen"));
   }
   if (!options.metrics.empty()) {

@@ -111,9 +111,42 @@ std::vector<Row> ReadRows() {
   return rows;
 }
 
+// How a verifier ends whose model has these files, of that size each: zeros follow their contents.
+std::string StartWith(Target& target, const std::vector<std::string>& files, int64_t bytes) {
+  std::string end;
+  for (const std::string& file : files) {
+    const testing::TempDir dir;
+    const std::string model = dir / "model";
+    std::filesystem::copy(target.model, model);
+    // Which is read instead of the other.
+    if (file == "tokenizer.model") std::filesystem::remove(model + "/tokenizer.json");
+    std::ofstream(model + "/" + file, std::ios::app).flush();
+    std::filesystem::resize_file(model + "/" + file, static_cast<uintmax_t>(bytes));
+    const auto verifier = Process::Start({ProgramPath("outrider-verifier"), "--model", model,
+                                          "--listen", "127.0.0.1:0", "--metrics", ""},
+                                         dir / "verifier.log");
+    EXPECT_EQ(verifier->Wait(), 1) << file;
+    const std::string log = verifier->Log();
+    const bool refused =
+        log.find(file + ": " + std::to_string(bytes) + " bytes, at most ") != log.npos;
+    if (end.empty()) end = refused ? "refused" : "read";
+    EXPECT_EQ(end, refused ? "refused" : "read") << file << ": " << log;
+  }
+  return end;
+}
+
 constexpr char kGgufTest[] = "tests/common/gguf/gguf_file_test.cc";
 constexpr char kGgufTokenizerTest[] = "tests/common/text/gguf_tokenizer_test.cc";
 const Cases kModelFileCases = {
+    {"bytes of `config.json` and of `generation_config.json`",
+     Try{[](Target& target, int64_t bytes) {
+       return StartWith(target, {"config.json", "generation_config.json"}, bytes);
+     }}},
+    {"bytes of `tokenizer.json`, of `tokenizer.model` and of `tokenizer_config.json`",
+     Try{[](Target& target, int64_t bytes) {
+       return StartWith(target, {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"},
+                        bytes);
+     }}},
     {"GGUF: pairs of metadata", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
     {"GGUF: tensors", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
     {"GGUF: counts, lengths, shapes and offsets", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},

@@ -390,6 +390,7 @@ bool Services::AwaitIdle(Time until) {
 bool Services::Stop(int signal) {
   SetServing(false);
   api_.Drain();
+  http_.Drain();
   text_workers_.Drain();
   std::promise<std::pair<int, int>> requests;  // running and waiting
   thread_.Post([&] {

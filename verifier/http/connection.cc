@@ -137,7 +137,7 @@ int CodeOf(const error_code& error) {
   return parsed ? 400 : 0;
 }
 
-// Everything but Post, Start, EndSoon and Drop runs on the connection's strand.
+// Everything but Post, Start, EndSoon, EndWhenIdle and Drop runs on the connection's strand.
 template <class Stream>
 class Connection final : public HttpConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
@@ -163,6 +163,13 @@ class Connection final : public HttpConnection,
     Post([this] {
       keep_alive_ = false;
       if (!answering_ && !closing_) Close();
+    });
+  }
+  void EndWhenIdle() override {
+    Post([this] {
+      keep_alive_ = false;
+      const bool waits = !answering_ && !closing_ && parser_.has_value();
+      if (waits && !parser_->got_some() && buffer_.size() == 0) Close();
     });
   }
   void Drop() override {
@@ -256,7 +263,7 @@ class Connection final : public HttpConnection,
     if (request_.request_id.empty()) request_.request_id = owner_->NewRequestId();
     request_id_ = request_.request_id;
     request_.peer = peer_;
-    keep_alive_ = parser_->get().keep_alive() && !owner_->stopping();
+    keep_alive_ = parser_->get().keep_alive() && !owner_->draining();
     chunked_ = parser_->get().version() >= 11;
     head_only_ = parser_->get().method() == http::verb::head;
     if (const std::string fault = FramingFault(parser_->get()); !fault.empty()) {

@@ -19,6 +19,8 @@ class HttpConnection : public HttpExchange {
   virtual void Start() = 0;
   // Thread: any. Closes once the answer under way has ended.
   virtual void EndSoon() = 0;
+  // Thread: any. The same, but a request of which some has come is still answered.
+  virtual void EndWhenIdle() = 0;
   // Thread: any. Closes, and ends the answer under way as if the client had gone.
   virtual void Drop() = 0;
   // Closes; called after the server's threads have ended.
@@ -39,6 +41,8 @@ class ConnectionOwner {
   virtual const HttpServerOptions& options() const = 0;
   virtual HttpHandler& handler() = 0;
   virtual bool stopping() const = 0;
+  // Every answer is its connection's last. Also while stopping.
+  virtual bool draining() const = 0;
   // A share of the memory for bodies, for one from this peer.
   virtual BodyShare ShareFor(const std::string& peer) = 0;
   // The connection waits from now on: at first for kRequest. One that waits may have to make room

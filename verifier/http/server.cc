@@ -54,6 +54,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   const HttpServerOptions& options() const override { return options_; }
   HttpHandler& handler() override { return *handler_; }
   bool stopping() const override { return stopping_; }
+  bool draining() const override { return draining_; }
   BodyShare ShareFor(const std::string& peer) override { return {bodies, peer}; }
   void SetWait(HttpConnection* connection, ClientWait wait) override {
     MutexLock lock(mu);
@@ -115,6 +116,7 @@ struct HttpServer::Impl final : ConnectionOwner {
   std::shared_ptr<ssl::context> tls_context;
   std::shared_ptr<BodyBudget> bodies;
   std::vector<std::thread> threads;
+  std::atomic<bool> draining_ = false;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> answers = 0;
   std::atomic<uint64_t> named = 0;  // requests that NewRequestId named
@@ -206,8 +208,14 @@ size_t HttpServer::body_bytes() const { return impl_->bodies->held(); }
 
 int HttpServer::answers() const { return impl_->answers; }
 
+void HttpServer::Drain() {
+  impl_->draining_ = true;
+  for (const auto& connection : impl_->Connections()) connection->EndWhenIdle();
+}
+
 void HttpServer::Shutdown(Duration grace) {
   if (impl_->threads.empty()) return;
+  impl_->draining_ = true;
   impl_->stopping_ = true;
   impl_->listener.Stop();
   for (const auto& connection : impl_->Connections()) connection->EndSoon();

@@ -115,6 +115,9 @@ class HttpServer {
   size_t body_bytes() const;
   // Answers under way: from a whole request, or a refused head, to the last byte of its answer.
   int answers() const;
+  // Sends clients elsewhere: closes connections that wait for a request, and all others after their
+  // next answer, which says so. New ones are taken.
+  void Drain();
   // Takes no new connections, lets running answers end for `grace`, then closes all.
   void Shutdown(Duration grace);
 

@@ -414,6 +414,29 @@ TEST_F(HttpServerTest, ShutdownFinishesAnswers) {
   stopper.join();
 }
 
+TEST_F(HttpServerTest, DrainEndsConnectionsBetweenRequests) {
+  Start();
+  HttpClient idle(server_.port()), half(server_.port()), busy(server_.port());
+  idle.Send("POST", "/echo", "x");
+  EXPECT_EQ(idle.Receive().value().headers.at("connection"), "keep-alive");
+  busy.Send("POST", "/hold", "x");
+  const std::shared_ptr<HttpExchange> exchange = handler_.held.get_future().get();
+  half.SendRaw("POST /echo HTTP/1.1\r\nContent-Length: 2\r\n\r\na");
+  AwaitBodyBytes(server_, 1);
+  server_.Drain();
+  EXPECT_TRUE(idle.AwaitEnd());
+  half.SendRaw("b");
+  exchange->Post([exchange] { exchange->Reply({.body = "late"}); });
+  HttpClient fresh(server_.port());
+  fresh.Send("POST", "/echo", "c");
+  for (const auto& [client, body] : {std::pair{&half, "ab."}, {&busy, "late"}, {&fresh, "c."}}) {
+    const HttpResponse answer = client->Receive().value();
+    EXPECT_EQ(answer.body, body);
+    EXPECT_EQ(answer.headers.at("connection"), "close");
+    EXPECT_TRUE(client->AwaitEnd());
+  }
+}
+
 TEST_F(HttpServerTest, CountsAnswersToTheirLastByte) {
   Start();
   constexpr size_t kBytes = 16 << 20;

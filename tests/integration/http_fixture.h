@@ -40,6 +40,13 @@ class Http : public ::testing::Test {
             {"temperature", 0},
             {"ignore_eos", true}};
   }
+  // The text of Story's tokens 11 to 20, for tests that need something which the model does write.
+  std::string PieceOfStory() {
+    const std::string begin = Complete(Story(10))["choices"][0]["text"];
+    const std::string more = Complete(Story(20))["choices"][0]["text"];
+    EXPECT_TRUE(more.starts_with(begin) && more.size() > begin.size()) << more;
+    return more.substr(begin.size());
+  }
   testing::HttpResponse Post(const std::string& path, const Json& body,
                              const std::string& headers = "") {
     return testing::Fetch(port_, "POST", path, body.dump(), headers);

@@ -82,10 +82,11 @@ def check_texts(client):
 
 def check_params(client):
     text = client.generate(PROMPT, GREEDY).text
-    stopped = client.generate(PROMPT,
-                              GenerationParams(max_tokens=24, temperature=0,
-                                               stop=["~~~", text[3:6]]))
-    assert stopped.text == text[:3] and stopped.finished.reason == FinishReason.STOP, stopped
+    stop = text[3:6]
+    stopped = client.generate(PROMPT, GenerationParams(max_tokens=24, temperature=0,
+                                                       stop=["~~~", stop]))
+    assert stopped.text == text.split(stop)[0], (stopped, text)
+    assert stopped.finished.reason == FinishReason.STOP, stopped
     allowed = client.tokenize("abcdefg")[:3]
     only = client.generate(PROMPT,
                            GenerationParams(max_tokens=12, allowed_token_ids=allowed,

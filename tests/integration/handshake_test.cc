@@ -21,6 +21,7 @@ using testing::AddDraft;
 using testing::Asked;
 using ::testing::HasSubstr;
 using testing::MakeRandomModel;
+using ::testing::Not;
 using testing::RawDrafter;
 using testing::SourcePath;
 using testing::StartDrafter;
@@ -96,7 +97,8 @@ TEST_F(Handshake, OtherVocabularyDraftsSharedTokens) {
     }
     return all;
   };
-  constexpr uint64_t kEnough = 6 * 20;  // of 6 * 60 tokens
+  // Of 6 * 60 tokens; of drafts that are translated wrongly hardly any are accepted.
+  constexpr uint64_t kEnough = 6 * 10;
   for (const float temperature : {0.f, 1.f}) {
     const auto rule =
         temperature == 0 ? v1::SpeculationOptions::RULE_BLOCK : v1::SpeculationOptions::RULE_GUMBEL;
@@ -114,7 +116,7 @@ TEST_F(Handshake, PaddingIsNeverDrafted) {
   CheckpointOptions padded{.vocab_size = kVocabulary + 52};
   padded.tokenizer_tokens = kVocabulary;
   const std::string drafter_model = MakeRandomModel(dir_ / "drafter", padded);
-  const auto verifier = StartVerifier(target, dir_ / "verifier.log");
+  const auto verifier = StartVerifier(target, dir_ / "verifier.log", {"--min-draft-wait", "30"});
   ASSERT_NE(verifier.port, 0);
   const auto drafter = StartDrafter(drafter_model, verifier.address(), dir_ / "drafter.log");
   TestClient client(verifier.address());
@@ -123,7 +125,9 @@ TEST_F(Handshake, PaddingIsNeverDrafted) {
   const TestClient::Outcome outcome = client.Generate(request);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   EXPECT_GT(outcome.finished.speculation().drafted_tokens(), 0u);
-  for (const uint32_t token : outcome.tokens) EXPECT_LT(token, static_cast<uint32_t>(kVocabulary));
+  // A verifier ends the stream of a drafter that drafts a token outside of its vocabulary.
+  EXPECT_EQ(client.Status().drafters_size(), 1);
+  EXPECT_THAT(verifier.process->Log(), Not(HasSubstr("drafter left")));
 }
 
 // A drafter of the release before: its hello names one version, and it ends the stream unless the

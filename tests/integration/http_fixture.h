@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "tests/support/http_client.h"
+#include "tests/support/metrics_reader.h"
 #include "tests/support/services.h"
+#include "tests/support/time_limit.h"
 
 namespace outrider {
 
@@ -55,6 +57,11 @@ class Http : public ::testing::Test {
     const testing::HttpResponse response = Post("/v1/completions", body);
     EXPECT_EQ(response.code, 200) << response.body;
     return Json::parse(response.body, nullptr, false);
+  }
+  // Waits until a gauge of the verifier is above 0.
+  void AwaitSome(const std::string& metric) {
+    const auto is_some = [&] { return testing::ReadMetrics(verifier_.metrics_port)[metric] > 0; };
+    EXPECT_TRUE(testing::Await(is_some)) << metric;
   }
 
   testing::TempDir dir_;

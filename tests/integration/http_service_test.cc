@@ -43,8 +43,7 @@ TEST_F(Http, ClosedConnectionEndsGenerations) {
       if (stream) {
         EXPECT_THAT(client.ReceiveSome(), HasSubstr("200 OK"));
       }
-      while (ReadMetrics(verifier_.metrics_port)["outrider_num_requests_running"] == 0) {
-      }
+      AwaitSome("outrider_num_requests_running");
     }
     testing::ExpectNoPageLeaked(verifier_.metrics_port);
     EXPECT_LT(ReadMetrics(verifier_.metrics_port)["outrider_generation_tokens_total"] - tokens,
@@ -85,14 +84,10 @@ TEST_F(Http, StalledReadersDelayNoStream) {
 TEST_F(Http, FullQueueSendsRetryAfter) {
   Start({"--max-sessions", "1", "--max-waiting", "1"});
   HttpClient running(port_), waiting(port_);
-  running.Send("POST", "/v1/completions", Story(450).dump());
-  const auto await = [&](const char* metric) {
-    while (ReadMetrics(verifier_.metrics_port)[metric] == 0) {
-    }
-  };
-  await("outrider_num_requests_running");
-  waiting.Send("POST", "/v1/completions", Story(450).dump());
-  await("outrider_num_requests_waiting");
+  running.Send("POST", "/v1/completions", Story(900).dump());
+  AwaitSome("outrider_num_requests_running");
+  waiting.Send("POST", "/v1/completions", Story(900).dump());
+  AwaitSome("outrider_num_requests_waiting");
   const HttpResponse refused = Post("/v1/completions", Story(10));
   EXPECT_EQ(refused.code, 429);
   EXPECT_GE(std::stoi(refused.headers.at("retry-after")), 1);

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/deepened_checkpoint.h"
 #include "tests/support/http_client.h"
 #include "tests/support/services.h"
 #include "tests/support/time_limit.h"
@@ -28,9 +29,16 @@ using testing::TempDir;
 using testing::TestClient;
 using testing::VerifierProcess;
 
+// The small pair's target, several times as slow: requests that a test interrupts have not ended by
+// then, however fast the machine is and however late it runs the test.
+std::string SlowTarget(const TempDir& dir) {
+  EXPECT_TRUE(DeepenCheckpoint(SmallPair("target"), dir / "slow", /*layers=*/12).ok());
+  return dir / "slow";
+}
+
 TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
   TempDir dir;
-  VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
+  VerifierProcess verifier = StartVerifier(SlowTarget(dir), dir / "verifier.log");
   ASSERT_NE(verifier.port, 0);
   std::vector<std::unique_ptr<Process>> drafters;
   for (const std::string name : {"one", "two"}) {
@@ -64,7 +72,7 @@ TEST(Shutdown, DraftersReturnAfterVerifierIsKilled) {
 TEST(Shutdown, DrainTimeoutReportsTokenCounts) {
   TempDir dir;
   const VerifierProcess verifier =
-      StartVerifier(SmallPair("target"), dir / "verifier.log", {"--drain-timeout", "0"});
+      StartVerifier(SlowTarget(dir), dir / "verifier.log", {"--drain-timeout", "0"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   grpc::ClientContext context;
@@ -138,7 +146,8 @@ TEST(Shutdown, AnswersTextsBeingTokenized) {
 
 TEST(Shutdown, DrainingVerifierFinishesAndExitsZero) {
   TempDir dir;
-  const VerifierProcess verifier = StartVerifier(SmallPair("target"), dir / "verifier.log");
+  const VerifierProcess verifier =
+      StartVerifier(SlowTarget(dir), dir / "verifier.log", {"--drain-timeout", "250"});
   ASSERT_NE(verifier.port, 0);
   TestClient client(verifier.address());
   const auto drafter = StartDrafter(SmallPair("drafter"), verifier.address(), dir / "drafter.log");

@@ -110,6 +110,7 @@ TEST_F(DraftLoopTest, IdsWithoutTokenAreNeverDrafted) {
   Start({}, {.tokenizer_vocab = 5});
   Push(Opening(1, 16));
   const DraftTree draft = TheDraft();
+  EXPECT_FALSE(draft.empty());
   for (const TokenId token : Tokens(draft)) EXPECT_LT(token, 5);
 }
 

@@ -236,6 +236,7 @@ TEST_F(FleetTest, SurgeUpdateKeepsEverySlotServed) {
        {"drain_s", 6},
        {"surge", true}}};
   const FleetFigures figures = RunOf(scenario);
+  ASSERT_GT(figures.timeline.size(), 50u);
   for (const FleetInterval& interval : figures.timeline) {
     EXPECT_EQ(interval.verifiers, 2);
     EXPECT_EQ(interval.drafters, 3);

@@ -6,6 +6,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import pathlib
 import signal
@@ -432,7 +433,6 @@ class CancelTest(unittest.TestCase):
 
 class BenchTest(unittest.TestCase):
     def test_percentiles_interpolate(self):
-        self.assertEqual(Percentiles.of([]), Percentiles())
         self.assertEqual(Percentiles.of([4, 0, 1, 3, 2]), Percentiles(2, 2, 3.8, 3.96))
 
     def test_times_of_tokens(self):
@@ -445,8 +445,15 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((record.ttft, record.itl), (2, [1, 1, 1]))
         record.on_error(16, errors.Unavailable("gone"))
         summary = summarise([record], 4)
-        self.assertEqual((summary.failed, summary.errors, summary.ttft_ms.mean),
-                         (1, {"UNAVAILABLE": 1}, 0))
+        self.assertEqual((summary.failed, summary.errors), (1, {"UNAVAILABLE": 1}))
+
+    def test_nothing_measured_is_not_zero(self):
+        summary = summarise([RequestRecord(10, 11, errors.Unavailable("gone"))], 4)
+        for times in (summary.ttft_ms, summary.itl_ms, summary.latency_ms):
+            self.assertTrue(all(map(math.isnan, (times.mean, times.p50, times.p95, times.p99))))
+        lines = str(summary).splitlines()
+        for name in ("time to first token", "between tokens", "request"):
+            self.assertIn(f"{name}: -", lines)
 
     def script(self, request, context):
         if request.text == "bad":

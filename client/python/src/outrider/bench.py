@@ -21,12 +21,12 @@ MAX_CONCURRENCY = 1024
 
 @dataclass(frozen=True)
 class Percentiles:
-    """Linear interpolation between the closest ranks; all 0 without values."""
+    """Linear interpolation between the closest ranks; all NaN if nothing was measured."""
 
-    mean: float = 0.0
-    p50: float = 0.0
-    p95: float = 0.0
-    p99: float = 0.0
+    mean: float = math.nan
+    p50: float = math.nan
+    p95: float = math.nan
+    p99: float = math.nan
 
     @staticmethod
     def of(values: Sequence[float]) -> Percentiles:
@@ -66,6 +66,8 @@ class BenchSummary:
 
     def __str__(self) -> str:
         def line(name: str, times: Percentiles) -> str:
+            if math.isnan(times.mean):
+                return f"{name}: -"
             return (f"{name}: mean {times.mean:.1f}, p50 {times.p50:.1f}, p95 {times.p95:.1f}, "
                     f"p99 {times.p99:.1f} ms")
 

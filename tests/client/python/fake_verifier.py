@@ -21,13 +21,14 @@ def finished(completion_tokens=2, **more):
 
 class FakeVerifier(generation_pb2_grpc.GenerationServicer):
     """`script(request, context)` yields the answers of a Generate call. The service remembers the
-    requests, their headers, how many ran at once, and which calls ended before their script did."""
+    requests, their headers, how many ran at once, and which calls ended before their script did.
+    GetStatus does not answer before its call ends; `asked` says that it was called."""
 
     def __init__(self, script, credentials=None):
         self.script = script
         self.requests, self.headers = [], []
         self.running = self.most_running = 0
-        self.cancelled = threading.Event()
+        self.cancelled, self.asked = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._server = grpc.server(futures.ThreadPoolExecutor(32))
         generation_pb2_grpc.add_GenerationServicer_to_server(self, self._server)
@@ -63,3 +64,10 @@ class FakeVerifier(generation_pb2_grpc.GenerationServicer):
 
     def GetModel(self, request, context):
         context.abort(grpc.StatusCode.UNAUTHENTICATED, "no token")
+
+    def GetStatus(self, request, context):
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        self.asked.set()
+        ended.wait()
+        return pb.GetStatusResponse()

@@ -431,6 +431,58 @@ class CancelTest(unittest.TestCase):
             asyncio.run(run(verifier))
 
 
+    def test_closing_the_client(self):
+        """Calls under way end at the server, and at the client as cancelled."""
+        with self.endless() as verifier:
+            client, begun = Client(verifier.address), threading.Event()
+
+            def close():
+                begun.wait(TIME_LIMIT)
+                client.close()
+
+            closer = threading.Thread(target=close)
+            closer.start()
+            with self.assertRaises(errors.Cancelled):
+                for _ in client.stream("x"):
+                    begun.set()
+            closer.join()
+
+    def test_closing_the_async_client(self):
+        async def close_under(call, client, begun):
+            task = asyncio.ensure_future(call)
+            await asyncio.to_thread(begun.wait, TIME_LIMIT)
+            await client.close()
+            with self.assertRaises(errors.Cancelled):
+                await asyncio.wait_for(task, TIME_LIMIT)
+
+        async def run(verifier):
+            client, begun = AsyncClient(verifier.address), threading.Event()
+
+            async def read():
+                async for _ in client.stream("x"):
+                    begun.set()
+
+            await close_under(read(), client, begun)
+            client = AsyncClient(verifier.address)
+            await close_under(client.status(), client, verifier.asked)
+
+        with self.endless() as verifier:
+            asyncio.run(run(verifier))
+
+    def test_iterating_again_is_no_cancelled_task(self):
+        async def run(verifier):
+            async with AsyncClient(verifier.address) as client:
+                stream = client.stream("x")
+                async for _ in stream:
+                    break
+                with self.assertRaises(errors.Cancelled):
+                    async for _ in stream:
+                        pass
+
+        with self.endless() as verifier:
+            asyncio.run(run(verifier))
+
+
 class BenchTest(unittest.TestCase):
     def test_percentiles_interpolate(self):
         self.assertEqual(Percentiles.of([4, 0, 1, 3, 2]), Percentiles(2, 2, 3.8, 3.96))

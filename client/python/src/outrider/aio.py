@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import weakref
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Any
@@ -55,7 +56,7 @@ class AsyncStream:
                 raise  # the task was cancelled, not the stream
             raise Cancelled("the stream was cancelled by this client") from None
         finally:
-            self._call.cancel()  # no effect on a call that has ended
+            self.cancel()  # no effect on a call that has ended
         if self.finished is None:
             raise Internal("the stream ended without its last message")
 
@@ -64,7 +65,7 @@ class AsyncStream:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None,
                         trace: TracebackType | None) -> None:
-        self._call.cancel()
+        self.cancel()
 
 
 class AsyncClient:
@@ -80,9 +81,15 @@ class AsyncClient:
         self._timeout = timeout
         self._channel: Any = None
         self._open_stub: Any = None
+        self._is_closed = False
+        # Streams and other calls: a channel of grpc.aio does not find all of its own at its end.
+        self._calls: weakref.WeakSet[Any] = weakref.WeakSet()
 
     async def close(self) -> None:
-        """Ends all calls and the connection."""
+        """Ends all calls, which raise `errors.Cancelled`, and the connection."""
+        self._is_closed = True
+        for call in list(self._calls):
+            call.cancel()
         if self._channel is not None:
             await self._channel.close()
 
@@ -97,7 +104,9 @@ class AsyncClient:
                timeout: float | None = None) -> AsyncStream:
         """Begins to generate. Errors of the call are raised while iterating."""
         request = (params or GenerationParams()).to_proto(prompt)
-        return AsyncStream(self._stub().Generate(request, **self._call_options(timeout)))
+        stream = AsyncStream(self._stub().Generate(request, **self._call_options(timeout)))
+        self._calls.add(stream)
+        return stream
 
     async def generate(self, prompt: Prompt, params: GenerationParams | None = None, *,
                        timeout: float | None = None) -> Result:
@@ -170,10 +179,16 @@ class AsyncClient:
         return self._open_stub
 
     async def _ask(self, method: str, request: Any, timeout: float | None) -> Any:
+        call = getattr(self._stub(), method)(request, **self._call_options(timeout))
+        self._calls.add(call)
         try:
-            return await getattr(self._stub(), method)(request, **self._call_options(timeout))
+            return await call
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
+        except asyncio.CancelledError:
+            if not self._is_closed:
+                raise  # the task was cancelled
+            raise Cancelled("the client was closed") from None
 
     def _call_options(self, timeout: float | None) -> dict[str, Any]:
         return {"timeout": self._timeout if timeout is None else timeout,

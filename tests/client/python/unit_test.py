@@ -6,9 +6,11 @@
 
 import asyncio
 import contextlib
+import copy
 import math
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -294,6 +296,14 @@ class ErrorsTest(unittest.TestCase):
                                  (code, "because"))
                 self.assertIn(code.name, str(caught.exception))
                 self.assertIs(type(caught.exception), kind)
+
+    def test_survives_pickle_and_copy(self):
+        for error in (errors.Unavailable("gone"),
+                      errors.OutriderError("no such call", grpc.StatusCode.UNIMPLEMENTED)):
+            for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+                self.assertIs(type(twin), type(error))
+                self.assertEqual((twin.code, twin.message, str(twin)),
+                                 (error.code, error.message, str(error)))
 
     def test_unary_calls_too(self):
         async def ask(address):

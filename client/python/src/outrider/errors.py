@@ -14,7 +14,10 @@ class OutriderError(Exception):
         if code is not None:
             self.code = code
         self.message = message
-        super().__init__(f"{self.code.name}: {message}")
+        super().__init__(message, code)  # what pickle makes a copy from
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}"
 
 
 class InvalidArgument(OutriderError):

@@ -22,15 +22,17 @@ def finished(completion_tokens=2, **more):
 class FakeVerifier(generation_pb2_grpc.GenerationServicer):
     """`script(request, context)` yields the answers of a Generate call. The service remembers the
     requests, their headers, how many ran at once, and which calls ended before their script did.
-    GetStatus does not answer before its call ends; `asked` says that it was called."""
+    GetStatus does not answer before its call ends; `asked` says that it was called. With
+    `takes_pings` it takes them as often as they come."""
 
-    def __init__(self, script, credentials=None):
+    def __init__(self, script, credentials=None, takes_pings=False):
         self.script = script
         self.requests, self.headers = [], []
         self.running = self.most_running = 0
         self.cancelled, self.asked = threading.Event(), threading.Event()
         self._lock = threading.Lock()
-        self._server = grpc.server(futures.ThreadPoolExecutor(32))
+        options = [("grpc.http2.min_ping_interval_without_data_ms", 1)] if takes_pings else []
+        self._server = grpc.server(futures.ThreadPoolExecutor(32), options=options)
         generation_pb2_grpc.add_GenerationServicer_to_server(self, self._server)
         add = (self._server.add_insecure_port if credentials is None
                else lambda address: self._server.add_secure_port(address, credentials))

@@ -12,14 +12,16 @@ import os
 import pathlib
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
-from processes import SKIPPED, TIME_LIMIT
+from processes import SKIPPED, TIME_LIMIT, Processes
 
 try:
     import grpc
@@ -30,7 +32,8 @@ except ImportError:
 
 from fake_verifier import FakeVerifier, chunk, finished
 from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode, Percentiles, Rule,
-                      Speculation, StopRule, StructuredOutput, Tls, __version__, errors)
+                      Speculation, StopRule, StructuredOutput, Tls, __version__, connection,
+                      errors)
 from outrider.bench import RequestRecord, summarise
 from outrider.connection import is_loopback
 from outrider.params import SchemaRule
@@ -348,6 +351,45 @@ class ErrorsTest(unittest.TestCase):
                 client.generate("x", timeout=0.2)
             with self.assertRaises(errors.DeadlineExceeded):
                 asyncio.run(over_asyncio(verifier.address))
+
+
+class LostVerifierTest(unittest.TestCase):
+    """One that no longer answers, and does not close its connections either."""
+
+    def test_long_silence_is_watched(self):
+        """After more pings without data than gRPC sends by itself, the verifier freezes."""
+        hurried = [(name, 200 if name in ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms",
+                                          "grpc.http2.ping_timeout_ms") else value)
+                   for name, value in connection._CHANNEL_OPTIONS]
+        over = threading.Event()
+
+        def silent(request, context):
+            yield chunk("x", [1])
+            over.wait(TIME_LIMIT)
+
+        with (mock.patch.object(connection, "_CHANNEL_OPTIONS", hurried),
+              tempfile.TemporaryDirectory() as folder, Processes(folder) as processes,
+              FakeVerifier(silent, takes_pings=True) as verifier):
+            proxy = processes.start("proxy", [pathlib.Path(sys.argv[2]) / "delay_proxy", "--to",
+                                              verifier.address], await_line="port=")
+            address = f"127.0.0.1:{proxy.line.partition('=')[2]}"
+            freezer = threading.Timer(2, proxy.send_signal, [signal.SIGSTOP])
+            try:
+                with Client(address, timeout=30) as client, self.assertRaises(errors.Unavailable):
+                    for _ in client.stream("x"):
+                        freezer.start()
+            finally:
+                over.set()
+                freezer.join()
+                proxy.send_signal(signal.SIGCONT)
+
+    def test_silent_port_is_unavailable_soon(self):
+        with socket.create_server(("127.0.0.1", 0)) as nobody:
+            began = time.monotonic()
+            with (Client(f"127.0.0.1:{nobody.getsockname()[1]}", timeout=TIME_LIMIT) as client,
+                  self.assertRaises(errors.Unavailable)):
+                client.model()
+            self.assertLess(time.monotonic() - began, 15)
 
 
 class CancelTest(unittest.TestCase):

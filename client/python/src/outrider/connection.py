@@ -15,14 +15,19 @@ from outrider._version import __version__
 
 DEFAULT_VERIFIER = "127.0.0.1:7300"
 
-# As the command-line client sets them (common/rpc/channel.h).
 _MAX_MESSAGE_BYTES = 16 << 20
+# Mostly as the command-line client sets them (common/rpc/channel.cc).
 _CHANNEL_OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
     ("grpc.keepalive_time_ms", 20000),
     ("grpc.keepalive_timeout_ms", 10000),
+    ("grpc.http2.ping_timeout_ms", 10000),  # what later versions of gRPC wait for instead
+    # Otherwise a call that waits in silence checks twice whether the verifier is alive, and then
+    # no more.
+    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # how long an attempt to connect may take
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.primary_user_agent", f"outrider-python/{__version__}"),
 ]

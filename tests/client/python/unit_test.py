@@ -32,11 +32,10 @@ except ImportError:
 
 from fake_verifier import FakeVerifier, chunk, finished
 from outrider import (AsyncClient, Client, FinishReason, GenerationParams, Mode, Percentiles, Rule,
-                      Speculation, StopRule, StructuredOutput, Tls, __version__, connection,
-                      errors)
+                      SchemaRule, Speculation, StopRule, StructuredOutput, Tls, __version__,
+                      connection, errors)
 from outrider.bench import RequestRecord, summarise
 from outrider.connection import is_loopback
-from outrider.params import SchemaRule
 from outrider.results import Chunk
 from outrider.v1 import generation_pb2 as pb
 
@@ -123,9 +122,16 @@ class ParamsTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 StructuredOutput(**fields)
 
-    def test_refuses_single_stop_string(self):
+    def test_refuses_strings_as_lists(self):
+        """Their characters, or bytes, would be taken for the list's elements."""
         with self.assertRaisesRegex(TypeError, "write stop="):
             GenerationParams(stop="end")
+        with self.assertRaisesRegex(TypeError, "write choice="):
+            StructuredOutput(choice="yes")
+        with self.assertRaisesRegex(TypeError, "not bytes"):
+            GenerationParams().to_proto(b"Once")
+        with Client() as client, self.assertRaisesRegex(TypeError, "write prompts="):
+            client.bench("Once")
 
 
 class ConnectionTest(unittest.TestCase):

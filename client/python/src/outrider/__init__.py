@@ -16,14 +16,14 @@ from outrider.bench import BenchSummary, Percentiles
 from outrider.client import Client, Stream
 from outrider.connection import Tls
 from outrider.errors import OutriderError
-from outrider.params import (GenerationParams, Mode, Prompt, Rule, Speculation, StopRule,
-                             StructuredOutput)
+from outrider.params import (GenerationParams, Mode, Prompt, Rule, SchemaRule, Speculation,
+                             StopRule, StructuredOutput)
 from outrider.results import (Arm, Chunk, Finished, FinishReason, ModelInfo, Result,
                               SpeculationStats, Timing, TokenLogprobs)
 
 __all__ = [
     "Arm", "AsyncClient", "AsyncStream", "BenchSummary", "Chunk", "Client", "FinishReason",
     "Finished", "GenerationParams", "Mode", "ModelInfo", "OutriderError", "Percentiles", "Prompt",
-    "Result", "Rule", "Speculation", "SpeculationStats", "StopRule", "Stream", "StructuredOutput",
-    "Timing", "Tls", "TokenLogprobs", "__version__", "errors",
+    "Result", "Rule", "SchemaRule", "Speculation", "SpeculationStats", "StopRule", "Stream",
+    "StructuredOutput", "Timing", "Tls", "TokenLogprobs", "__version__", "errors",
 ]

@@ -87,6 +87,8 @@ class BenchWork:
 
     def __init__(self, prompts: Sequence[Prompt], params: GenerationParams | None,
                  concurrency: int, requests: int | None) -> None:
+        if isinstance(prompts, str):
+            raise TypeError("prompts is a sequence of prompts; write prompts=[...]")
         if not prompts:
             raise ValueError("bench needs at least one prompt")
         if not 1 <= concurrency <= MAX_CONCURRENCY:

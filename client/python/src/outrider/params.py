@@ -95,6 +95,8 @@ class StructuredOutput:
     schemas: Sequence[SchemaRule] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.choice, str):
+            raise TypeError("choice is a sequence of strings; write choice=[...]")
         formats = [self.json_schema, self.regex, self.choice, self.gbnf]
         if sum(one is not None for one in formats) + self.json_object != 1:
             raise ValueError("StructuredOutput: set one of json_object, json_schema, regex, choice "
@@ -154,6 +156,8 @@ class GenerationParams:
             proto.add_prefix = self.add_prefix
         if self.skip_special is not None:
             proto.skip_special = self.skip_special
+        if isinstance(prompt, (bytes, bytearray)):  # else each byte would be a token id
+            raise TypeError("a prompt is a string or token ids, not bytes; decode it")
         if isinstance(prompt, str):
             proto.text = prompt
         else:

@@ -230,6 +230,16 @@ class PairTest(unittest.TestCase):
             await_line=" port=")
         self.await_true("its return", lambda: set(self.drafters()) == {"ngram"})
 
+    def test_leaves_a_frozen_verifier(self):
+        """One that is no longer reached closes no connection. The pings take half a minute."""
+        verifier, log = self.processes.running[0], self.processes.folder / "ngram.log"
+        verifier.send_signal(signal.SIGSTOP)
+        try:
+            self.await_true("its absence", lambda: "detached: UNAVAILABLE" in log.read_text())
+        finally:
+            verifier.send_signal(signal.SIGCONT)
+        self.await_true("its return", lambda: log.read_text().count("attached to") == 2)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

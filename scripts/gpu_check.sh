@@ -109,7 +109,7 @@ run_check() {
   local name=$1 limit rc=0
   limit=$(room "$2")
   shift 2
-  timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1 || rc=$?
+  run timeout -k 5 "$limit" "$@" >"$out/$name.log" 2>&1 || rc=$?
   tell "$name" "$rc"
 }
 
@@ -120,8 +120,9 @@ run_together() {
   shift
   for test in "$@"; do rm -f "$out/$test.rc"; done
   # shellcheck disable=SC2016
-  printf '%s\n' "$@" | xargs -P "$(nproc)" -I{} bash -c '
-    timeout -k 5 "$3" "$1/bin/$0" >"$2/$0.log" 2>&1
+  # All in one process group, which `run` can end: no test starts others that would be left.
+  run xargs -a <(printf '%s\n' "$@") -P "$(nproc)" -I{} bash -c '
+    timeout --foreground -k 5 "$3" "$1/bin/$0" >"$2/$0.log" 2>&1
     echo $? >"$2/$0.rc"' {} "$build" "$out" "$limit" || true
   for test in "$@"; do tell "$test" "$(cat "$out/$test.rc" 2>/dev/null || echo 1)"; done
 }
@@ -132,7 +133,7 @@ build() {
   local -a native=(-k)  # make's
   if [[ -f $build/build.ninja ]]; then native=(-k 0); fi
   shift
-  timeout -k 5 "$(room 3000)" cmake --build "$build" --parallel "$(nproc)" --target "$@" -- "${native[@]}" \
+  run timeout -k 5 "$(room 3000)" cmake --build "$build" --parallel "$(nproc)" --target "$@" -- "${native[@]}" \
     >"$out/$log.log" 2>&1 && return
   failed+=("$log")
   grep -E 'error|FAILED' "$out/$log.log" | head -n 30 || true
@@ -235,13 +236,23 @@ check_parity() {
   fi
 }
 
-# measure NAME LIMIT COMMAND...: to the terminal as it goes, so that what was measured before something
-# fails is not lost.
-measure() {
-  local name=$1 limit
+# show NAME LIMIT COMMAND...: runs it with its output in NAME.log and, as it goes, on the terminal.
+show() {
+  local log=$out/$1.log limit rc=0 output tee
   limit=$(room "$2")
   shift 2
-  timeout -k 5 "$limit" "$@" 2>&1 | tee "$out/$name.log" || failed+=("$name")
+  exec {output}> >(tee "$log")
+  tee=$!
+  run timeout -k 5 "$limit" "$@" >&"$output" 2>&1 || rc=$?
+  exec {output}>&-
+  wait "$tee" || true
+  return "$rc"
+}
+
+# measure NAME LIMIT COMMAND...: what was measured before something fails is not lost.
+measure() {
+  local name=$1
+  show "$@" || failed+=("$name")
   if grep -q 'skipped' "$out/$name.log"; then failed+=("$name-skipped"); fi
 }
 
@@ -256,8 +267,8 @@ measure_speed() {
     echo "transformers: skipped: no ${OUTRIDER_PYTHON:-python3}"
     measure pair_gpu_bench 90 "$build/bin/pair_gpu_bench" --tokens 96 --json "$out/pair_gpu_bench.json"
   else
-    timeout -k 5 "$(room 90)" "$python" -B tests/bench/pair_compare.py --build "$build" --tokens 96 --seconds 45 \
-      --json "$out/pair_compare.json" 2>&1 | tee "$out/pair_compare.log" || failed+=(pair)
+    show pair_compare 90 "$python" -B tests/bench/pair_compare.py --build "$build" --tokens 96 --seconds 45 \
+      --json "$out/pair_compare.json" || failed+=(pair)
   fi
 }
 
@@ -272,7 +283,7 @@ sanitize() {
     step "$tool"
     rc=0
     limit=$(room "$((seconds / 3))")
-    timeout -k 5 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
+    run timeout -k 5 "$limit" "$sanitizer" --tool "$tool" --error-exitcode 9 \
       "$build/bin/cuda_parity_test" --gtest_filter='Families/CudaParity.*/Llama' \
       >"$out/sanitizer-$tool.log" 2>&1 || rc=$?
     if ((rc == 124 || rc == 137)); then

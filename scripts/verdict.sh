@@ -4,10 +4,11 @@
 #
 #   verdict_for NAME [CLEANUP]   prints a verdict however the script ends, after the command CLEANUP
 #   run COMMAND...               runs it so that a signal to this script ends it and all it has started
-verdict_name= verdict_cleanup= verdict_job= verdict_signal=
+verdict_name= verdict_cleanup= verdict_job= verdict_signal= verdict_out=
 
 verdict_for() {
   verdict_name=$1 verdict_cleanup=${2:-}
+  exec {verdict_out}>&1
   trap 'verdict_end $?' EXIT
   trap 'verdict_signal=HUP; exit 129' HUP
   trap 'verdict_signal=INT; exit 130' INT
@@ -17,6 +18,7 @@ verdict_for() {
 verdict_end() {
   trap - EXIT
   trap '' HUP INT TERM
+  exec >&"$verdict_out"  # the signal may have come in a command with its output in a file
   if [[ -n $verdict_job ]]; then
     kill -TERM -- "-$verdict_job" 2>/dev/null || true
     local tenths=300

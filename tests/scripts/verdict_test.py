@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from processes import TIME_LIMIT
@@ -30,8 +31,15 @@ if [[ -n ${BUILD_WAITS:-} ]]; then
 fi
 exit "${BUILD_STATUS:-0}"
 """
+# Says who it is in a file, and does not end.
+WAITING = """#!/usr/bin/env bash
+sleep 1000 &
+echo $! >started.new && mv started.new started
+wait
+"""
 # Says something, and in its last tool does not end.
 SANITIZER = """#!/usr/bin/env bash
+if [[ -n ${SANITIZER_WAITS:-} ]]; then exec "${@: -2:1}"; fi
 echo "${SANITIZER_SAYS:-}"
 [[ $2 != synccheck ]] || exec sleep 1000
 """
@@ -94,10 +102,37 @@ class Verdict(unittest.TestCase):
                     self.assertRegex(line, f"^{name}.*: INTERRUPTED after")
                     self.assertFalse(self.runs(child), "what the build had started is still there")
 
-    def test_unfinished_sanitizer_is_no_failure(self):
+    def prebuild(self, *programs):
+        """What gpu_check.sh takes for programs that were built. All wait."""
         prebuilt = self.root / "gpu_prebuilt"
         prebuilt.mkdir()
         (prebuilt / "outrider_cuda_backend.so").touch()
+        for program in programs:
+            (prebuilt / program).write_text(WAITING)
+            (prebuilt / program).chmod(0o755)
+
+    def test_gpu_check_is_interrupted_at_once(self):
+        """It runs programs under `timeout`, which a terminal's Ctrl-C does not reach."""
+        self.prebuild("cuda_parity_test", "gpu_bench")
+        for part in ("build", "speed", "sanitize"):
+            with self.subTest(part=part):
+                started = self.root / "started"
+                started.unlink(missing_ok=True)
+                process = self.start("gpu_check.sh", part, SANITIZER_WAITS="1",
+                                     GPU_CHECK_SECONDS=str(TIME_LIMIT))
+                while not started.exists():
+                    self.assertIsNone(process.poll(), "the script ended before its programs")
+                child = int(started.read_text())
+                began = time.monotonic()
+                process.send_signal(signal.SIGINT)
+                returned, line = self.finish(process)
+                self.assertEqual(returned, 130)
+                self.assertRegex(line, f"^gpu check, {part}: INTERRUPTED after")
+                self.assertLess(time.monotonic() - began, 60)
+                self.assertFalse(self.runs(child), "what it had started is still there")
+
+    def test_unfinished_sanitizer_is_no_failure(self):
+        self.prebuild()
         for says, status, word in (("", 0, "PASSED"), ("Invalid read", 1, "FAILED")):
             with self.subTest(says=says):
                 returned, line = self.finish(self.start(

@@ -124,6 +124,15 @@ class SynthesisTest(unittest.TestCase):
             used = {w for text in train for w in re.findall(r"[A-Z][a-z]+", text)}
             self.assertFalse(used & held_out_names, domain)
 
+    def test_held_out_prompts_never_occur(self):
+        for domain in synthesis.DOMAINS:
+            train = documents(domain)
+            held_out = synthesis.held_out(domain, 11, 100)
+            self.assertEqual(len(held_out), 100)
+            self.assertFalse({d.text for d in train} & {d.text for d in held_out}, domain)
+            prompts = {d.prompt for d in train if d.prompt}
+            self.assertFalse(prompts & {d.prompt for d in held_out}, domain)
+
     def test_splits_share_no_plot_or_function(self):
         for domain in ("stories", "maths", "functions"):
             keys = {s: {d.facts["key"] for d in documents(domain, s)} for s in SPLITS}

@@ -73,6 +73,8 @@ class Mixture:
         if domain.startswith("corpus "):
             return [t.eos, *t.encode(rng.choice(self.corpus[domain[7:]]))], 1
         document = synthesis.document(domain, self.split, self.seed, rng.getrandbits(48))
+        while self.split == synthesis.HELD_OUT and not synthesis.is_divided(document):
+            document = synthesis.document(domain, self.split, self.seed, rng.getrandbits(48))
         encode = t.encode_chat if domain == "chats" else t.encode
         prompt = [t.eos, *encode(document.prompt)]
         return prompt + encode(document.completion), len(prompt)

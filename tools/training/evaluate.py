@@ -88,7 +88,7 @@ class Pair:
 
 
 def held_out(domain: str, count: int) -> list[synthesis.Document]:
-    return [synthesis.document(domain, synthesis.HELD_OUT, SEED, n) for n in range(count)]
+    return synthesis.held_out(domain, SEED, count)
 
 
 def percent(flags: list[bool]) -> str:

@@ -90,6 +90,14 @@ def continue_rows(
     return rows
 
 
+def save(path: Path, rows: np.ndarray, begins: np.ndarray) -> None:
+    """Stopped in the middle, it leaves the file as it was."""
+    new = path.with_suffix(".new")
+    with new.open("wb") as file:  # savez would give a path another name
+        np.savez(file, rows=rows, begins=begins)
+    new.replace(path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=Path, required=True, help="a checkpoint or a folder")
@@ -128,7 +136,7 @@ def main() -> None:
             new = continue_rows(model, openings, args.length, args.temperature)
         rows = np.concatenate((rows, new.cpu().numpy().astype(np.int16)))
         begins = np.concatenate((begins, np.array([len(o) for o in openings], np.int16)))
-        np.savez(args.out, rows=rows, begins=begins)
+        save(args.out, rows, begins)
         print(
             f"{len(rows)} rows, {args.rows * args.length / (time.time() - clock):.0f} tokens/s",
             flush=True,

@@ -155,9 +155,6 @@ class Driver:
                 "train_tokenizer.py", "--corpus", self.args.corpus, "--out", self.tokenizer.parent
             )
             return
-        self.tokenizer.parent.mkdir(parents=True, exist_ok=True)
-        for name in ("tokenizer.json", "tokenizer_config.json"):
-            shutil.copy(self.args.pair / "target" / name, self.tokenizer.with_name(name))
         layers = json.loads((self.args.pair / "target" / "config.json").read_text())[
             "num_hidden_layers"
         ]
@@ -173,6 +170,10 @@ class Driver:
                 "--tokens",
                 before["tokens"],
             )
+        # Last, because it says that all of this is done.
+        self.tokenizer.parent.mkdir(parents=True, exist_ok=True)
+        for name in ("tokenizer_config.json", "tokenizer.json"):
+            shutil.copy(self.args.pair / "target" / name, self.tokenizer.with_name(name))
 
     def begun(self, stage: Stage) -> Path:
         return self.work / f"target-{stage.layers}" / "checkpoint.pt"

@@ -152,8 +152,8 @@ def main() -> None:
 
     args.out.mkdir(parents=True, exist_ok=True)
     for name, content in (
-        ("tokenizer.json", tokenizer_json(merges)),
         ("tokenizer_config.json", tokenizer_config()),
+        ("tokenizer.json", tokenizer_json(merges)),  # last: with it train_pair.py goes on
     ):
         text = json.dumps(content, indent=2, ensure_ascii=False)
         (args.out / name).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,78 @@
+"""Checks what the scripts of tools/training do beside arithmetic: PyTorch and NumPy are stand-ins
+here, so that any machine can run this."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tools" / "training"))
+for name in ("numpy", "regex", "torch", "torch.nn", "torch.nn.functional", "export", "model",
+             "precision", "tokenizer"):
+    sys.modules[name] = mock.MagicMock()
+import evaluate  # noqa: E402
+import sample  # noqa: E402
+import train_pair  # noqa: E402
+
+
+class TrainPairTest(unittest.TestCase):
+    def test_stopped_preparation_is_done_again(self):
+        """Else the next start would find a tokenizer, and train from nothing."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            target = folder / "pair" / "target"
+            target.mkdir(parents=True)
+            (folder / "pair" / "training.json").write_text('{"step": 7, "tokens": 70}')
+            (target / "config.json").write_text(json.dumps({"num_hidden_layers": 12}))
+            for file in ("tokenizer.json", "tokenizer_config.json"):
+                (target / file).write_text("{}")
+            driver = train_pair.Driver(argparse.Namespace(
+                work=folder / "work", pair=folder / "pair", profile="smoke", device="cpu"))
+            driver.run = mock.Mock(side_effect=[None, KeyboardInterrupt])
+            with self.assertRaises(KeyboardInterrupt):
+                driver.prepare()
+            driver.run = mock.Mock()
+            driver.prepare()
+            self.assertEqual([call.args[0] for call in driver.run.call_args_list],
+                             ["resume.py", "resume.py"])
+            self.assertEqual({path.name for path in driver.tokenizer.parent.iterdir()},
+                             {"tokenizer.json", "tokenizer_config.json"})
+            driver.run = mock.Mock()
+            driver.prepare()
+            driver.run.assert_not_called()
+
+
+class SampleTest(unittest.TestCase):
+    def test_stopped_save_keeps_the_file(self):
+        def stop(file, **_):
+            file.write(b"half")
+            raise KeyboardInterrupt
+
+        with tempfile.TemporaryDirectory() as name:
+            path = Path(name) / "sampled.npz"
+            path.write_bytes(b"all of it")
+            with mock.patch.object(sample.np, "savez", stop), self.assertRaises(KeyboardInterrupt):
+                sample.save(path, None, None)
+            self.assertEqual(path.read_bytes(), b"all of it")
+            with mock.patch.object(sample.np, "savez", lambda file, **_: file.write(b"more")):
+                sample.save(path, None, None)
+            self.assertEqual(path.read_bytes(), b"more")
+
+
+class EvaluateTest(unittest.TestCase):
+    def test_answers_are_whole_numbers(self):
+        for text, answer in (("6 + 6 = 12\nAnswer: 12", "12"), ("Answer: 12.\n", "12"),
+                             ("Answer: $1,200", "1200"), ("Answer: 12 apples", "12"),
+                             ("Answer: 12.5", None), ("Answer: 1/2", None), ("Answer: ,", None),
+                             ("The answer: 12", None)):
+            self.assertEqual(evaluate.answer_of(text), answer, text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

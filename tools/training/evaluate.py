@@ -83,7 +83,7 @@ class Pair:
             for n, opening, row in zip(part, chosen, rows):
                 ids = row[len(opening) :]
                 stop = min((ids.index(e) for e in self.ends if e in ids), default=len(ids))
-                texts[n] = t.decode(ids[:stop])
+                texts[n] = t.decode(ids[: min(stop, most)])
         return texts
 
 
@@ -96,7 +96,7 @@ def percent(flags: list[bool]) -> str:
 
 
 def answer_of(text: str) -> str | None:
-    found = re.search(r"^Answer: *\$?([\d,]+)", text, re.MULTILINE)
+    found = re.search(r"^Answer: *\$?(\d[\d,]*)(?![\d,./]*\d)", text, re.MULTILINE)
     return found.group(1).replace(",", "") if found else None
 
 

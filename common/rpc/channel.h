@@ -6,12 +6,14 @@
 #include <memory>
 #include <string>
 
+#include "common/rpc/keepalive.h"
 #include "common/rpc/tls_files.h"
 
 namespace outrider {
 
 struct ChannelOptions {
   int max_message_bytes = 16 << 20;
+  Keepalive keepalive;  // of connections with calls, however long these are silent
   // The authorities that the server's certificate must come from, and our own certificate, if any.
   // Null: plaintext.
   std::shared_ptr<const TlsMaterial> tls;

@@ -4,7 +4,9 @@
 
 namespace outrider {
 
-inline constexpr int kKeepaliveTimeMs = 20000;
-inline constexpr int kKeepaliveTimeoutMs = 10000;
+struct Keepalive {
+  int time_ms = 20000;
+  int timeout_ms = 10000;
+};
 
 }  // namespace outrider

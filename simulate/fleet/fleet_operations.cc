@@ -11,7 +11,8 @@ namespace {
 constexpr Duration kDrainPoll = std::chrono::milliseconds(100);
 
 // Streams over a partition that lasts longer end: neither side answers the other's keepalive.
-constexpr Duration kKeepalive = std::chrono::milliseconds(kKeepaliveTimeMs + kKeepaliveTimeoutMs);
+constexpr Duration kKeepalive =
+    std::chrono::milliseconds(Keepalive().time_ms + Keepalive().timeout_ms);
 
 // The slots in [first, end) that have a process.
 std::vector<size_t> WithProcess(const auto& slots, size_t first, size_t end) {

@@ -16,6 +16,7 @@ sys.path.insert(0, str(SOURCE / "tools" / "training"))
 for name in ("numpy", "regex", "torch", "torch.nn", "torch.nn.functional", "export", "model",
              "precision", "tokenizer"):
     sys.modules[name] = mock.MagicMock()
+sys.modules["torch"].no_grad.return_value = lambda function: function
 import evaluate  # noqa: E402
 import sample  # noqa: E402
 import train_pair  # noqa: E402
@@ -72,6 +73,25 @@ class EvaluateTest(unittest.TestCase):
                              ("Answer: 12.5", None), ("Answer: 1/2", None), ("Answer: ,", None),
                              ("The answer: 12", None)):
             self.assertEqual(evaluate.answer_of(text), answer, text)
+
+    def test_doctests_must_run(self):
+        head = 'def twice(x):\n    """\n    >>> twice(2)\n    4\n    """\n'
+        for body, passes in (("    return 2 * x\n", True), ("    return x\n", False),
+                             ("    print(x)\n    return 2 * x\n", False),
+                             ("    import sys\n    sys.exit(0)\n", False),
+                             ("    import os\n    os._exit(0)\n", False),
+                             ("    return 2 * x\nimport sys\nsys.exit(0)\n", False),
+                             ("    return 2 * x\nprint('a demonstration')\n", True)):
+            self.assertIs(evaluate.passes(head + body, "twice"), passes, body)
+
+    def test_prompts_that_are_too_long(self):
+        pair = mock.MagicMock()
+        pair.target.c.max_positions = 200
+        pair.tokenizer.encode_chat.return_value = [1] * 60
+        self.assertEqual(evaluate.acceptance(pair, ["Once"], 4, 0.8), (None, None))
+        with mock.patch.object(evaluate, "read_documents", return_value=["Once"]):
+            rows = evaluate.acceptances(pair, Path(), 1, 0.8)
+        self.assertEqual(set(rows.values()), {"-, -", "-"})
 
 
 if __name__ == "__main__":

@@ -527,6 +527,31 @@ class CancelTest(unittest.TestCase):
         with self.endless() as verifier:
             asyncio.run(run(verifier))
 
+    def test_closed_client_refuses_calls(self):
+        async def over_asyncio(verifier, client):
+            await client.close()
+            await client.close()
+            for call in (client.generate("x"), client.status()):
+                with self.assertRaisesRegex(errors.Cancelled, "the client is closed"):
+                    await asyncio.wait_for(call, TIME_LIMIT)
+            self.assertEqual((await client.bench(["x"])).errors, {"CANCELLED": 1})
+
+        async def after_a_call(verifier):
+            client = AsyncClient(verifier.address)
+            await client.generate("x")
+            await over_asyncio(verifier, client)
+
+        with FakeVerifier(two_chunks) as verifier:
+            client = Client(verifier.address)
+            client.close()
+            client.close()
+            for call in (client.generate, client.stream, client.tokenize):
+                with self.assertRaisesRegex(errors.Cancelled, "the client is closed"):
+                    call("x")
+            self.assertEqual(client.bench(["x"]).errors, {"CANCELLED": 1})
+            asyncio.run(over_asyncio(verifier, AsyncClient(verifier.address)))
+            asyncio.run(after_a_call(verifier))
+
     def test_iterating_again_is_no_cancelled_task(self):
         async def run(verifier):
             async with AsyncClient(verifier.address) as client:

@@ -86,7 +86,7 @@ class AsyncClient:
         self._calls: weakref.WeakSet[Any] = weakref.WeakSet()
 
     async def close(self) -> None:
-        """Ends all calls, which raise `errors.Cancelled`, and the connection."""
+        """Ends all calls and the connection. They, and later calls, raise `errors.Cancelled`."""
         self._is_closed = True
         for call in list(self._calls):
             call.cancel()
@@ -167,6 +167,8 @@ class AsyncClient:
 
     def _stub(self) -> Any:
         """Opened by the first call, because a channel belongs to the running event loop."""
+        if self._is_closed:
+            raise Cancelled("the client is closed")
         if self._channel is None:
             connection = self._connection
             if connection.credentials is None:
@@ -188,8 +190,11 @@ class AsyncClient:
         except asyncio.CancelledError:
             if not self._is_closed:
                 raise  # the task was cancelled
-            raise Cancelled("the client was closed") from None
+            raise Cancelled("the client is closed") from None
 
     def _call_options(self, timeout: float | None) -> dict[str, Any]:
+        """Reads the token file on the event loop: a small local file takes less time than a thread
+        does to begin, and `stream`, which must read it, too, does not wait.
+        """
         return {"timeout": self._timeout if timeout is None else timeout,
                 "metadata": self._connection.metadata()}

@@ -13,7 +13,7 @@ import grpc
 
 from outrider.bench import BenchSummary, BenchWork, RequestRecord, summarise
 from outrider.connection import DEFAULT_VERIFIER, Connection, Path, Tls
-from outrider.errors import Internal, OutriderError, from_rpc_error
+from outrider.errors import Cancelled, Internal, OutriderError, from_rpc_error
 from outrider.params import GenerationParams, Prompt
 from outrider.results import (Chunk, Finished, ModelInfo, Result, chunk_from_proto,
                               finished_from_proto, join, model_from_proto)
@@ -70,6 +70,7 @@ class Client:
                  allow_plaintext: bool = False, timeout: float | None = None) -> None:
         self._connection = Connection(verifier, token, token_file, tls, allow_plaintext)
         self._timeout = timeout
+        self._is_closed = False
         options, credentials = self._connection.options, self._connection.credentials
         if credentials is None:
             self._channel = grpc.insecure_channel(verifier, options)
@@ -79,7 +80,8 @@ class Client:
         self._stub = make_stub(self._channel)
 
     def close(self) -> None:
-        """Ends all calls and the connection."""
+        """Ends all calls and the connection. They, and later calls, raise `errors.Cancelled`."""
+        self._is_closed = True
         self._channel.close()
 
     def __enter__(self) -> Client:
@@ -93,7 +95,7 @@ class Client:
                timeout: float | None = None) -> Stream:
         """Begins to generate. Errors of the call are raised while iterating."""
         request = (params or GenerationParams()).to_proto(prompt)
-        return Stream(self._stub.Generate(request, **self._call_options(timeout)))
+        return Stream(self._call("Generate", request, timeout))
 
     def generate(self, prompt: Prompt, params: GenerationParams | None = None, *,
                  timeout: float | None = None) -> Result:
@@ -118,7 +120,11 @@ class Client:
 
         def run_one(index: int) -> RequestRecord:
             record = RequestRecord(time.monotonic())
-            stream = self.stream(*work.request(index), timeout=timeout)
+            try:
+                stream = self.stream(*work.request(index), timeout=timeout)
+            except OutriderError as error:
+                record.on_error(time.monotonic(), error)
+                return record
             under_way.add(stream)
             if stop.is_set():
                 stream.cancel()
@@ -167,10 +173,17 @@ class Client:
 
     def _ask(self, method: str, request: Any, timeout: float | None) -> Any:
         try:
-            return getattr(self._stub, method)(request, **self._call_options(timeout))
+            return self._call(method, request, timeout)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
 
-    def _call_options(self, timeout: float | None) -> dict[str, Any]:
-        return {"timeout": self._timeout if timeout is None else timeout,
-                "metadata": self._connection.metadata()}
+    def _call(self, method: str, request: Any, timeout: float | None) -> Any:
+        """What gRPC returns: a unary method's response, or a stream."""
+        timeout = self._timeout if timeout is None else timeout
+        metadata = self._connection.metadata()
+        try:
+            return getattr(self._stub, method)(request, timeout=timeout, metadata=metadata)
+        except ValueError:  # gRPC's own, when the channel is closed
+            if not self._is_closed:
+                raise
+            raise Cancelled("the client is closed") from None

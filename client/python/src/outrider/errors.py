@@ -69,7 +69,7 @@ class PermissionDenied(OutriderError):
 
 
 class Cancelled(OutriderError):
-    """The stream's `cancel` was called, or the server cancelled the call."""
+    """The stream's `cancel` or the client's `close` was called, or the server cancelled."""
 
     code = grpc.StatusCode.CANCELLED
 

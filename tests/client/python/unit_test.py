@@ -391,11 +391,10 @@ class LostVerifierTest(unittest.TestCase):
 
     def test_silent_port_is_unavailable_soon(self):
         with socket.create_server(("127.0.0.1", 0)) as nobody:
-            began = time.monotonic()
-            with (Client(f"127.0.0.1:{nobody.getsockname()[1]}", timeout=TIME_LIMIT) as client,
+            # An attempt to connect may take 5 s; later, the error would be DeadlineExceeded.
+            with (Client(f"127.0.0.1:{nobody.getsockname()[1]}", timeout=15) as client,
                   self.assertRaises(errors.Unavailable)):
                 client.model()
-            self.assertLess(time.monotonic() - began, 15)
 
 
 class CancelTest(unittest.TestCase):

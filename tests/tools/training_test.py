@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import tempfile
 import unittest
@@ -17,6 +19,7 @@ for name in ("numpy", "regex", "torch", "torch.nn", "torch.nn.functional", "expo
              "precision", "tokenizer"):
     sys.modules[name] = mock.MagicMock()
 sys.modules["torch"].no_grad.return_value = lambda function: function
+import data  # noqa: E402
 import evaluate  # noqa: E402
 import sample  # noqa: E402
 import train_pair  # noqa: E402
@@ -47,6 +50,21 @@ class TrainPairTest(unittest.TestCase):
             driver.run = mock.Mock()
             driver.prepare()
             driver.run.assert_not_called()
+
+
+class BatchesTest(unittest.TestCase):
+    def test_killed_process_is_noticed(self):
+        class Mixture:
+            def batch(self, step, rows, length):
+                if step == 20:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return step, bytes(1 << 18)  # more than a pipe holds
+
+        took = []
+        with self.assertRaisesRegex(RuntimeError, "ended with exit code -9"):
+            for step, _ in data.batches(Mixture(), 0, 1, 1, 1, processes=2):
+                took.append(step)
+        self.assertEqual(took, list(range(len(took))))
 
 
 class SampleTest(unittest.TestCase):

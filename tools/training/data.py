@@ -11,7 +11,9 @@ which thus also opens a text.
 from __future__ import annotations
 
 import multiprocessing
+import queue
 import random
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -99,28 +101,51 @@ class Mixture:
         return ids, weights[:, 1:]
 
 
-def _serve(mixture: Mixture, first: int, stride: int, rows: int, length: int, queue) -> None:
+def _serve(mixture: Mixture, first: int, stride: int, rows: int, length: int, sink) -> None:
+    made = queue.Queue(maxsize=8)
+
+    def send() -> None:
+        while True:
+            sink.send(made.get())
+
+    threading.Thread(target=send, daemon=True).start()
     step = first
     while True:
-        queue.put(mixture.batch(step, rows, length))
+        made.put(mixture.batch(step, rows, length))
         step += stride
 
 
 def batches(
     mixture: Mixture, first: int, stride: int, rows: int, length: int, processes: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Every `stride`-th batch from `first` on, made by so many processes; 0: by this one."""
+    """Every `stride`-th batch from `first` on, made by so many processes; 0: by this one.
+
+    Raises RuntimeError if one of the processes has ended.
+    """
     if processes == 0:
         step = first
         while True:
             yield mixture.batch(step, rows, length)
             step += stride
     context = multiprocessing.get_context("fork")
-    queues = [context.Queue(maxsize=8) for _ in range(processes)]
-    for n, queue in enumerate(queues):
-        args = (mixture, first + n * stride, processes * stride, rows, length, queue)
-        context.Process(target=_serve, daemon=True, args=args).start()
+    makers = []
+    for n in range(processes):
+        source, sink = context.Pipe(duplex=False)
+        args = (mixture, first + n * stride, processes * stride, rows, length, sink)
+        process = context.Process(target=_serve, daemon=True, args=args)
+        process.start()
+        sink.close()  # else the pipe would not end with that process
+        makers.append((process, source))
     step = 0
     while True:
-        yield queues[step % processes].get()
+        process, source = makers[step % processes]
+        try:
+            batch = source.recv()
+        except (EOFError, OSError):
+            process.join()
+            raise RuntimeError(
+                f"process {process.pid}, which made batches, ended with exit code "
+                f"{process.exitcode}; start the script again to go on from its checkpoint"
+            ) from None
+        yield batch
         step += 1

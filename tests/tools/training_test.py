@@ -4,6 +4,8 @@ here, so that any machine can run this."""
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import signal
@@ -15,11 +17,12 @@ from unittest import mock
 
 SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tools" / "training"))
-for name in ("numpy", "regex", "torch", "torch.nn", "torch.nn.functional", "export", "model",
-             "precision", "tokenizer"):
+for name in ("numpy", "regex", "torch", "torch.distributed", "torch.nn", "torch.nn.functional",
+             "export", "model", "precision", "tokenizer", "train"):
     sys.modules[name] = mock.MagicMock()
-sys.modules["torch"].no_grad.return_value = lambda function: function
+sys.modules["torch"].no_grad = contextlib.contextmanager(lambda: iter([None]))  # decorates, too
 import data  # noqa: E402
+import distil  # noqa: E402
 import evaluate  # noqa: E402
 import sample  # noqa: E402
 import train_pair  # noqa: E402
@@ -65,6 +68,43 @@ class BatchesTest(unittest.TestCase):
             for step, _ in data.batches(Mixture(), 0, 1, 1, 1, processes=2):
                 took.append(step)
         self.assertEqual(took, list(range(len(took))))
+
+
+class DistilTest(unittest.TestCase):
+    def run_steps(self, first, last, *options):
+        """What the steps from first to last learn from."""
+        learned = []
+        run = mock.MagicMock(step=first, tokens=0, seconds=0)
+
+        def as_tensors(batch, device):
+            learned.append(batch)
+            return mock.MagicMock(), mock.MagicMock(numel=lambda: 1)
+
+        def sampled(path, rows, seed):
+            return mock.Mock(batch=lambda number: ("sampled", seed, number))
+
+        def texts(mixture, first, stride, *_):
+            return (("text", number) for number in itertools.count(first, stride))
+
+        with (tempfile.TemporaryDirectory() as work,
+              mock.patch.multiple(distil, Run=mock.Mock(return_value=run), Sampled=sampled,
+                                  as_tensors=as_tensors, batches=texts, Mixture=mock.Mock(),
+                                  np=mock.Mock(**{"mean.return_value": (0.0, 0.0)}),
+                                  print=mock.Mock(), create=True,
+                                  head_backward=lambda *_: (mock.MagicMock(), 0, 0.0, 0.0)),
+              mock.patch.object(sys, "argv", ["distil.py", "--target", "t", "--tokenizer", "t",
+                                              "--work", work, "--steps", str(last), *options])):
+            (Path(work) / "checkpoint.pt").touch()
+            distil.main()
+        return learned
+
+    def test_goes_on_with_the_same_batches(self):
+        for options in ([], ["--sampled", "rows.npz"]):
+            unbroken = self.run_steps(0, 8, *options)
+            self.assertEqual(len(set(unbroken)), 8)
+            for stop in (3, 4):
+                self.assertEqual(self.run_steps(0, stop, *options)
+                                 + self.run_steps(stop, 8, *options), unbroken)
 
 
 class SampleTest(unittest.TestCase):

@@ -94,15 +94,20 @@ def start_embedding(drafter: Llama, target: Llama, ids: torch.Tensor) -> None:
 
 
 class Sampled:
-    """Batches of the rows of sample.py: the sampled part counts, the prompt does not."""
+    """Batches of the rows of sample.py: the sampled part counts, the prompt does not.
+
+    A batch is a function of seed and number, so that a run that was stopped goes on with the
+    batches of an unbroken one.
+    """
 
     def __init__(self, path: Path, rows: int, seed: int):
         saved = np.load(path)
         self.rows, self.begins, self.count = saved["rows"], saved["begins"], rows
-        self.rng = np.random.default_rng(seed)
+        self.seed = seed
 
-    def batch(self) -> tuple[np.ndarray, np.ndarray]:
-        chosen = self.rng.integers(len(self.rows), size=self.count)
+    def batch(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng((self.seed, number))
+        chosen = rng.integers(len(self.rows), size=self.count)
         places = np.arange(1, self.rows.shape[1])
         weights = (places[None] >= self.begins[chosen, None]).astype(np.float32)
         return self.rows[chosen], weights
@@ -152,9 +157,10 @@ def main() -> None:
     else:
         ids = as_tensors(mixture.batch(0, args.rows, args.length), args.device)[0]
         start_embedding(run.model, target, ids)
-    first = run.step * workers.COUNT + workers.RANK
+    sampled = Sampled(args.sampled, args.rows, args.seed) if args.sampled else None
+    text_steps = (run.step + 1) // 2 if sampled else run.step  # so far
+    first = text_steps * workers.COUNT + workers.RANK
     stream = batches(mixture, first, workers.COUNT, args.rows, args.length, args.processes)
-    sampled = Sampled(args.sampled, args.rows, args.seed + first) if args.sampled else None
     target_hidden, drafter_hidden = (
         torch.compile(m.hidden) if args.compile else m.hidden for m in (target, run.model)
     )
@@ -166,7 +172,8 @@ def main() -> None:
     clock, saved_at, found = time.time(), time.time(), ([], [])
     while run.step < args.steps:
         turn = run.step % 2 if sampled else 0
-        ids, weights = as_tensors(sampled.batch() if turn else next(stream), args.device)
+        number = run.step * workers.COUNT + workers.RANK
+        ids, weights = as_tensors(sampled.batch(number) if turn else next(stream), args.device)
         done = run.step / args.steps
         tv_share = min(max((done - args.tv_from) / (args.tv_full - args.tv_from), 0.0), 1.0)
         device = ids.device.type

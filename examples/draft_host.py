@@ -26,6 +26,7 @@ from outrider.v1 import drafting_pb2_grpc
 PROTOCOL_VERSION = 3
 LEAST_SHARED = 0.7  # of a drafter's tokens
 TIMEOUT = 60  # seconds, for the first drafter
+MOST_DRAFTERS = 16  # at once
 PROMPTS = ["Once upon a time, there was a small owl", "Tom and Lily went to the park and",
            "The red fox and the blue cat and the red fox and the blue"]
 
@@ -88,13 +89,13 @@ class DraftHost(drafting_pb2_grpc.DraftingServicer):
         self.early_used = 0
 
     def Attach(self, requests, context):
-        hello = next(requests).hello
+        hello = received(requests, context).hello
         highest = hello.highest_protocol_version or hello.protocol_version
         if not hello.protocol_version <= PROTOCOL_VERSION <= highest or not hello.translates:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION,
                           f"version {PROTOCOL_VERSION} and translates are needed")
         yield pb.FromVerifier(vocabulary=self.vocabulary)
-        match = next(requests).match
+        match = received(requests, context).match
         if match.shared < LEAST_SHARED * match.tokens:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION,
                           f"only {match.shared} of {match.tokens} tokens are shared")
@@ -176,6 +177,22 @@ class DraftHost(drafting_pb2_grpc.DraftingServicer):
             plan=pb.Plan(round=1, length=length))))
 
 
+def received(requests, context):
+    """The next message of the handshake."""
+    try:
+        return next(requests)
+    except StopIteration:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the stream ended in its handshake")
+
+
+def server_of(host):
+    """A stream holds a thread until it ends. One drafter more is refused: RESOURCE_EXHAUSTED."""
+    server = grpc.server(futures.ThreadPoolExecutor(MOST_DRAFTERS),
+                         maximum_concurrent_rpcs=MOST_DRAFTERS)
+    drafting_pb2_grpc.add_DraftingServicer_to_server(host, server)
+    return server
+
+
 def shared_prefix(a, b):
     return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
 
@@ -235,8 +252,7 @@ def main():
     arguments = parser.parse_args()
 
     host = DraftHost(vocabulary_of(arguments.model))
-    server = grpc.server(futures.ThreadPoolExecutor(16))
-    drafting_pb2_grpc.add_DraftingServicer_to_server(host, server)
+    server = server_of(host)
     print(f"port={server.add_insecure_port(arguments.listen)}", flush=True)
     server.start()
     texts = list(texts_of(arguments.verifier, arguments.max_tokens))

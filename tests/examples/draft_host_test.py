@@ -7,12 +7,12 @@ Outrider's. The text is replayed whole in fewer steps than it has tokens, and a 
 
 import json
 import pathlib
+import queue
 import re
 import sys
 import tempfile
 import threading
 import unittest
-from concurrent import futures
 
 from processes import SKIPPED, TIME_LIMIT, Processes
 
@@ -91,8 +91,7 @@ class HostTest(unittest.TestCase):
 
     def setUp(self):
         self.host = draft_host.DraftHost(draft_host.vocabulary_of(MODELS / "target"))
-        self.server = grpc.server(futures.ThreadPoolExecutor(8))
-        drafting_pb2_grpc.add_DraftingServicer_to_server(self.host, self.server)
+        self.server = draft_host.server_of(self.host)
         self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
         self.server.start()
         self.addCleanup(lambda: self.server.stop(None).wait())
@@ -138,6 +137,36 @@ class HostTest(unittest.TestCase):
         stop.set()
         self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         channel.close()
+
+
+    def test_refuses_streams_without_handshake(self):
+        with grpc.insecure_channel(self.address) as channel:
+            for hellos in ([], [pb.Hello(protocol_version=3, translates=True)]):
+                call = drafting_pb2_grpc.DraftingStub(channel).Attach(
+                    iter([pb.FromDrafter(hello=hello) for hello in hellos]))
+                with self.assertRaises(grpc.RpcError) as caught:
+                    list(call)
+                self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+
+    def test_refuses_one_drafter_too_many(self):
+        ended, stop = queue.SimpleQueue(), threading.Event()
+
+        def silent():
+            stop.wait(TIME_LIMIT)
+            yield from ()
+
+        with grpc.insecure_channel(self.address) as channel:
+            calls = [drafting_pb2_grpc.DraftingStub(channel).Attach(silent())
+                     for _ in range(draft_host.MOST_DRAFTERS + 1)]
+            for call in calls:
+                call.add_done_callback(ended.put)
+            try:
+                self.assertEqual(ended.get(timeout=TIME_LIMIT).code(),
+                                 grpc.StatusCode.RESOURCE_EXHAUSTED)
+            finally:
+                stop.set()
+                for call in calls:
+                    call.cancel()
 
 
 class ReplayTest(unittest.TestCase):

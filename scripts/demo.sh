@@ -12,6 +12,7 @@ prompts=4 # of a domain
 repetitions=3
 device=cpu
 while (($#)); do
+  (($# > 1)) || { echo "$usage" >&2; exit 2; } # every flag has a value
   case "$1" in
     --prompts) prompts=$2; shift 2 ;;
     --repetitions) repetitions=$2; shift 2 ;;

@@ -45,7 +45,6 @@ echo "${SANITIZER_SAYS:-}"
 """
 NVIDIA_SMI = "#!/usr/bin/env bash\necho 9.0\n"
 EMPTY = "#!/usr/bin/env bash\n"
-CTEST = "#!/usr/bin/env bash\nexit \"${TESTS_STATUS:-0}\"\n"
 
 
 class Verdict(unittest.TestCase):
@@ -150,6 +149,13 @@ class Verdict(unittest.TestCase):
                 self.finish(self.start("gpu_check.sh", "prebuild"))
                 last = (self.root / "builds").read_text().splitlines()[-1]
                 self.assertTrue(last.endswith(ends), last)
+
+    def test_demo_flags_need_values(self):
+        for flag in ("--prompts", "--repetitions", "--device"):
+            with self.subTest(flag):
+                returned, line = self.finish(self.start("demo.sh", flag))
+                self.assertEqual(returned, 2)
+                self.assertRegex(line, "^usage: scripts/demo.sh ")
 
     @staticmethod
     def runs(pid):

@@ -54,7 +54,7 @@ load() { cut -d ' ' -f 1 /proc/loadavg; }
 load_before=$(load)
 
 echo "== Build (the first time takes some minutes, most of it C++ that includes gRPC's headers)"
-scripts/setup.sh
+scripts/setup.sh --programs
 cmake --preset cpu >"$logs/configure.log"
 targets=(outrider outrider-verifier outrider-drafter)
 [[ $device == cpu ]] || targets+=(outrider_cuda_backend)

@@ -157,6 +157,32 @@ class Verdict(unittest.TestCase):
                 self.assertEqual(returned, 2)
                 self.assertRegex(line, "^usage: scripts/demo.sh ")
 
+    def run_setup(self, flag, *tools, installed=""):
+        """Runs setup.sh where there are these tools alone."""
+        folder = self.root / "tools"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        bash = shutil.which("bash")
+        for tool in tools:
+            (folder / tool).write_text(f"#!{bash}\n{installed}\n")
+            (folder / tool).chmod(0o755)
+        return subprocess.run([bash, SOURCE / "scripts/setup.sh", *flag], capture_output=True,
+                              text=True, env={"PATH": str(folder)}, check=False,
+                              timeout=TIME_LIMIT)
+
+    def test_setup_names_packages_without_apt(self):
+        run = self.run_setup([])
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, r"^setup: there is no apt-get here; .*\blibgrpc\+\+-dev\b")
+        self.assertNotIn("command not found", run.stderr)
+
+    def test_setup_for_programs_needs_no_help2man(self):
+        installed = '[[ ${@: -1} == help2man ]] || echo installed'
+        for flag, status in ((["--programs"], 0), ([], 1)):
+            run = self.run_setup(flag, "dpkg-query", installed=installed)
+            self.assertEqual(run.returncode, status, run.stderr)
+        self.assertIn("help2man", run.stderr)
+
     @staticmethod
     def runs(pid):
         try:

@@ -25,18 +25,23 @@ run cmake --build --preset fuzz --target "${targets[@]/%/_fuzz}"
 
 crashes=$PWD/build/fuzz/crashes
 mkdir -p "$crashes"
+begun=$crashes/.begun
 broken=()
 for target in "${targets[@]}"; do
   found=build/fuzz/found/$target
   program=build/fuzz/bin/${target}_fuzz
   mkdir -p "$found"
   printf '\n== %s, %d s\n' "$target" "$seconds"
+  touch "$begun"
   # 10 seconds or 2 GB for 4 KB of input count as failures, too.
   if ! run "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
     -artifact_prefix="$crashes/$target-" -print_final_stats=1 \
     "$found" "tests/fuzz/corpus/$target"; then
     broken+=("$target")
-    for input in "$crashes/$target"-*; do printf 'replay: %s %s\n' "$program" "$input"; done
+    for input in "$crashes/$target"-*; do
+      # Not those of earlier runs, nor the pattern itself.
+      if [[ -e $input && ! $input -ot $begun ]]; then printf 'replay: %s %s\n' "$program" "$input"; fi
+    done
   fi
 done
 

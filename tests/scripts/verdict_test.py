@@ -45,6 +45,14 @@ echo "${SANITIZER_SAYS:-}"
 """
 NVIDIA_SMI = "#!/usr/bin/env bash\necho 9.0\n"
 EMPTY = "#!/usr/bin/env bash\n"
+# Fails, and keeps an input unless it is told not to.
+FUZZER = """#!/usr/bin/env bash
+for flag; do
+  if [[ -z ${KEEPS_NONE:-} && $flag == -artifact_prefix=* ]]; then echo >"${flag#*=}crash-new"; fi
+done
+exit 77
+"""
+CTEST = "#!/usr/bin/env bash\nexit \"${TESTS_STATUS:-0}\"\n"
 
 
 class Verdict(unittest.TestCase):
@@ -156,6 +164,25 @@ class Verdict(unittest.TestCase):
                 returned, line = self.finish(self.start("demo.sh", flag))
                 self.assertEqual(returned, 2)
                 self.assertRegex(line, "^usage: scripts/demo.sh ")
+
+    def test_fuzz_replays_inputs_of_this_run(self):
+        crashes = self.root / "build/fuzz/crashes"
+        for folder in (crashes, self.root / "build/fuzz/bin"):
+            folder.mkdir(parents=True)
+        program = self.root / "build/fuzz/bin/config_fuzz"
+        program.write_text(FUZZER)
+        program.chmod(0o755)
+        for old, environment, expected in ((False, {"KEEPS_NONE": "1"}, []),
+                                           (True, {"KEEPS_NONE": "1"}, []),
+                                           (True, {}, ["config-crash-new"])):
+            with self.subTest(old=old, **environment):
+                if old:
+                    (crashes / "config-crash-old").touch()
+                    os.utime(crashes / "config-crash-old", (1, 1))
+                output, _ = self.start("fuzz.sh", "1", "config",
+                                       **environment).communicate(timeout=TIME_LIMIT)
+                self.assertEqual([pathlib.Path(line).name for line in output.splitlines()
+                                  if line.startswith("replay: ")], expected, output)
 
     def run_setup(self, flag, *tools, installed=""):
         """Runs setup.sh where there are these tools alone."""

@@ -298,7 +298,8 @@ PLOTS = {"break_even": draw_break_even, "controller": draw_controller,
 
 
 def main() -> None:
-    source = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    source = (pathlib.Path(sys.argv[1]) if len(sys.argv) > 1
+              else pathlib.Path(__file__).resolve().parent.parent)
     for name, draw in PLOTS.items():
         (source / "docs/plots").mkdir(exist_ok=True)
         (source / f"docs/plots/{name}.svg").write_text(draw(source / "docs/data"), encoding="utf-8")

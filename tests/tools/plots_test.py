@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -22,6 +25,17 @@ class Plots(unittest.TestCase):
             with self.subTest(name):
                 drawn = (SOURCE / f"docs/plots/{name}.svg").read_text(encoding="utf-8")
                 self.assertEqual(drawn, draw(SOURCE / "docs/data"), "run tools/plots.py")
+
+    def test_draws_its_own_repository(self):
+        """Without an argument, in whatever folder it is called."""
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name)
+            (root / "tools").mkdir()
+            shutil.copy(SOURCE / "tools/plots.py", root / "tools")
+            shutil.copytree(SOURCE / "docs/data", root / "docs/data")
+            subprocess.run([sys.executable, root / "tools/plots.py"], cwd="/", check=True)
+            self.assertEqual({p.stem for p in (root / "docs/plots").glob("*.svg")},
+                             set(plots.PLOTS))
 
     def test_every_file_is_drawn(self):
         self.assertEqual({p.stem for p in (SOURCE / "docs/plots").glob("*.svg")}, set(plots.PLOTS))

@@ -38,10 +38,7 @@ Status CompleteDevices(ServiceOptions* o) {
     if (is_number(name)) name = "cuda:" + name;
     OUTRIDER_TRY(CheckDeviceName(name).Annotate("--devices"));
     // "cuda:00" is the same device.
-    constexpr std::string_view kCuda = "cuda:";
-    if (name.starts_with(kCuda)) {
-      name = std::string(kCuda) + std::to_string(std::stoi(name.substr(kCuda.size())));
-    }
+    if (const auto cuda = CudaDeviceOf(name)) name = "cuda:" + std::to_string(*cuda);
     if ((name == "cpu") != (o->devices.front() == "cpu")) {
       return InvalidArgument("--devices: all of them are CUDA devices, or all are cpu");
     }
@@ -321,16 +318,10 @@ Status CheckHaveEffect(const VerifierOptions& o) {
   return Status();
 }
 
-// -1: the CPU.
-int CudaDeviceOf(const std::string& name) {
-  constexpr std::string_view kCuda = "cuda:";
-  return name.starts_with(kCuda) ? std::stoi(name.substr(kCuda.size())) : -1;
-}
-
 // Whether the model and the draft model are on the same CUDA device.
 bool ShareDevice(const ServiceOptions& target, const ServiceOptions& drafter) {
-  const int device = CudaDeviceOf(drafter.device);
-  if (device < 0) return false;
+  const std::optional<int> device = CudaDeviceOf(drafter.device);
+  if (!device.has_value()) return false;
   return CudaDeviceOf(target.device) == device ||
          std::any_of(target.devices.begin(), target.devices.end(),
                      [device](const std::string& name) { return CudaDeviceOf(name) == device; });

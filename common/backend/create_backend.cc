@@ -18,18 +18,6 @@ namespace {
 
 constexpr std::string_view kCudaPrefix = "cuda:";
 
-// The N of "cuda:N".
-std::optional<int> CudaDevice(std::string_view device) {
-  if (!device.starts_with(kCudaPrefix)) return std::nullopt;
-  device.remove_prefix(kCudaPrefix.size());
-  int number = 0;
-  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
-  if (error != std::errc() || end != device.data() + device.size() || number < 0) {
-    return std::nullopt;
-  }
-  return number;
-}
-
 // The last path is left to the dynamic linker's search path.
 std::vector<std::string> ModulePaths() {
   std::error_code error;
@@ -88,8 +76,19 @@ Result<std::unique_ptr<Backend>> CreateCudaBackend(const CudaModuleOptions& opti
 
 }  // namespace
 
+std::optional<int> CudaDeviceOf(std::string_view device) {
+  if (!device.starts_with(kCudaPrefix)) return std::nullopt;
+  device.remove_prefix(kCudaPrefix.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
+  if (error != std::errc() || end != device.data() + device.size() || number < 0) {
+    return std::nullopt;
+  }
+  return number;
+}
+
 Status CheckDeviceName(const std::string& device) {
-  if (device == "cpu" || CudaDevice(device).has_value()) return Status();
+  if (device == "cpu" || CudaDeviceOf(device).has_value()) return Status();
   return InvalidArgument("device \"" + device + "\": cpu or cuda:N, e.g. cuda:0");
 }
 
@@ -97,7 +96,7 @@ Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
                                                const CpuBackendOptions& cpu,
                                                const CudaBackendOptions& cuda) {
   OUTRIDER_TRY(CheckDeviceName(device));
-  const std::optional<int> number = CudaDevice(device);
+  const std::optional<int> number = CudaDeviceOf(device);
   if (!number.has_value()) return CreateCpuBackend(cpu);
   return CreateCudaBackend({.device = *number,
                             .graphs = cuda.graphs,

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "common/backend/backend.h"
 #include "common/backend/cpu/cpu_backend.h"
@@ -22,6 +24,9 @@ struct CudaBackendOptions {
 Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
                                                const CpuBackendOptions& cpu,
                                                const CudaBackendOptions& cuda = {});
+
+// The N of "cuda:N"; nullopt: any other name.
+std::optional<int> CudaDeviceOf(std::string_view device);
 
 // Whether `device` is one that CreateBackend understands.
 Status CheckDeviceName(const std::string& device);

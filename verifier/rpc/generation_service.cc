@@ -24,11 +24,12 @@ using GenerateSink = StreamSink<GenerateStream, v1::GenerateResponse>;
 // Chunks that may wait for a slow client: one per token of the longest context planned for.
 constexpr size_t kMaxQueuedChunks = 131072;
 
-// The trailing metadata that tell gRPC clients when to try again.
+// The trailing metadata that tell gRPC clients when to try again, if that may help.
 constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
-void AddPushback(grpc::CallbackServerContext* context, Duration after) {
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(after).count();
+void AddPushback(grpc::CallbackServerContext* context, std::optional<Duration> after) {
+  if (!after.has_value()) return;
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(*after).count();
   context->AddTrailingMetadata(kPushbackKey, std::to_string(ms));
 }
 
@@ -106,9 +107,7 @@ class GenerateCall final : public std::enable_shared_from_this<GenerateCall> {
 
   void Reject(const Status& status, std::optional<Duration> after = std::nullopt) {
     EndRecord(*about_.record, status);
-    stream_->Close(ToGrpc(status), [&] {
-      if (after.has_value()) AddPushback(context_, *after);
-    });
+    stream_->Close(ToGrpc(status), [&] { AddPushback(context_, after); });
   }
 
   // Runs Prepare on one of the workers, in turn, and then frees the message.
@@ -228,9 +227,7 @@ class TextCall final : public grpc::ServerUnaryReactor {
       ticket_ = *ticket;
       return;
     }
-    if (const auto after = TextWorkers::RetryAfter(ticket.status()); after.has_value()) {
-      AddPushback(context, *after);
-    }
+    AddPushback(context, TextWorkers::RetryAfter(ticket.status()));
     Finish(ToGrpc(ticket.status()));
   }
 

@@ -138,7 +138,6 @@ class HostTest(unittest.TestCase):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         channel.close()
 
-
     def test_refuses_streams_without_handshake(self):
         with grpc.insecure_channel(self.address) as channel:
             for hellos in ([], [pb.Hello(protocol_version=3, translates=True)]):

@@ -420,21 +420,25 @@ class CancelTest(unittest.TestCase):
                 next(chunks)
             self.assertTrue(verifier.cancelled.wait(TIME_LIMIT))
 
+    def expect_cancelled(self, stream, end):
+        """Reads the stream, and calls `end` on another thread once it has begun."""
+        begun = threading.Event()
+
+        def await_and_end():
+            begun.wait(TIME_LIMIT)
+            end()
+
+        ender = threading.Thread(target=await_and_end)
+        ender.start()
+        with self.assertRaises(errors.Cancelled):
+            for _ in stream:
+                begun.set()
+        ender.join()
+
     def test_from_another_thread(self):
         with self.endless() as verifier, Client(verifier.address) as client:
             stream = client.stream("x")
-            begun = threading.Event()
-
-            def cancel():
-                begun.wait(TIME_LIMIT)
-                stream.cancel()
-
-            canceller = threading.Thread(target=cancel)
-            canceller.start()
-            with self.assertRaises(errors.Cancelled):
-                for _ in stream:
-                    begun.set()
-            canceller.join()
+            self.expect_cancelled(stream, stream.cancel)
 
     def test_leaving_the_async_loop(self):
         async def run(verifier):
@@ -487,22 +491,11 @@ class CancelTest(unittest.TestCase):
         with self.endless() as verifier:
             asyncio.run(run(verifier))
 
-
     def test_closing_the_client(self):
         """Calls under way end at the server, and at the client as cancelled."""
         with self.endless() as verifier:
-            client, begun = Client(verifier.address), threading.Event()
-
-            def close():
-                begun.wait(TIME_LIMIT)
-                client.close()
-
-            closer = threading.Thread(target=close)
-            closer.start()
-            with self.assertRaises(errors.Cancelled):
-                for _ in client.stream("x"):
-                    begun.set()
-            closer.join()
+            client = Client(verifier.address)
+            self.expect_cancelled(client.stream("x"), client.close)
 
     def test_closing_the_async_client(self):
         async def close_under(call, client, begun):

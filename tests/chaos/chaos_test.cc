@@ -26,10 +26,10 @@ namespace {
 
 constexpr int kDrafters = 3;
 // The number of draft tokens verified after the faults, and the smallest fraction of them to be
-// accepted. If nothing is late, about three of four are (make_small_pair.cc), of a single text more
-// or fewer. Of drafts that continue another text hardly any would be accepted.
+// accepted. It is determined by the pair's greedy text; if only the beginning of a draft arrives in
+// time, the fraction is higher.
 constexpr uint32_t kDraftTokens = 400;
-constexpr double kLeastAccepted = 0.25;
+constexpr double kLeastAccepted = 0.5;
 
 double FromEnvironment(const char* name, double otherwise) {
   const char* value = std::getenv(name);

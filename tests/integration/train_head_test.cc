@@ -104,8 +104,7 @@ TEST_F(TrainHead, TrainedHeadBeatsTheMean) {
   v1::GenerateRequest request = testing::StoryRequest(100);
   request.mutable_speculation()->set_draft_length(8);
   request.mutable_speculation()->mutable_stop()->set_kind(v1::StopRule::KIND_HEAD);
-  // Low enough to stop drafts of a pair that agrees most of the time, too.
-  request.mutable_speculation()->mutable_stop()->set_threshold(0.1f);
+  request.mutable_speculation()->mutable_stop()->set_threshold(0.5f);
   const TestClient::Outcome outcome = client_->Generate(request);
   ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
   const v1::SpeculationStats& stats = outcome.finished.speculation();

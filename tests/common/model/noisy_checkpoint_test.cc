@@ -43,8 +43,7 @@ TEST(NoisyCheckpoint, AgreesOftenButNotAlways) {
     ASSERT_NE(other, nullptr);
     const double chance = ChanceToAgree(*model, *other, tokens);
     EXPECT_LT(chance, before) << strength;
-    // Of the default drafter 0.82 at 0.1 and 0.49 at 0.3; other weights may take noise worse.
-    EXPECT_GT(chance, strength == 0.0f ? 0.999 : 0.15) << strength;
+    EXPECT_GT(chance, strength == 0.0f ? 0.999 : 0.3) << strength;
     before = chance - 0.05;
   }
 }

@@ -26,18 +26,33 @@ class AheadGate {
     if (blocks_ > 0 && was_open_ != open_) {
       const double gain = std::log(open_ ? before_ / time : time / before_);
       gain_ += (gain - gain_) / std::min(++comparisons_, kMemory);
+      Compare(gain);
     }
     before_ = time;
     was_open_ = open_;
     ++blocks_;
-    // Alternates at first; later uses the better way and tests the other now and then.
-    const bool look = blocks_ < kFirst ? blocks_ % 2 == 1 : blocks_ % kLook == 0;
+    if (blocks_ == kFirst) alternates_ = false;
+    const bool look = alternates_ ? blocks_ % 2 == 1 : blocks_ % kLook == 0;
     open_ = (gain_ >= 0) != look;
   }
 
  private:
   static constexpr double kMemory = 8;  // comparisons
   static constexpr int kFirst = 8, kLook = 8;
+  static constexpr int kAgreeing = 3;
+  static constexpr double kClear = 0.1;
+
+  // A busy block touches two neighbouring comparisons, so three that agree decide.
+  void Compare(double gain) {
+    if (std::abs(gain) <= kClear || gain * agreed_ < 0) agreed_ = agreeing_ = 0;
+    if (std::abs(gain) <= kClear) return;
+    agreed_ += gain;
+    ++agreeing_;
+    if (!alternates_ || agreeing_ < kAgreeing) return;
+    alternates_ = false;
+    gain_ = agreed_ / agreeing_;  // without what contradicts them
+    comparisons_ = agreeing_;
+  }
 
   // The mean without the slowest eighth, because one scheduling delay weighs as much as a hundred
   // rounds.
@@ -57,6 +72,11 @@ class AheadGate {
   double before_ = 0;  // time of the last block
   double gain_ = 0;    // log of the time without over the time with it
   double comparisons_ = 0;
+  double agreed_ = 0;  // sum of the last comparisons, clear and of one sign
+  int agreeing_ = 0;
+  // Until three comparisons in a row agree clearly, or kFirst blocks are over; then it uses the
+  // better way and tests the other now and then.
+  bool alternates_ = true;
 };
 
 }  // namespace outrider

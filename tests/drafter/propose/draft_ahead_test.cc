@@ -300,6 +300,36 @@ TEST(AheadGateTest, ClosesWhereRoundsGetLonger) {
   }
 }
 
+// Where the answer is clear, a new drafter does not alternate for long.
+TEST(AheadGateTest, ClearAnswersAreFoundSoon) {
+  for (const double with : {0.7, 1.5}) {
+    AheadGate gate;
+    double seconds = 0;
+    for (int round = 0; round < 256; ++round) {
+      const double taken = gate.open() ? with : 1;
+      seconds += taken;
+      gate.OnRound(taken);
+    }
+    EXPECT_LT(seconds / 256, std::min(with, 1.0) * 1.15) << with;
+  }
+}
+
+// A block beside a busy minute does not decide, whichever it is.
+TEST(AheadGateTest, OneBusyBlockDoesNotDecide) {
+  for (int busy = 0; busy < 4; ++busy) {
+    for (const double with : {0.7, 1.15}) {
+      AheadGate gate;
+      int open = 0;
+      for (int round = 0; round < 64 * 32; ++round) {
+        open += gate.open() ? 1 : 0;
+        gate.OnRound((gate.open() ? with : 1) * (round / 32 == busy ? 2 : 1));
+      }
+      const double share = open / (64 * 32.0);
+      EXPECT_TRUE(with < 1 ? share > 0.75 : share < 0.3) << with << " " << busy << ": " << share;
+    }
+  }
+}
+
 TEST(AheadGateTest, FollowsAChange) {
   AheadGate gate;
   EXPECT_LT(ShareOpen(gate, 1.2, 8000), 0.2);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/check.h"
 #include "verifier/propose/point_draft.h"
@@ -170,37 +171,40 @@ void SessionPlanner::Follow(std::string_view model) {
 std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   // While nobody asks a drafter, nothing shows that it or its network has become faster. The first
   // of these rounds reads the text, the others measure.
-  constexpr int kProbes = 3;
+  constexpr size_t kProbes = 3;
   // Share of all sessions' time that probes may cost, each of which delays one of them. They come
   // at least this often, in seconds of steps; three slow rounds are a small part of them.
   constexpr double kShare = 0.01;
   constexpr double kAgain = 20;
   if (!planner_->learns_ || planner_->steps_ < kFirstSteps) return std::nullopt;
   const ArmSet& arms = planner_->arms();
-  const auto next_arm = [&](int arm) {
-    while (arm < arms.size() && (arms.arm(arm).proposer.kind != Proposer::Kind::kModel ||
-                                 (context.allowed & ArmSet::Bit(arm)) == 0)) {
-      ++arm;
-    }
-    return arm;
-  };
-  const int shortest = next_arm(0);
-  if (shortest == arms.size()) return std::nullopt;
+  // Of growing length: a plan that repeats the one before could come early, and measure nothing,
+  // and two lengths tell the time of a draft from that of each depth.
+  std::array<int, kProbes> probes;
+  size_t found = 0;
+  for (int arm = 0; arm < arms.size() && found < kProbes; ++arm) {
+    const Arm& candidate = arms.arm(arm);
+    const bool is_chain = candidate.proposer.kind == Proposer::Kind::kModel &&
+                          candidate.stop == StopRule::Kind::kLength &&
+                          arms.facts(arm).sequences == 1;
+    if (is_chain && (context.allowed & ArmSet::Bit(arm)) != 0) probes[found++] = arm;
+  }
+  if (found == 0) return std::nullopt;
+  for (size_t i = found; i < kProbes; ++i) probes[i] = probes[i - found];
   const CostModel& costs = planner_->controller_->costs();
   const double plain = costs.RoundSeconds(arms.facts(arms.plain()), context);
-  const double lost = costs.RoundSeconds(arms.facts(shortest), context) - plain;
+  double lost = 0;
+  for (const int arm : probes) lost += costs.RoundSeconds(arms.facts(arm), context) - plain;
   // A drafter that seems fast needs no second probe: the policy will ask it for drafts.
   const double share = kShare * planner_->StepSessions();
-  const double after = lost > plain ? std::min(kProbes * lost / share, kAgain) : kAgain;
+  const double after = lost > kProbes * plain ? std::min(lost / share, kAgain) : kAgain;
   std::optional<double>& measured = planner_->measured_at_;
   if (trial || !measured.has_value() || planner_->step_seconds_ - *measured > after) {
     measured = planner_->step_seconds_;
     probes_ = kProbes;
   }
   if (probes_ == 0) return std::nullopt;
-  // No plan repeats the one before: its draft could come early, and would measure nothing.
-  const int second = next_arm(shortest + 1);
-  return --probes_ % 2 == 0 || second == arms.size() ? shortest : second;
+  return probes[kProbes - probes_--];
 }
 
 SessionPlanner::~SessionPlanner() {

@@ -74,7 +74,7 @@ struct NextRound {
 };
 
 struct RoundOutcome {
-  bool teaches = true;  // false: the end of the text cut it
+  bool teaches = true;  // false: it is not comparable with other rounds
   int accepted = 0;
   int drafted = 0;  // scored depths
   int emitted = 0;
@@ -179,7 +179,7 @@ class SessionPlanner {
   size_t read_ = 0;
   std::optional<Round> round_;
   PlainRun plain_;
-  int probes_ = 0;           // coming rounds that measure a drafter's time
+  size_t probes_ = 0;        // coming rounds that measure a drafter's time
   std::vector<int> rounds_;  // by arm
   Switches switches_;
 };

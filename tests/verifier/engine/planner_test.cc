@@ -213,6 +213,22 @@ TEST_F(PlannerTest, ProbesDoNotRepeatEachOther) {
     const int length = PlayRound(session.get(), /*step=*/0.01, /*drafting=*/0.5);
     if (length > 0) lengths.push_back(length);
   }
+  EXPECT_THAT(lengths, ElementsAre(1, 2, 3));
+}
+
+TEST_F(PlannerTest, ProbesDifferWhereRoomIsShort) {
+  PlannerOptions timed = WithPolicy("adaptive");
+  timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
+  Planner planner(timed, nullptr);
+  const GenerationRequest request{.prompt = {1}};
+  const auto session =
+      planner.Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+  std::vector<int> lengths;
+  for (int round = 0; round < 3; ++round) {
+    lengths.push_back(
+        session->Choose({.remaining = 100, .room = 2, .drafter = DraftTiming{}}, 0).shape.length);
+    session->Conclude({.drafted = lengths.back(), .emitted = 1, .seconds = 1e-3});
+  }
   EXPECT_THAT(lengths, ElementsAre(1, 2, 1));
 }
 
@@ -235,10 +251,10 @@ TEST_F(PlannerTest, MeasuresSlowDrafterAgainSoon) {
     EXPECT_EQ(rounds_to_a_draft(session.get(), 100), 9)
         << "nothing is known of the verifier before";
     for (int probe = 1; probe < 3; ++probe) EXPECT_EQ(rounds_to_a_draft(session.get(), 100), 1);
-    // Three probes of 20 ms each: 6 seconds of one session.
+    // Probes of 20, 40 and 60 ms: 12 seconds of one session.
     const int rounds = rounds_to_a_draft(session.get(), 19000);
-    EXPECT_GT(rounds, 5000 / (1 + others)) << others;
-    EXPECT_LT(rounds, 7500 / (1 + others)) << others;
+    EXPECT_GT(rounds, 10000 / (1 + others)) << others;
+    EXPECT_LT(rounds, 15000 / (1 + others)) << others;
   }
 }
 

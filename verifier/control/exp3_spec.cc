@@ -72,7 +72,7 @@ Choice Exp3Spec::Choose(const Context& context) {
 
 void Exp3Spec::Observe(const Choice& choice, const Outcome& outcome) {
   --pending_;
-  if (Teaches(arms_, choice, outcome)) Learn(choice, outcome.accepted + 1);
+  if (Teaches(arms_, choice, outcome)) Learn(choice, outcome.emitted);
 }
 
 void Exp3Spec::Learn(const Choice& choice, int tokens) {

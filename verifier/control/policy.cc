@@ -16,7 +16,8 @@ bool Teaches(const ArmSet& arms, const Choice& choice, const Outcome& outcome) {
   if (choice.arm < 0 || choice.arm >= arms.size()) return false;
   const int length = arms.facts(choice.arm).length;
   const int drafted = outcome.drafted < 0 ? length : outcome.drafted;
-  return drafted <= length && outcome.accepted >= 0 && outcome.accepted <= drafted;
+  return drafted <= length && outcome.accepted >= 0 && outcome.accepted <= drafted &&
+         outcome.emitted >= 1 && outcome.emitted <= outcome.accepted + 1;
 }
 
 }  // namespace outrider

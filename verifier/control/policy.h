@@ -62,7 +62,7 @@ struct Outcome {
   int drafted = -1;
   int emitted = 0;                   // tokens that the session gained, at most accepted + 1
   double seconds = kUnknownSeconds;  // from the plan's dispatch to its verdict
-  bool truncated = false;            // ended by EOS, a stop string or max_tokens; not learned from
+  bool truncated = false;            // not comparable with other rounds; not learned from
   bool aborted = false;              // without a verdict; not learned from
 };
 
@@ -73,7 +73,7 @@ class PolicySession {
   virtual Choice Choose(const Context& context) = 0;
   // REQUIRES: once for each choice.
   virtual void Observe(const Choice& choice, const Outcome& outcome) = 0;
-  // A plain round repeated the last choice, without Choose, and gained a token.
+  // A plain round without Choose gained a token.
   virtual void ObserveRepeated() {}
 };
 

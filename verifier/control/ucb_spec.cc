@@ -63,7 +63,7 @@ void UcbSpec::Observe(const Choice& choice, const Outcome& outcome) {
   --all_pending_;
   if (!Teaches(arms_, choice, outcome)) return;
   s.pulls += 1;
-  s.tokens += outcome.accepted + 1;
+  s.tokens += outcome.emitted;
   rounds_ += 1;
 }
 

@@ -508,7 +508,7 @@ void Engine::Advance(Session& session, const RoundResult& round, const Verdict& 
   session.times.last_token = now;
   if (session.planner != nullptr) {
     session.planner->Conclude(
-        {.teaches = !first && !end.has_value() && !drafting.is_unawaited(),
+        {.teaches = !first && !drafting.is_unawaited(),
          .accepted = chunk.accepted,
          .drafted = depth,
          .emitted = static_cast<int>(chunk.tokens.size()),

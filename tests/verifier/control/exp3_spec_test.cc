@@ -52,7 +52,8 @@ TEST(Exp3Spec, LearnsWithUsedProbability) {
     const Choice choice = session->Choose(context);
     EXPECT_EQ(choice.probability, p[static_cast<size_t>(choice.arm)]);
     good += choice.arm;
-    session->Observe(choice, {.accepted = choice.arm == 1 ? 4 : 0, .emitted = 1});
+    const int accepted = choice.arm == 1 ? 4 : 0;
+    session->Observe(choice, {.accepted = accepted, .emitted = accepted + 1});
   }
   EXPECT_GT(good, 1700);
   EXPECT_LT(good, 2000);

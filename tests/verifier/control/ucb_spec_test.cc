@@ -51,6 +51,19 @@ TEST(UcbSpec, FollowsTheReferenceTraces) {
   EXPECT_THAT(pulls, ElementsAre(1, 2, 3, 2, 2, 1, 3, 2, 2, 2, 2, 2, 2, 1, 3, 2, 2));
 }
 
+TEST(UcbSpec, CountsEmittedTokens) {
+  const ArmSet arms = MakeArms({Chain("ends", 4), Chain("goes on", 4)});
+  UcbSpec policy(arms, 0.1);
+  const auto session = policy.Open();
+  int pulls[2] = {};
+  for (int t = 0; t < 400; ++t) {
+    const Choice choice = session->Choose({.allowed = arms.given()});
+    ++pulls[choice.arm];
+    session->Observe(choice, {.accepted = 4, .emitted = 4 + choice.arm, .seconds = 1});
+  }
+  EXPECT_GT(pulls[1], 2 * pulls[0]);
+}
+
 TEST(UcbSpec, NarrowerRadiusSettlesSooner) {
   const ArmSet arms = ThreeArms();
   UcbSpec tuned(arms, 0.1);

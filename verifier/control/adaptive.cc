@@ -17,6 +17,13 @@ Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
 
 std::unique_ptr<PolicySession> Adaptive::Open() { return std::make_unique<AdaptiveSession>(*this); }
 
+double Adaptive::TurnRate(int index) const {
+  if (!shared_) return kTuning.turn;
+  const double rounds = family(index).rounds;
+  const double known = rounds / (rounds + kTuning.prior_rounds);
+  return kTuning.turn * (1 + known * (kTuning.most_turns - 1));
+}
+
 Belief Adaptive::Blend(int index, double own, double pooled) const {
   const Family& f = family(index);
   const double others = std::max(0.0, all_rounds_ - f.rounds);

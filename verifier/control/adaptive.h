@@ -59,6 +59,9 @@ class Adaptive final : public Policy {
   };
   Family& family(int f) { return families_[static_cast<size_t>(f)]; }
   const Family& family(int f) const { return families_[static_cast<size_t>(f)]; }
+  // The rate at which a session that opens now returns to AfterTurn's belief about the family,
+  // before it is shared among families.
+  double TurnRate(int family) const;
   // The belief about a family after a change point of the text.
   Belief AfterTurn(int family) const;
   Belief Blend(int family, double own, double pooled) const;

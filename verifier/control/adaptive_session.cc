@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <utility>
 
 #include "verifier/control/tuning.h"
 
@@ -47,13 +48,16 @@ double MostLoss(const Choice& choice) {
 
 AdaptiveSession::AdaptiveSession(Adaptive& shared)
     : shared_(shared),
-      // Each family gets its share, and none more than half: with many families, trying all of them
-      // again and again would cost more than it finds.
-      turn_(kTuning.turn / std::max(2.0, static_cast<double>(shared.families_.size()) - 1)),
       eagerness_(shared.shared_ ? kTuning.shared_eagerness : kTuning.eagerness),
       families_(shared.families_.size()),
       after_(static_cast<size_t>(shared.arms_.proposers())) {
   candidates_.reserve(static_cast<size_t>(shared.arms_.size()));
+  // Each family gets its share, and none more than half: with many families, trying all of them
+  // again and again would cost more than it finds.
+  const double share = 1 / std::max(2.0, static_cast<double>(families_.size()) - 1);
+  for (size_t f = 0; f < families_.size(); ++f) {
+    families_[f].turn = share * shared.TurnRate(static_cast<int>(f));
+  }
 }
 
 double AdaptiveSession::CatchUp(int arm, const Context& context) const {
@@ -192,7 +196,22 @@ bool AdaptiveSession::SurelyFaster(const Candidate& c, double plain_seconds) {
   return sure >= kTuning.sure;
 }
 
+void AdaptiveSession::ObserveRepeated() {
+  shared_.Account(1, 1);
+  ++repeated_;
+}
+
+void AdaptiveSession::Turn(int rounds) {
+  for (size_t f = 0; f < families_.size(); ++f) {
+    Family& own = families_[f];
+    if (!own.touched) continue;
+    const double share = rounds == 1 ? own.turn : 1 - std::pow(1 - own.turn, rounds);
+    Mix(shared_.AfterTurn(static_cast<int>(f)), share, &own.belief);
+  }
+}
+
 Choice AdaptiveSession::Choose(const Context& context) {
+  if (repeated_ > 0) Turn(std::exchange(repeated_, 0));
   const int plain = shared_.arms_.plain();
   const ArmMask allowed = (context.allowed & shared_.arms_.all()) | ArmSet::Bit(plain);
   const double unit = std::max(kShortest, shared_.costs_.RoundSeconds(FactsOf(plain), context));
@@ -267,14 +286,10 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
   const auto proposer = static_cast<size_t>(facts.proposer);
   const int drafted = outcome.drafted < 0 ? choice.length : outcome.drafted;
   const bool caught_up = choice.catches_up;
-  for (int& tokens : after_) tokens += outcome.accepted + 1;
+  for (int& tokens : after_) tokens += outcome.emitted;
   after_[proposer] = 0;
 
-  for (size_t f = 0; f < families_.size(); ++f) {
-    if (families_[f].touched) {
-      Mix(shared_.AfterTurn(static_cast<int>(f)), turn_, &families_[f].belief);
-    }
-  }
+  Turn(1);
   if (drafted > 0) {
     Family& own = family(choice.arm);
     if (!own.touched) own.belief = shared_.Prior(facts.family);
@@ -298,7 +313,7 @@ void AdaptiveSession::Observe(const Choice& choice, const Outcome& outcome) {
       seconds -= choice.plain_seconds * shared_.Forgive(stalled / choice.plain_seconds);
     }
   }
-  shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.accepted + 1);
+  shared_.Account(drafts ? seconds / choice.plain_seconds : 1, outcome.emitted);
 }
 
 }  // namespace outrider

@@ -12,10 +12,11 @@ class AdaptiveSession final : public PolicySession {
   explicit AdaptiveSession(Adaptive& shared);
   Choice Choose(const Context& context) override;
   void Observe(const Choice& choice, const Outcome& outcome) override;
-  void ObserveRepeated() override { shared_.Account(1, 1); }
+  void ObserveRepeated() override;
 
  private:
   struct Family {
+    double turn = 0;       // probability per round that the text changes for it
     bool touched = false;  // used in this session; until then it has the shared prior
     Belief belief;
     bool allowed = false;   // the round allows one of its arms
@@ -62,13 +63,16 @@ class AdaptiveSession final : public PolicySession {
   // The seconds that a round with a draft took, including the rest of its step's sessions.
   double SecondsTaken(const Choice& choice, const Outcome& outcome) const;
 
+  // Moves the beliefs as `rounds` rounds do, in each of which the text may change.
+  void Turn(int rounds);
+
   Adaptive& shared_;
-  const double turn_;  // per round, for each family
   const double eagerness_;
   std::vector<Family> families_;
   std::vector<Candidate> candidates_;
   int last_arm_ = -1;
-  std::vector<int> after_;  // [proposers] tokens emitted since it last drafted
+  int repeated_ = 0;        // plain rounds since the last choice
+  std::vector<int> after_;  // [proposers] tokens of chosen rounds since it last drafted
 };
 
 }  // namespace outrider

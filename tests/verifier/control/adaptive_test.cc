@@ -195,6 +195,26 @@ TEST_F(AdaptiveTest, SlowPhaseFadesInRepeatedRounds) {
   EXPECT_TRUE(seems_faster());
 }
 
+// A text whose beginning is unlike all others: as it goes on, that counts for less, also while
+// plain rounds repeat without a choice.
+TEST_F(AdaptiveTest, PoorBeginningFadesInRepeatedRounds) {
+  for (int i = 0; i < 10; ++i) {
+    const auto earlier = policy_.Open();
+    Play(*earlier, 40, [](int arm) { return arm == 3 ? 0 : 8; });
+  }
+  const auto session = policy_.Open();
+  Play(*session, 12, [](int) { return 0; }, {.allowed = 0b00111});
+  const auto speed = [&] {
+    const Choice choice = session->Choose({.allowed = 0b00111, .streams = streams_});
+    session->Observe(choice, {.aborted = true});
+    return choice.best_speed * choice.plain_seconds;
+  };
+  const double at_first = speed();
+  EXPECT_LT(at_first, 1.1);
+  for (int i = 0; i < 60; ++i) session->ObserveRepeated();
+  EXPECT_GT(speed(), 2 * at_first);
+}
+
 TEST_F(AdaptiveTest, FastRoundsAreChargedAsMeasured) {
   const auto session = policy_.Open();
   slowness_ = 0.6;
@@ -260,6 +280,29 @@ TEST_F(AdaptiveTest, CutAndAbortedRoundsTeachNothing) {
   EXPECT_EQ(policy_.Prior(arms_.facts(3).family), b);
   EXPECT_EQ(policy_.deficit(), deficit);
   EXPECT_EQ(policy_.pending(), 0);
+}
+
+// The last round of a text may accept its end, and then adds no token of the target's own.
+TEST_F(AdaptiveTest, LedgerCountsEmittedTokens) {
+  double deficits[2] = {};
+  for (const int own : {0, 1}) {
+    Adaptive policy(arms_, costs_, true);
+    const auto session = policy.Open();
+    const Choice choice = session->Choose({.allowed = 0b00001, .streams = streams_});
+    ASSERT_EQ(choice.arm, 0);
+    session->Observe(choice, {.accepted = 2, .emitted = 2 + own, .seconds = SecondsOf(0)});
+    deficits[own] = policy.deficit();
+  }
+  EXPECT_NEAR(deficits[0] - deficits[1], 1, 1e-9);
+}
+
+TEST_F(AdaptiveTest, ImpossibleCountsTeachNothing) {
+  const Choice choice{.arm = 1};
+  EXPECT_TRUE(Teaches(arms_, choice, {.accepted = 3, .emitted = 3}));
+  EXPECT_TRUE(Teaches(arms_, choice, {.accepted = 3, .emitted = 4}));
+  for (const int emitted : {0, 5}) {
+    EXPECT_FALSE(Teaches(arms_, choice, {.accepted = 3, .emitted = emitted})) << emitted;
+  }
 }
 
 TEST_F(AdaptiveTest, TimesThatAreNoneAreSafe) {

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "common/base/log.h"
 #include "common/model/transformer.h"
 #include "tests/support/recorded_texts.h"
+#include "tests/support/text_probabilities.h"
 
 namespace outrider {
 namespace {
@@ -54,46 +54,20 @@ struct Pair {
   }
 };
 
-// [tokens][vocab]: of the token after each one. Temperature 0 takes that of 1.
-std::vector<std::vector<double>> Probabilities(Model& model, std::vector<TokenId> tokens,
-                                               double temperature) {
-  const SequenceId sequence = model.NewSequence();
-  std::vector<int32_t> rows(tokens.size());
-  std::iota(rows.begin(), rows.end(), 0);
-  const ForwardSequence share{.sequence = sequence, .tokens = tokens, .logit_rows = rows};
-  ForwardOutput output;
-  const Status status = model.Forward({&share, 1}, false, &output);
-  if (!status.ok()) std::exit((std::fprintf(stderr, "%s\n", status.ToString().c_str()), 1));
-  const auto vocab = static_cast<size_t>(model.config().vocab_size);
-  std::vector<std::vector<double>> all;
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const float* const logits = output.logits + i * vocab;
-    const double most = *std::max_element(logits, logits + vocab);
-    std::vector<double> p(vocab);
-    for (size_t t = 0; t < vocab; ++t) {
-      p[t] = std::exp((logits[t] - most) / (temperature > 0 ? temperature : 1));
-    }
-    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-    for (double& x : p) x /= sum;
-    all.push_back(std::move(p));
-  }
-  model.Release(sequence);
-  return all;
-}
-
 // Adds what the drafter proposes along the text.
 void RecordDrafter(Pair& pair, RecordedText* text) {
   std::vector<TokenId> tokens = text->prompt;
   tokens.insert(tokens.end(), text->text.begin(), text->text.end() - 1);
-  const auto p = Probabilities(*pair.target, tokens, text->temperature);
-  const auto q = Probabilities(*pair.drafter, tokens, text->temperature);
+  const auto p = testing::TextProbabilities(*pair.target, tokens, text->temperature);
+  const auto q = testing::TextProbabilities(*pair.drafter, tokens, text->temperature);
   for (size_t i = 0; i < text->text.size(); ++i) {
     const size_t index = text->prompt.size() - 1 + i;
     const auto likely = std::max_element(q[index].begin(), q[index].end());
     double accepted = likely - q[index].begin() == text->text[i] ? 1 : 0;
     if (text->temperature > 0) {
       accepted = 0;
-      for (size_t t = 0; t < q[index].size(); ++t) accepted += std::min(p[index][t], q[index][t]);
+      for (size_t t = 0; t < q[index].size(); ++t)
+        accepted += std::min<double>(p[index][t], q[index][t]);
     }
     text->accepted.push_back(static_cast<int>(std::lround(100 * accepted)));
     text->confidence.push_back(static_cast<int>(std::lround(100 * *likely)));
@@ -134,19 +108,20 @@ struct Table {
   double plain = 0;  // tokens a second
 
   void Print(const std::string& domain, std::map<std::string, WaySums>& sums) const {
-    double best = 0;
+    WaySums best;  // of the fixed plan that is fastest over all requests
     std::printf("%-10s", domain.c_str());
     for (const std::string& way : ways) {
       const DecodingSums& all = sums[way].all;
       std::printf(" %4.2f/%-5.2f", all.speed() / plain, all.tokens / all.rounds);
-      if (!IsChosen(way)) best = std::max(best, all.speed());
+      if (!IsChosen(way) && !(all.speed() <= best.all.speed())) best = sums[way];
     }
     std::printf("\n");
     for (const std::string& way : ways) {
       if (!IsChosen(way)) continue;
       const WaySums& of = sums[way];
       std::printf("  %-8s over best fixed %.3f, first request %.3f, after ten %.3f;", way.c_str(),
-                  of.all.speed() / best, of.first.speed() / best, of.later.speed() / best);
+                  of.all.speed() / best.all.speed(), of.first.speed() / best.first.speed(),
+                  of.later.speed() / best.later.speed());
       for (const auto& [arm, rounds] : of.all.arms) {
         const double share = 100.0 * rounds / of.all.rounds;
         if (share >= 0.5) std::printf(" %s %.0f", arm.c_str(), share);

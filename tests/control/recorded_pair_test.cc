@@ -67,11 +67,16 @@ class RecordedPairTest : public ::testing::Test {
     return ratios;
   }
 
+  // By domain.
+  std::map<std::string, WaySums> DecodeAll(const std::vector<RecordedText>& texts,
+                                           const std::string& way, const RecordedRun& run) {
+    return testing::DecodeRecorded(texts, way, run, *tokenizer_, {kEndOfSequence});
+  }
+
  private:
   WaySums Decode(const std::vector<RecordedText>& texts, const std::string& way,
                  const RecordedRun& run) {
-    return testing::DecodeRecorded(texts, way, run, *tokenizer_, {kEndOfSequence})
-        .at(texts[0].domain);
+    return DecodeAll(texts, way, run).at(texts[0].domain);
   }
 
   std::map<std::pair<double, std::string>, std::vector<RecordedText>> cells_;
@@ -81,35 +86,56 @@ class RecordedPairTest : public ::testing::Test {
 
 const std::vector<std::string> kLengths = {"2", "4", "6", "8"};
 
-// With trials as eager as without sharing 0.945.
-// With an arm that a stop rule ends, whose drafts never come early, 0.952.
+// With trials as eager as without sharing 0.988 and 0.845.
 TEST_F(RecordedPairTest, NearsBestLengthAfterTen) {
   const Ratios ratios = Compare(kLengths, {.starts = 4}, &WaySums::later);
-  EXPECT_GT(ratios.mean(), 0.953);
-  EXPECT_GT(ratios.least(), 0.83);
+  EXPECT_GT(ratios.mean(), 1.0);
+  EXPECT_GT(ratios.least(), 0.86);
 }
 
+// With probes of 1, 2 and 1 tokens, 0.908 and 0.729.
 TEST_F(RecordedPairTest, NearsBestLengthAtFirst) {
   const Ratios ratios = Compare(kLengths, {.starts = 10, .requests = 1}, &WaySums::first);
-  EXPECT_GT(ratios.mean(), 0.905);
+  EXPECT_GT(ratios.mean(), 0.92);
   EXPECT_GT(ratios.least(), 0.78);
 }
 
-// Where the time that arrived drafts wait for a step counts as the network's, 0.87.
+// If prompts of others count against drafts 0.968 and 0.810.
 TEST_F(RecordedPairTest, NearsBestLengthBesideAnother) {
   const Ratios ratios =
       Compare(kLengths, {.starts = 4, .rounds = 4, .concurrency = 2}, &WaySums::all);
-  EXPECT_GT(ratios.mean(), 0.965);
-  EXPECT_GT(ratios.least(), 0.9);
+  EXPECT_GT(ratios.mean(), 0.985);
+  EXPECT_GT(ratios.least(), 0.88);
+}
+
+// After a text along which every draft is accepted, answers of one token whose end the drafter does
+// not foresee: their only round ends the text, and teaches all the same. If it did not, 0.27.
+TEST_F(RecordedPairTest, HardlyLosesWithShortestTexts) {
+  RecordedText easy{.domain = "easy", .prompt = {1, 2, 3}};
+  for (TokenId i = 0; i < 100; ++i) easy.text.push_back(100 + i);
+  easy.text.push_back(kEndOfSequence);
+  easy.accepted = easy.confidence = std::vector<int>(easy.text.size(), 100);
+  std::vector<RecordedText> texts = {easy};
+  for (TokenId i = 0; i < 400; ++i) {
+    texts.push_back({.domain = "label",
+                     .prompt = {300 + i, 800 + i, 1300 + i},
+                     .text = {2000 + i, kEndOfSequence},
+                     .accepted = {0, 0},
+                     .confidence = {100, 100}});
+  }
+  const RecordedRun run{.starts = 1, .rounds = 1};
+  const double plain = DecodeAll(texts, "plain", run).at("label").all.speed();
+  EXPECT_GT(DecodeAll(texts, "adaptive", run).at("label").all.speed() / plain, 0.75);
 }
 
 // All requests of two verifiers, those while they learn included. With a load that is known only
-// after some dozen steps 0.94; if prompts of others count against drafts 0.97.
+// after some dozen steps 0.999 and 0.936; if prompts of others count against drafts 0.978 and
+// 0.823.
 TEST_F(RecordedPairTest, HardlyLosesWithEightAtOnce) {
   const Ratios ratios =
       Compare({"plain"}, {.starts = 2, .rounds = 4, .concurrency = 8}, &WaySums::all);
-  EXPECT_GT(ratios.mean(), 0.975);
-  EXPECT_GT(ratios.least(), 0.94);
+  EXPECT_GT(ratios.mean(), 1.0);
+  EXPECT_GT(ratios.least(), 0.945);
 }
 
 }  // namespace

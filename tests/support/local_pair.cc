@@ -81,7 +81,6 @@ void LocalPair::HandOver(std::vector<DraftPart> batch) {
   const auto bytes = static_cast<int64_t>(ToWire(batch).ByteSizeLong());
   draft_bytes_ += bytes;
   ++draft_messages_;
-  largest_draft_bytes_ = std::max(largest_draft_bytes_, bytes);
   pool_->OnDrafts(kConnection, std::move(batch), static_cast<size_t>(bytes));
 }
 

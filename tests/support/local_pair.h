@@ -41,7 +41,6 @@ class LocalPair {
   // Sizes of the drafts so far, as protobuf messages.
   int64_t draft_bytes() const { return draft_bytes_; }
   int64_t draft_messages() const { return draft_messages_; }
-  int64_t largest_draft_bytes() const { return largest_draft_bytes_; }
 
  private:
   class ToVerifier;
@@ -55,7 +54,6 @@ class LocalPair {
   std::shared_ptr<ToVerifier> to_verifier_;
   int64_t draft_bytes_ = 0;
   int64_t draft_messages_ = 0;
-  int64_t largest_draft_bytes_ = 0;
 };
 
 }  // namespace outrider::testing

@@ -74,7 +74,9 @@ void Attachments::OnLost(const std::string& /*address*/) { metrics_->reconnects_
 void Attachments::OnRefused(const std::string& /*address*/, const Status& why) {
   if (!exit_on_refusal_ || why.code() == Code::kResourceExhausted)
     return;  // it may have room later
-  refused_ = true;
+  MutexLock lock(mu_);
+  // A second signal would end the process at once, with another exit code.
+  if (draining_ || refused_.exchange(true)) return;
   kill(getpid(), SIGTERM);  // main waits for it
 }
 

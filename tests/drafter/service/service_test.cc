@@ -110,6 +110,23 @@ TEST_F(DrafterService, RefusalExitsWithThreeIfAsked) {
   EXPECT_THAT(process->Log(), HasSubstr("stopping reason=refused"));
 }
 
+// Each refusal asks for the end, and a second signal would end the process with another code.
+TEST_F(DrafterService, RefusalsByManyExitWithThree) {
+  std::vector<std::unique_ptr<FakeDraftingServer>> servers;
+  std::vector<std::string> flags = {"--exit-on-refusal"};
+  for (int i = 0; i < 8; ++i) {
+    servers.push_back(std::make_unique<FakeDraftingServer>(
+        [](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+          sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
+        }));
+    if (i > 0) flags.insert(flags.end(), {"--verifier", servers.back()->address()});
+  }
+  for (int run = 0; run < 4; ++run) {
+    const auto process = StartDrafter(model_, servers[0]->address(), log_, flags);
+    EXPECT_EQ(process->Wait(), 3) << process->Log();
+  }
+}
+
 TEST_F(DrafterService, IsReadyWhileItIsAttached) {
   auto server = std::make_unique<FakeDraftingServer>(&FakeDraftingServer::Welcomer);
   const auto process = StartListening(server->address(), "127.0.0.1:0");

@@ -110,6 +110,9 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
   if (!o->tls_server_name.empty() && o->service.tls.ca.empty()) {
     return InvalidArgument("--tls-server-name needs --tls-ca");
   }
+  if (!o->service.tls.cert.empty() && o->service.tls.ca.empty() && o->service.listen.empty()) {
+    return InvalidArgument("--tls-cert needs --tls-ca, to dial with TLS, or --listen");
+  }
   if (o->collect_head_examples != DrafterOptions().collect_head_examples &&
       o->collect_head_data.empty()) {
     return InvalidArgument("--collect-head-examples needs --collect-head-data");

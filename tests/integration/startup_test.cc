@@ -67,6 +67,10 @@ TEST_F(Startup, NamesFlagsThatMissAnother) {
                    "--tls-server-name", "v"},
                   2),
               HasSubstr("--tls-server-name needs --tls-ca"));
+  EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1", "--tls-cert",
+                   "c.pem", "--tls-key", "k.pem"},
+                  2),
+              HasSubstr("--tls-cert needs --tls-ca"));
   EXPECT_THAT(Run({"outrider-drafter", "--model", target, "--verifier", "127.0.0.1:1",
                    "--collect-head-examples", "5"},
                   2),

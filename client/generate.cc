@@ -1,7 +1,8 @@
 #include "client/generate.h"
 
+#include <array>
 #include <cstdio>
-#include <iterator>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,8 +20,19 @@ namespace {
 
 Result<std::string> ReadPrompt(const std::string& path, std::istream& in) {
   if (path != "-") return ReadFile(path, kMaxPromptFileBytes, InputKind::kAny);
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) return DataLoss("standard input: reading failed");
+  std::string text;
+  std::array<char, 1 << 16> part;
+  while (in.read(part.data(), part.size()), in.gcount() > 0) {
+    text.append(part.data(), static_cast<size_t>(in.gcount()));
+    if (text.size() > kMaxPromptFileBytes) {
+      return InvalidArgument("standard input has more than " + std::to_string(kMaxPromptFileBytes) +
+                             " bytes");
+    }
+  }
+  // std::cin takes an error of stdio for the end.
+  if (in.bad() || (&in == &std::cin && std::ferror(stdin) != 0)) {
+    return DataLoss("standard input: reading failed");
+  }
   return text;
 }
 

@@ -104,7 +104,7 @@ BenchReport Summarise(const std::vector<BenchRequest>& records, double seconds,
   for (const auto& [domain, acceptance] : by_domain) {
     report.accepted_per_round_by_domain[domain] = acceptance.PerRound();
   }
-  if (starting_seconds.value_or(0) > 0) {
+  if (records.size() > 1 && starting_seconds.value_or(0) > 0) {
     report.started_per_second = static_cast<double>(records.size() - 1) / *starting_seconds;
   }
   if (seconds > 0) {

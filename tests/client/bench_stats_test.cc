@@ -105,6 +105,7 @@ TEST(Summarise, TimesRefusalsBeforeFirstToken) {
   EXPECT_EQ(report.requests_refused, 2);
   EXPECT_DOUBLE_EQ(report.refusal_ms->p99, 4);
   EXPECT_DOUBLE_EQ(*report.started_per_second, 6) << "three gaps in half a second";
+  EXPECT_FALSE(Summarise({refused}, 1.0, 1e-6).started_per_second.has_value());
 }
 
 TEST(Summarise, RequestsHaveTheirOwnTokenTime) {

@@ -157,6 +157,9 @@ Status FitFleet(const FleetOptions& options, const std::string& path,
                 const std::function<void(const std::string&)>& on_run) {
   OUTRIDER_ASSIGN(const std::vector<FleetLayout> layouts, LayoutsOf(options.layout));
   OUTRIDER_ASSIGN(const FleetScenario scenario, ReadScenario(options.scenario_path));
+  // Before the fit, which takes long.
+  if (!std::ofstream(path, std::ios::app).is_open())
+    return Unavailable(path + " cannot be written");
   OUTRIDER_ASSIGN(const RateTable rates,
                   FitRates(scenario, layouts, {.seed = options.seed}, on_run));
   std::ofstream out(path, std::ios::binary | std::ios::trunc);

@@ -64,11 +64,7 @@ void RecordDrafter(Pair& pair, RecordedText* text) {
     const size_t index = text->prompt.size() - 1 + i;
     const auto likely = std::max_element(q[index].begin(), q[index].end());
     double accepted = likely - q[index].begin() == text->text[i] ? 1 : 0;
-    if (text->temperature > 0) {
-      accepted = 0;
-      for (size_t t = 0; t < q[index].size(); ++t)
-        accepted += std::min<double>(p[index][t], q[index][t]);
-    }
+    if (text->temperature > 0) accepted = testing::AcceptanceOf(p[index], q[index]);
     text->accepted.push_back(static_cast<int>(std::lround(100 * accepted)));
     text->confidence.push_back(static_cast<int>(std::lround(100 * *likely)));
   }

@@ -10,6 +10,7 @@
 //
 // Prints Markdown. Standard errors are over requests, each of which is a mean of its rounds.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -202,9 +203,20 @@ void PrintRules(const Bench& bench) {
   }
 }
 
+// The probability that a token drawn from `sent` is accepted under rule token: the sum of min(p,
+// q).
+double AcceptanceOf(std::span<const float> p, const DraftDistribution& sent) {
+  double sum = 0;
+  for (size_t entry = 0; entry < sent.ids.size(); ++entry) {
+    sum += std::min<double>(p[static_cast<size_t>(sent.ids[entry])],
+                            sent.weights[entry] / double{kDraftWeightTotal});
+  }
+  return sum;
+}
+
 // Tokens of a round of four draft tokens by limits of their distributions, under rule token from
-// each position of given texts: a draft token is accepted with the probability that min(p, q) sums
-// to. It has no luck of the draw, so a loss of a thousandth shows. REQUIRES: temperature > 0.
+// each position of given texts. It has no luck of the draw, so a loss of a thousandth shows.
+// REQUIRES: temperature > 0.
 std::vector<double> EstimatePerRound(const Bench& bench,
                                      const std::vector<std::vector<TokenId>>& texts,
                                      std::span<const DraftDistributionLimits> limits) {
@@ -220,13 +232,9 @@ std::vector<double> EstimatePerRound(const Bench& bench,
     for (size_t l = 0; l < limits.size(); ++l) {
       std::array<double, 4> kept{};  // accepted tokens of a draft of 1 to 4 from here
       for (size_t i = all.size() - 1; i-- + 1 > prompt;) {
-        const DraftDistribution sent = MakeDraftDistribution(q[i], limits[l]);
-        double accepted = 0;
-        for (size_t e = 0; e < sent.ids.size(); ++e) {
-          accepted += std::min<double>(p[i][static_cast<size_t>(sent.ids[e])],
-                                       sent.weights[e] / double{kDraftWeightTotal});
-        }
-        if (i + 2 == all.size()) accepted = 0;  // nothing follows the last token
+        // Nothing follows the last token.
+        const double accepted =
+            i + 2 == all.size() ? 0 : AcceptanceOf(p[i], MakeDraftDistribution(q[i], limits[l]));
         for (size_t g = 3; g > 0; --g) kept[g] = accepted * (1 + kept[g - 1]);
         kept[0] = accepted;
         tokens[l] += 1 + kept[3];

@@ -1,10 +1,10 @@
 #include "tests/support/text_probabilities.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "common/base/check.h"
+#include "common/math/softmax.h"
 
 namespace outrider::testing {
 
@@ -20,17 +20,17 @@ std::vector<std::vector<float>> TextProbabilities(Model& model, std::span<const 
   std::vector<std::vector<float>> all;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const float* const logits = output.logits + i * vocab;
-    const double most = *std::max_element(logits, logits + vocab);
-    std::vector<double> p(vocab);
-    for (size_t t = 0; t < vocab; ++t) {
-      p[t] = std::exp((logits[t] - most) / (temperature > 0 ? temperature : 1));
-    }
-    const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-    std::vector<float>& row = all.emplace_back();
-    for (const double x : p) row.push_back(static_cast<float>(x / sum));
+    Softmax(all.emplace_back(logits, logits + vocab),
+            temperature > 0 ? static_cast<float>(temperature) : 1);
   }
   model.Release(sequence);
   return all;
+}
+
+double AcceptanceOf(std::span<const float> p, std::span<const float> q) {
+  double sum = 0;
+  for (size_t token = 0; token < p.size(); ++token) sum += std::min(p[token], q[token]);
+  return sum;
 }
 
 }  // namespace outrider::testing

@@ -14,4 +14,8 @@ namespace outrider::testing {
 std::vector<std::vector<float>> TextProbabilities(Model& model, std::span<const TokenId> tokens,
                                                   double temperature);
 
+// The probability that a token drafted from q is accepted: the sum of min(p, q).
+// REQUIRES: sizes are equal.
+double AcceptanceOf(std::span<const float> p, std::span<const float> q);
+
 }  // namespace outrider::testing

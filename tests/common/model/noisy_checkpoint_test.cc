@@ -6,28 +6,18 @@
 #include <cmath>
 
 #include "tests/common/model/model_testing.h"
+#include "tests/support/text_probabilities.h"
 
 namespace outrider {
 namespace {
 
-std::vector<double> Softmax(const std::vector<float>& logits) {
-  const float top = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> p;
-  double sum = 0;
-  for (const float logit : logits) sum += p.emplace_back(std::exp(logit - top));
-  for (double& value : p) value /= sum;
-  return p;
-}
-
-// The acceptance probability of one draft token, on average: the sum of min(p, q).
+// The acceptance probability of one draft token, on average.
 double ChanceToAgree(Model& a, Model& b, std::span<const TokenId> tokens) {
-  const Rows rows_a = RunFresh(a, tokens), rows_b = RunFresh(b, tokens);
+  const auto p = testing::TextProbabilities(a, tokens, 1),
+             q = testing::TextProbabilities(b, tokens, 1);
   double sum = 0;
-  for (size_t i = 0; i < rows_a.size(); ++i) {
-    const std::vector<double> p = Softmax(rows_a[i]), q = Softmax(rows_b[i]);
-    for (size_t token = 0; token < p.size(); ++token) sum += std::min(p[token], q[token]);
-  }
-  return sum / static_cast<double>(rows_a.size());
+  for (size_t i = 0; i < p.size(); ++i) sum += testing::AcceptanceOf(p[i], q[i]);
+  return sum / static_cast<double>(p.size());
 }
 
 TEST(NoisyCheckpoint, AgreesOftenButNotAlways) {

@@ -24,9 +24,7 @@ class AheadGate {
     count_ = 0;
     const double time = BlockTime();
     if (blocks_ > 0 && was_open_ != open_) {
-      const double gain = std::log(open_ ? before_ / time : time / before_);
-      gain_ += (gain - gain_) / std::min(++comparisons_, kMemory);
-      Compare(gain);
+      OnComparison(std::log(open_ ? before_ / time : time / before_));
     }
     before_ = time;
     was_open_ = open_;
@@ -42,16 +40,18 @@ class AheadGate {
   static constexpr int kAgreeing = 3;
   static constexpr double kClear = 0.1;
 
-  // A busy block touches two neighbouring comparisons, so three that agree decide.
-  void Compare(double gain) {
-    if (std::abs(gain) <= kClear || gain * agreed_ < 0) agreed_ = agreeing_ = 0;
-    if (std::abs(gain) <= kClear) return;
+  void OnComparison(double gain) {
+    gain_ += (gain - gain_) / std::min(++comparisons_, kMemory);
+    if (!alternates_) return;
+    // A busy block touches two neighbouring comparisons, so three that agree decide.
+    const bool is_clear = std::abs(gain) > kClear;
+    if (!is_clear || gain * agreed_ < 0) agreed_ = agreeing_ = 0;
+    if (!is_clear) return;
     agreed_ += gain;
-    ++agreeing_;
-    if (!alternates_ || agreeing_ < kAgreeing) return;
+    if (++agreeing_ < kAgreeing) return;
     alternates_ = false;
-    gain_ = agreed_ / agreeing_;  // without what contradicts them
-    comparisons_ = agreeing_;
+    gain_ = agreed_ / kAgreeing;  // without what contradicts them
+    comparisons_ = kAgreeing;
   }
 
   // The mean without the slowest eighth, because one scheduling delay weighs as much as a hundred

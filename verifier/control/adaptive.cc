@@ -7,6 +7,12 @@
 #include "verifier/control/tuning.h"
 
 namespace outrider {
+namespace {
+
+// The weight of what so many rounds have shown against the prior.
+double WeightOf(double rounds) { return rounds / (rounds + kTuning.prior_rounds); }
+
+}  // namespace
 
 Adaptive::Adaptive(const ArmSet& arms, const CostModel& costs, bool shared)
     : arms_(arms),
@@ -19,16 +25,14 @@ std::unique_ptr<PolicySession> Adaptive::Open() { return std::make_unique<Adapti
 
 double Adaptive::TurnRate(int index) const {
   if (!shared_) return kTuning.turn;
-  const double rounds = family(index).rounds;
-  const double known = rounds / (rounds + kTuning.prior_rounds);
-  return kTuning.turn * (1 + known * (kTuning.most_turns - 1));
+  return kTuning.turn * (1 + WeightOf(family(index).rounds) * (kTuning.most_turns - 1));
 }
 
 Belief Adaptive::Blend(int index, double own, double pooled) const {
   const Family& f = family(index);
   const double others = std::max(0.0, all_rounds_ - f.rounds);
-  const double from_others = kTuning.from_others * others / (others + kTuning.prior_rounds);
-  own *= f.rounds / (f.rounds + kTuning.prior_rounds);
+  const double from_others = kTuning.from_others * WeightOf(others);
+  own *= WeightOf(f.rounds);
   // Weights of the distributions. The other families' is the sum over all less this one's.
   const double ignorant_share = (1 - own) * (1 - from_others);
   const double all_share = others > 0 ? (1 - own) * from_others / others : 0;

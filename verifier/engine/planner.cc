@@ -5,7 +5,6 @@
 #include <cmath>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/base/check.h"
 #include "verifier/propose/point_draft.h"
@@ -183,10 +182,9 @@ std::optional<int> SessionPlanner::Probe(const Context& context, bool trial) {
   std::array<int, kProbes> probes;
   size_t found = 0;
   for (int arm = 0; arm < arms.size() && found < kProbes; ++arm) {
-    const Arm& candidate = arms.arm(arm);
-    const bool is_chain = candidate.proposer.kind == Proposer::Kind::kModel &&
-                          candidate.stop == StopRule::Kind::kLength &&
-                          arms.facts(arm).sequences == 1;
+    const ArmSet::Facts& facts = arms.facts(arm);
+    const bool is_chain = arms.arm(arm).proposer.kind == Proposer::Kind::kModel &&
+                          facts.has_fixed_length && facts.sequences == 1;
     if (is_chain && (context.allowed & ArmSet::Bit(arm)) != 0) probes[found++] = arm;
   }
   if (found == 0) return std::nullopt;

@@ -100,10 +100,12 @@ TEST_F(DrafterService, SigintHalfClosesEveryStream) {
   EXPECT_TRUE(two.AwaitHalfClosed(1));
 }
 
+void Refuse(const v1::FromDrafter& /*message*/, FakeDraftingServer::Sink& sink) {
+  sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
+}
+
 TEST_F(DrafterService, RefusalExitsWithThreeIfAsked) {
-  FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
-    sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
-  });
+  FakeDraftingServer server(&Refuse);
   const auto process = StartDrafter(model_, server.address(), log_, {"--exit-on-refusal"});
   EXPECT_EQ(process->Wait(), 3) << process->Log();
   EXPECT_THAT(process->Log(), HasSubstr("another tokenizer"));
@@ -115,10 +117,7 @@ TEST_F(DrafterService, RefusalsByManyExitWithThree) {
   std::vector<std::unique_ptr<FakeDraftingServer>> servers;
   std::vector<std::string> flags = {"--exit-on-refusal"};
   for (int i = 0; i < 8; ++i) {
-    servers.push_back(std::make_unique<FakeDraftingServer>(
-        [](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
-          sink.Close({grpc::StatusCode::FAILED_PRECONDITION, "another tokenizer"});
-        }));
+    servers.push_back(std::make_unique<FakeDraftingServer>(&Refuse));
     if (i > 0) flags.insert(flags.end(), {"--verifier", servers.back()->address()});
   }
   for (int run = 0; run < 4; ++run) {

@@ -26,14 +26,20 @@ DraftTree DraftOf(int length) {
 class PlannerTest : public ::testing::Test {
  protected:
   std::unique_ptr<SessionPlanner> Open(const std::string& policy,
-                                       GenerationRequest request = {.prompt = {1}}) {
+                                       const GenerationRequest& request = {.prompt = {1}}) {
     planner_.emplace(WithPolicy(policy), nullptr);
-    return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+    return OpenAnother(request);
+  }
+  // The first session of an adaptive planner that knows what rows cost.
+  std::unique_ptr<SessionPlanner> OpenTimed() {
+    PlannerOptions timed = WithPolicy("adaptive");
+    timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
+    planner_.emplace(timed, nullptr);
+    return OpenAnother();
   }
 
   // Another session of the same planner.
-  std::unique_ptr<SessionPlanner> OpenAnother() {
-    const GenerationRequest request{.prompt = {1}};
+  std::unique_ptr<SessionPlanner> OpenAnother(const GenerationRequest& request = {.prompt = {1}}) {
     return planner_->Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
   }
   // A step that ends a round of one session.
@@ -104,13 +110,7 @@ TEST_F(PlannerTest, PlansOnlySeedStableRequests) {
 
 TEST_F(PlannerTest, DraftsAtOnceWithMeasuredRows) {
   EXPECT_EQ(Open("adaptive")->Choose(kRoomy, 0).shape.length, 0);
-  PlannerOptions timed = WithPolicy("adaptive");
-  timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
-  Planner planner(timed, nullptr);
-  const GenerationRequest request{.prompt = {1}};
-  const auto session =
-      planner.Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
-  EXPECT_GT(session->Choose(kRoomy, 0).shape.length, 0);
+  EXPECT_GT(OpenTimed()->Choose(kRoomy, 0).shape.length, 0);
 }
 
 TEST_F(PlannerTest, GivesADrafterItsShape) {
@@ -217,12 +217,7 @@ TEST_F(PlannerTest, ProbesDoNotRepeatEachOther) {
 }
 
 TEST_F(PlannerTest, ProbesDifferWhereRoomIsShort) {
-  PlannerOptions timed = WithPolicy("adaptive");
-  timed.passes = {{.rows = 1, .seconds = 1e-3}, {.rows = 8, .seconds = 1.1e-3}};
-  Planner planner(timed, nullptr);
-  const GenerationRequest request{.prompt = {1}};
-  const auto session =
-      planner.Open(request, ResolveSpeculation(request, {.draft_length = 4}, kLimits));
+  const auto session = OpenTimed();
   std::vector<int> lengths;
   for (int round = 0; round < 3; ++round) {
     lengths.push_back(

@@ -1,5 +1,5 @@
-// The kernel of products of few rows on tensor cores, for any kind of weights, and what it does
-// with the results. Included by .cu only.
+// Products of few rows on tensor cores, for any kind of weights, and what is done with the results.
+// Included by .cu only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -76,14 +76,24 @@ struct GatedOutput {
   }
 };
 
-// x [rows, stride]; `weights` are a matrix of out_features rows. If the output is gated, they have
-// 2 * out_features rows, and the second of a block's tiles of outputs are the ups of the first.
+// Which rows of x a product multiplies: all, in order.
+struct AllRows {
+  __device__ int operator()(int row) const { return row; }
+};
+
+// The sums of a block's warps.
+template <int kTilesM, int kTilesN>
+using TileSums = float[kProductWarps][kTilesN * 8][kTilesM * 16 + 1];
+
+// Computes kTilesM * 16 outputs, from `first` on, of kTilesN * 8 rows, from `first_row` on; `out`
+// gets those below `out_features` and `rows`. Row r is row row_of_x(r) of x [.., stride].
+// `weights` are a matrix of out_features rows. If the output is gated, they have 2 * out_features
+// rows, and the second of the tiles of outputs are the ups of the first. Must be called by the
+// whole block. Waits for earlier kernels.
 //
-// A block computes kTilesM * 16 outputs of kTilesN * 8 rows. Blocks that need the same weights
-// follow each other, so that the first reads them from memory and the others from the L2 cache. In
-// the products, 32 inputs are permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which it
-// can load at once, where the instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each of
-// two products.
+// In the products, 32 inputs are permuted: lane l % 4 has the eight inputs from l % 4 * 8 on, which
+// it can load at once, where the instruction expects the pairs l % 4 * 2 and l % 4 * 2 + 8 of each
+// of two products.
 //
 // A row's sum runs over the inputs of each warp, then over the warps: the order is the same for any
 // tiles.
@@ -99,21 +109,17 @@ struct GatedOutput {
 //   Step Load(tile, k): the step from input k on, zeros beyond the last input
 //   MultiplyAdd(step, values, sum): adds the products of a step's tiles with x. values[p][n] are
 //     inputs p * 32 + l % 4 * 8 and the next seven of row n * 8 + l / 4.
-template <class Weights, int kTilesM, int kTilesN, class Output>
-__global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTilesN))
-    ProductKernel(Weights weights, const typename Weights::Element* x, int stride, int out_features,
-                  int rows, Output out) {
+template <int kTilesM, int kTilesN, class Weights, class RowOfX, class Output>
+__device__ void MultiplyTile(const Weights& weights, const typename Weights::Element* x, int stride,
+                             const RowOfX& row_of_x, int first, int out_features, int first_row,
+                             int rows, TileSums<kTilesM, kTilesN>& warp_sums, const Output& out) {
   static_assert(!Output::kIsGated || kTilesM == 2);
   constexpr int kStep = Weights::kStep, kAhead = Weights::kAhead, kParts = kStep / 32;
   constexpr int kOutputs = kTilesM * 16, kRows = kTilesN * 8;
   constexpr int kOwn = Output::kIsGated ? 16 : kOutputs;  // outputs of the block
-  __shared__ float warp_sums[kProductWarps][kRows][kOutputs + 1];
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int group = lane / 4, column = lane % 4 * 8;
-  const int row_tiles = (rows + kRows - 1) / kRows;
-  const int first = static_cast<int>(blockIdx.x) / row_tiles * kOwn;
-  const int first_row = static_cast<int>(blockIdx.x) % row_tiles * kRows;
 
   typename Weights::Tile tile[kTilesM];
 #pragma unroll
@@ -127,6 +133,12 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
     for (int a = 0; a < kAhead; ++a) weights.Begin(tile[m], (warp + a * kProductWarps) * kStep);
   }
   AwaitEarlierKernels();
+  int row_of_tile[kTilesN];  // in x
+#pragma unroll
+  for (int n = 0; n < kTilesN; ++n) {
+    const int row = first_row + n * 8 + group;
+    row_of_tile[n] = row < rows ? row_of_x(row) : 0;
+  }
   float sum[kTilesM][kTilesN][4] = {};
   for (int begin = warp * kStep; begin < stride; begin += kProductWarps * kStep * kAhead) {
     typename Weights::Step step[kAhead][kTilesM];
@@ -141,11 +153,10 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
         const int input = k + part * 32 + column;
 #pragma unroll
         for (int n = 0; n < kTilesN; ++n) {
-          const int row = first_row + n * 8 + group;
-          value[a][part][n] =
-              input < stride && row < rows
-                  ? *reinterpret_cast<const uint4*>(x + static_cast<int64_t>(row) * stride + input)
-                  : make_uint4(0, 0, 0, 0);
+          value[a][part][n] = input < stride && first_row + n * 8 + group < rows
+                                  ? *reinterpret_cast<const uint4*>(
+                                        x + static_cast<int64_t>(row_of_tile[n]) * stride + input)
+                                  : make_uint4(0, 0, 0, 0);
         }
       }
     }
@@ -184,6 +195,20 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTil
       out.Write(first_row + row, first + output, out_features, total(row, output));
     }
   }
+}
+
+// A block computes one tile of all rows of x. Blocks that need the same weights follow each other,
+// so that the first reads them from memory and the others from the L2 cache.
+template <class Weights, int kTilesM, int kTilesN, class Output>
+__global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTilesN))
+    ProductKernel(Weights weights, const typename Weights::Element* x, int stride, int out_features,
+                  int rows, Output out) {
+  __shared__ TileSums<kTilesM, kTilesN> warp_sums;
+  constexpr int kRows = kTilesN * 8, kOwn = Output::kIsGated ? 16 : kTilesM * 16;
+  const int row_tiles = (rows + kRows - 1) / kRows;
+  const int block = static_cast<int>(blockIdx.x);
+  MultiplyTile<kTilesM, kTilesN>(weights, x, stride, AllRows(), block / row_tiles * kOwn,
+                                 out_features, block % row_tiles * kRows, rows, warp_sums, out);
 }
 
 // Launches the kernel for outputs in tiles of kTilesM * 16 and rows in tiles of kTilesN * 8.

@@ -264,19 +264,22 @@ class CudaBackend final : public Backend, public DeviceOps {
                     int rows, const float* x, bool x_by_row, const float* bias,
                     float* out) override {
     if (rows == 0) return;
+    UseDevice();
     const auto& experts = static_cast<const CudaExperts&>(w);
+    ExpertProductCall call = experts.call();
+    call.bias = bias;
+    call.y = out;
+    if (!experts.on_tensor_cores()) {
+      MustSucceed(LaunchExpertProduct(call, x, x_by_row, shape, routing, rows, stream()),
+                  "product of experts");
+    } else {
+      const int rows_of_x = x_by_row ? rows : rows * shape.top_k;
+      const uint16_t* const rounded = rounded_.Of(x, rows_of_x, w.in_features(), experts.stride());
+      MustSucceed(LaunchTensorExpertProduct(call, experts.any(), rounded, x_by_row, shape, routing,
+                                            rows, stream()),
+                  "product of experts");
+    }
     rounded_.Overwritten(out);
-    MustSucceed(LaunchExpertProduct({.experts = experts.table(),
-                                     .dtype = experts.dtype(),
-                                     .in_features = experts.in_features(),
-                                     .out_features = experts.out_features(),
-                                     .stride = experts.stride(),
-                                     .x = x,
-                                     .x_by_row = x_by_row,
-                                     .bias = bias,
-                                     .y = out},
-                                    shape, routing, rows, stream()),
-                "product of experts");
   }
 
   void CombineExperts(const float* y, const RouterShape& shape, const ExpertRouting& routing,

@@ -32,8 +32,9 @@ Result<std::unique_ptr<CudaExperts>> CudaExperts::Create(
                  [&](std::byte* piece, size_t begin, size_t count) {
                    std::memcpy(piece, table.data() + begin, count * sizeof(DeviceExpert));
                  });
-  return std::unique_ptr<CudaExperts>(
-      new CudaExperts(std::move(matrices), std::move(buffer), dtype, stride));
+  const bool on_tensor_cores = HasTensorExpertProduct(dtype, table);
+  return std::unique_ptr<CudaExperts>(new CudaExperts(std::move(matrices), std::move(buffer),
+                                                      table[0], dtype, stride, on_tensor_cores));
 }
 
 }  // namespace outrider

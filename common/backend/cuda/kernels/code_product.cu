@@ -1,4 +1,5 @@
 #include <bit>
+#include <type_traits>
 
 #include "common/backend/cuda/kernels/code_product.h"
 #include "common/backend/cuda/kernels/code_weights.h"
@@ -7,14 +8,13 @@
 namespace outrider {
 namespace {
 
-// Blocks compute 32 outputs even for few rows, since x takes as many bytes as 16 or 32 outputs'
-// codes.
 template <class T, class Output>
 cudaError_t LaunchByType(const DeviceCodes& codes, const T* x, int stride, int n, int rows,
                          const Output& out, cudaStream_t stream) {
   if (rows < 1) return cudaErrorInvalidValue;
   return ByType<T>(codes, [&](const auto& weights) {
-    return rows <= 8 ? LaunchProduct<2, 1>(weights, x, stride, n, rows, out, stream)
+    constexpr int kFew = std::decay_t<decltype(weights)>::kFewTilesM;
+    return rows <= 8 ? LaunchProduct<kFew, 1>(weights, x, stride, n, rows, out, stream)
                      : LaunchProduct<2, 2>(weights, x, stride, n, rows, out, stream);
   });
 }

@@ -24,6 +24,8 @@ struct CodeWeights {
   static constexpr int kParts = kStep / 32;
   static constexpr int kLoads = CodeStepBytes(kType) / kCodeBlockBytes;
   static constexpr int kAhead = HasFourBits(kType) ? 2 : 1;
+  // Two even for few rows, since x takes as many bytes as 16 or 32 outputs' codes.
+  static constexpr int kFewTilesM = 2;
   // Two steps ahead with 16 rows take too many registers for two blocks.
   static constexpr int Blocks(int tiles_n) { return kAhead * tiles_n > 2 ? 1 : 2; }
   static constexpr bool kHasOffsets = kType == CodeType::kInt4 || kType == CodeType::kInt8;

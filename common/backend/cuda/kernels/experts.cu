@@ -1,16 +1,11 @@
-#include <algorithm>
-
 #include "common/backend/cuda/kernels/block.h"
 #include "common/backend/cuda/kernels/device.h"
 #include "common/backend/cuda/kernels/experts.h"
-#include "common/backend/cuda/kernels/widen_codes.h"
 
 namespace outrider {
 namespace {
 
 constexpr int kOrderThreads = 512;
-constexpr int kProductWarps = 4;    // per block
-constexpr int kOutputsOfAWarp = 2;  // one after another
 constexpr int kCombineThreads = 256;
 
 // A lane records in the bits of one word which of its experts are taken.
@@ -87,14 +82,15 @@ __device__ inline int ForPairsOf(const int32_t* chosen, int pairs, int expert, c
 // A single block: counts the pairs of each expert (one warp per expert), sums the counts, then
 // writes each pair to its sorted index.
 __global__ void __launch_bounds__(kOrderThreads)
-    OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int max_tiles) {
+    OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int tile_rows,
+                     int max_tiles) {
   AwaitEarlierKernels();
   __shared__ int begin[kMaxExperts + 1], first_tile[kMaxExperts + 1];
   for (int e = Warp(); e < shape.experts; e += Warps()) {
     const int count = ForPairsOf(routing.chosen, pairs, e, [](int, int) {});
     if (Lane() == 0) {
       begin[e] = count;
-      first_tile[e] = (count + kExpertTileRows - 1) / kExpertTileRows;
+      first_tile[e] = (count + tile_rows - 1) / tile_rows;
     }
   }
   __syncthreads();
@@ -129,84 +125,13 @@ __global__ void __launch_bounds__(kOrderThreads)
       routing.sorted_rows[begin[e] + before] = pair / shape.top_k;
     });
     for (int t = first_tile[e] + Lane(); t < first_tile[e + 1]; t += kWarpSize) {
-      const int first = begin[e] + (t - first_tile[e]) * kExpertTileRows;
-      tiles[t] = {e, first, min(kExpertTileRows, begin[e + 1] - first)};
+      const int first = begin[e] + (t - first_tile[e]) * tile_rows;
+      tiles[t] = {e, first, min(tile_rows, begin[e + 1] - first)};
     }
   }
   for (int t = first_tile[shape.experts] + static_cast<int>(threadIdx.x); t < max_tiles;
        t += static_cast<int>(blockDim.x)) {
     tiles[t] = {};
-  }
-}
-
-// Eight inputs from `k` on of output `output`, as the product uses them: rounded to T.
-template <class T>
-__device__ inline void LoadWeights(const DeviceExpert& expert, int output, int stride, int k,
-                                   float (&out)[8]) {
-  if (expert.values != nullptr) {
-    LoadEight(static_cast<const T*>(expert.values) + static_cast<int64_t>(output) * stride + k,
-              out);
-    return;
-  }
-  WidenEight(expert.codes, output, k, out);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) out[i] = Widen(Narrow<T>(out[i]));
-}
-
-// Eight inputs from `k` on of a row of x, zeros from `in` on.
-__device__ inline void LoadInputs(const float* row, int in, int k, float (&out)[8]) {
-  if (in % 4 == 0 && k + 8 <= in) {
-    LoadEight(row + k, out);
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < 8; ++i) out[i] = k + i < in ? row[k + i] : 0.f;
-}
-
-// Block (x, y) computes some outputs of tile x: each warp reads a row of its expert's matrix once
-// and multiplies it with the inputs of all pairs of the tile. A sum runs over the inputs of each
-// lane, then over the lanes: the order is the same for any tile.
-template <class T>
-__global__ void __launch_bounds__(kProductWarps* kWarpSize)
-    ExpertProductKernel(ExpertProductCall call, const int32_t* sorted_rows,
-                        const ExpertTile* tiles) {
-  AwaitEarlierKernels();
-  const ExpertTile tile = tiles[blockIdx.x];
-  if (tile.pairs == 0) return;
-  const DeviceExpert expert = call.experts[tile.expert];
-  const float* inputs[kExpertTileRows];
-#pragma unroll
-  for (int p = 0; p < kExpertTileRows; ++p) {
-    const int index = tile.first + min(p, tile.pairs - 1);
-    const int64_t row = call.x_by_row ? sorted_rows[index] : index;
-    inputs[p] = call.x + row * call.in_features;
-  }
-  const int first = (static_cast<int>(blockIdx.y) * kProductWarps + Warp()) * kOutputsOfAWarp;
-  for (int output = first; output < min(first + kOutputsOfAWarp, call.out_features); ++output) {
-    float sum[kExpertTileRows] = {};
-    for (int k = Lane() * 8; k < call.stride; k += kWarpSize * 8) {
-      float weight[8];
-      LoadWeights<T>(expert, output, call.stride, k, weight);
-#pragma unroll
-      for (int p = 0; p < kExpertTileRows; ++p) {
-        if (p >= tile.pairs) break;
-        float x[8];
-        LoadInputs(inputs[p], call.in_features, k, x);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sum[p] = fmaf(weight[i], x[i], sum[p]);
-      }
-    }
-#pragma unroll
-    for (int p = 0; p < kExpertTileRows; ++p) {
-      if (p >= tile.pairs) break;
-      float total = WarpSum(sum[p]);
-      if (call.bias != nullptr) {
-        total += call.bias[static_cast<int64_t>(tile.expert) * call.out_features + output];
-      }
-      if (Lane() == 0) {
-        call.y[static_cast<int64_t>(tile.first + p) * call.out_features + output] = total;
-      }
-    }
   }
 }
 
@@ -225,12 +150,6 @@ __global__ void CombineExpertsKernel(const float* y, RouterShape shape, ExpertRo
   out[row * n + i] = sum;
 }
 
-// The maximum number of tiles: each expert that some row chooses may have one partly filled tile.
-int MaxTiles(int rows, const RouterShape& shape) {
-  const int pairs = rows * shape.top_k;
-  return std::min(pairs, pairs / kExpertTileRows + shape.experts);
-}
-
 }  // namespace
 
 cudaError_t LaunchRouteRows(const float* logits, int rows, const RouterShape& shape,
@@ -239,23 +158,7 @@ cudaError_t LaunchRouteRows(const float* logits, int rows, const RouterShape& sh
                                        0, stream, logits, shape, routing.chosen, routing.weights);
   if (error != cudaSuccess) return error;
   return LaunchNext(OrderPairsKernel, 1, kOrderThreads, 0, stream, shape, routing,
-                    rows * shape.top_k, MaxTiles(rows, shape));
-}
-
-cudaError_t LaunchExpertProduct(const ExpertProductCall& call, const RouterShape& shape,
-                                const ExpertRouting& routing, int rows, cudaStream_t stream) {
-  const auto launch = [&](auto kernel) {
-    const dim3 grid(static_cast<unsigned>(MaxTiles(rows, shape)),
-                    Blocks(call.out_features, kProductWarps * kOutputsOfAWarp));
-    return LaunchNext(kernel, grid, kProductWarps * kWarpSize, 0, stream, call, routing.sorted_rows,
-                      reinterpret_cast<const ExpertTile*>(routing.tiles));
-  };
-  switch (call.dtype) {
-    case Dtype::kF32: return launch(ExpertProductKernel<float>);
-    case Dtype::kF16: return launch(ExpertProductKernel<F16>);
-    case Dtype::kBf16: return launch(ExpertProductKernel<Bf16>);
-  }
-  return cudaErrorInvalidValue;
+                    rows * shape.top_k, ExpertTileRows(rows, shape), MaxExpertTiles(rows, shape));
 }
 
 cudaError_t LaunchCombineExperts(const float* y, const RouterShape& shape,

@@ -16,6 +16,8 @@ struct FloatWeights {
   using Element = T;
   static constexpr int kStep = 64;  // one 128-byte line of each row
   static constexpr int kAhead = 2;
+  // With more rows a block computes more outputs, so that x is not read more often than W.
+  static constexpr int kFewTilesM = 1;
   static constexpr int kParts = kStep / 32;
   static constexpr int Blocks(int /*tiles_n*/) { return 2; }
 

@@ -102,6 +102,7 @@ using TileSums = float[kProductWarps][kTilesN * 8][kTilesM * 16 + 1];
 //   Element: the type of x, Bf16 or F16
 //   kStep: inputs that a warp multiplies at a time, a multiple of 32
 //   kAhead: steps whose loads are in flight at once
+//   kFewTilesM: tiles of outputs of a block with up to eight rows; with more it has two
 //   Blocks(kTilesN): blocks of a multiprocessor for which registers must suffice
 //   Tile TileOf(row, last): what a lane needs to find its part of the 16 rows from `row` on. Those
 //     beyond `last`, a row of the matrix, are never written.

@@ -10,8 +10,8 @@ cudaError_t LaunchTensorProduct(const T* w, const T* x, int stride, int out_feat
   if (rows < 1) return cudaErrorInvalidValue;
   const FloatWeights<T> weights = {w, stride};
   const PlainOutput out = {bias, accumulate, y};
-  // With more rows a block computes more outputs, so that x is not read more often than W.
-  return rows <= 8 ? LaunchProduct<1, 1>(weights, x, stride, out_features, rows, out, stream)
+  constexpr int kFew = FloatWeights<T>::kFewTilesM;
+  return rows <= 8 ? LaunchProduct<kFew, 1>(weights, x, stride, out_features, rows, out, stream)
                    : LaunchProduct<2, 2>(weights, x, stride, out_features, rows, out, stream);
 }
 template cudaError_t LaunchTensorProduct(const Bf16*, const Bf16*, int, int, int, const float*,

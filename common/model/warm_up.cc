@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <future>
 #include <numeric>
 #include <vector>
 
@@ -55,9 +56,7 @@ int MostRows(const Model& model) {
                    model.config().max_position_embeddings});
 }
 
-}  // namespace
-
-Status WarmUp(Model* model, int most_rows) {
+Status RunPasses(Model* model, int most_rows) {
   for (int rows = std::min(most_rows, MostRows(*model)); rows > 0; rows = Below(rows)) {
     OUTRIDER_TRY(RunPass(model, rows));
   }
@@ -65,7 +64,7 @@ Status WarmUp(Model* model, int most_rows) {
   return Status();
 }
 
-Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds) {
+Result<std::vector<PassTime>> RunTimedPasses(Model* model, int most_rows, double most_seconds) {
   const int max_rows = std::min(most_rows, MostRows(*model));
   const SteadyClock clock;
   const Time begin = clock.Now();
@@ -84,6 +83,23 @@ Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double mos
     }
   }
   return times;
+}
+
+// Runs `work` on a thread that ends with it: a backend may pin the thread that computes to a core,
+// and the caller's other threads, which it has yet to start, would be pinned with it.
+template <class Work>
+auto OnOwnThread(const Work& work) {
+  return std::async(std::launch::async, work).get();
+}
+
+}  // namespace
+
+Status WarmUp(Model* model, int most_rows) {
+  return OnOwnThread([&] { return RunPasses(model, most_rows); });
+}
+
+Result<std::vector<PassTime>> TimePasses(Model* model, int most_rows, double most_seconds) {
+  return OnOwnThread([&] { return RunTimedPasses(model, most_rows, most_seconds); });
 }
 
 }  // namespace outrider

@@ -1,7 +1,7 @@
 // Forward passes before the first request, for which no request waits: memory is touched for the
 // first time, a device loads its kernels, libraries choose their algorithms, and working memory
 // grows to the needs of the largest batch. A device with too little memory for that is detected at
-// start, and no request pays for any of this.
+// start, and no request pays for any of this. They run on a thread of their own.
 #pragma once
 
 #include <vector>

@@ -51,8 +51,7 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int threads, const std::v
   return std::unique_ptr<ThreadPool>(new ThreadPool(threads, cores));
 }
 
-ThreadPool::ThreadPool(int threads, const std::vector<int>& cores)
-    : cores_(cores), caller_pinned_(cores.empty()) {
+ThreadPool::ThreadPool(int threads, const std::vector<int>& cores) : cores_(cores) {
   for (int i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i] { Work(i); });
     if (i < static_cast<int>(cores_.size())) Pin(workers_.back().native_handle(), cores_[i]);
@@ -68,7 +67,7 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::PinCaller() {
   Pin(pthread_self(), cores_[0]);
-  caller_pinned_ = true;
+  pinned_core_ = cores_[0];
 }
 
 void ThreadPool::RunShared(Job job, int grain) {

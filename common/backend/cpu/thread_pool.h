@@ -6,8 +6,7 @@
 // others take its share. Two pools on too few cores therefore slow each other down no more than two
 // single threads would.
 //
-// Owner: the backend. Thread: Run from one thread at a time, and always the same one if it is
-// pinned.
+// Owner: the backend. Thread: Run from one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -22,8 +21,9 @@ namespace outrider {
 
 class ThreadPool {
  public:
-  // `threads` includes the caller. cores[0] is for the caller, which the first Run pins, cores[i]
-  // for worker i; empty: not pinned. kInvalidArgument for a core that this process may not use.
+  // `threads` includes the caller. Run pins its caller to cores[0] for good, which threads inherit
+  // that the caller starts later; cores[i] is for worker i; empty: not pinned. kInvalidArgument for
+  // a core that this process may not use.
   static Result<std::unique_ptr<ThreadPool>> Create(int threads, const std::vector<int>& cores);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -36,7 +36,7 @@ class ThreadPool {
   // that runs it. Without workers, or for a single grain, that is one plain call.
   template <class Body>
   void Run(int tasks, int grain, const Body& body) {
-    if (!caller_pinned_) PinCaller();
+    if (!cores_.empty() && pinned_core_ != cores_[0]) PinCaller();
     if (workers_.empty() || tasks <= grain) {
       if (tasks > 0) body(0, tasks, 0);
       return;
@@ -63,8 +63,9 @@ class ThreadPool {
   // Runs chunks of the current job until none is left.
   void RunChunks(int thread);
 
-  std::vector<int> cores_;
-  bool caller_pinned_;
+  static constinit inline thread_local int pinned_core_ = -1;  // of this thread
+
+  const std::vector<int> cores_;
   Job job_;  // written by the caller while no chunk is open, read by whichever thread claimed one
   // The number of the job in the high half, the unclaimed chunks in the low half: claiming one by
   // compare-and-swap can never take it from a later job.

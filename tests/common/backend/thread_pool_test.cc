@@ -1,5 +1,7 @@
 #include "common/backend/cpu/thread_pool.h"
 
+#include <sched.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -81,6 +83,31 @@ TEST(ThreadPool, WorkersHelp) {
   });
   EXPECT_EQ(inside, 2);
   EXPECT_LT(std::chrono::steady_clock::now(), deadline);
+}
+
+int CoresOfThisThread() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  EXPECT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  return CPU_COUNT(&cores);
+}
+
+// A model is warmed up by another thread than the one that serves.
+TEST(ThreadPool, PinsEachThreadThatComputes) {
+  const int free_cores = CoresOfThisThread();
+  if (free_cores < 2) GTEST_SKIP() << "this process may use one core only: skipped";
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &cores)) ++core;
+  const auto pool = ThreadPool::Create(1, {core}).value();
+  for (int thread = 0; thread < 3; ++thread) {
+    std::thread([&] {
+      EXPECT_EQ(CoresOfThisThread(), free_cores);
+      pool->Run(1, 1, [](int, int, int) {});
+      EXPECT_EQ(CoresOfThisThread(), 1);
+    }).join();
+  }
 }
 
 TEST(ThreadPool, EndsIdleOrAfterWork) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "tests/support/fake_model.h"
@@ -36,6 +37,20 @@ TEST(WarmUpTest, RunsPowersOfTwoAbove128) {
   ASSERT_TRUE(WarmUp(&model, 600).ok());
   EXPECT_THAT(Rows(model),
               ::testing::ElementsAre(600, 512, 256, 128, 112, 96, 80, 64, 48, 32, 16, 8, 4, 2, 1));
+}
+
+// A backend pins the thread that computes, and the threads that it starts.
+TEST(WarmUpTest, LeavesItsCallerAlone) {
+  FakeModel model({.max_batch_tokens = 16});
+  std::set<std::thread::id> threads;
+  model.set_decide([&](const RoundBatch&, const LogitRows&) {
+    threads.insert(std::this_thread::get_id());
+    return Decisions();
+  });
+  ASSERT_TRUE(WarmUp(&model, 16).ok());
+  ASSERT_TRUE(TimePasses(&model, 16, 1e9).ok());
+  EXPECT_FALSE(threads.empty());
+  EXPECT_EQ(threads.count(std::this_thread::get_id()), 0u);
 }
 
 TEST(WarmUpTest, CapturesGraphsLast) {

@@ -52,11 +52,13 @@ def parts(service: Service, flags: list[str]) -> dict[str, float]:
             gained.get(f"{name}_seconds_count", 0), 1)
 
     tokens_per_round = run["completion_tokens"] / run["rounds"]
+    # A request's first step processes its prompt and gives its first token.
+    prompts = gained["request_prefill_time_seconds_sum"]
+    steps = gained["engine_step_seconds_count"] - gained["request_prefill_time_seconds_count"]
     return {"tokens": tokens_per_round, "token_ms": run["itl_ms"]["mean"],
             "round": run["itl_ms"]["mean"] * tokens_per_round,
-            # Includes the steps that process prompts: one per request.
-            "step": mean("engine_step"), "wait": mean("draft_round_trip"),
-            "drafting": mean("draft_drafting")}
+            "step": 1e3 * (gained["engine_step_seconds_sum"] - prompts) / steps,
+            "wait": mean("draft_round_trip"), "drafting": mean("draft_drafting")}
 
 
 def spans(path: Path) -> list[dict]:

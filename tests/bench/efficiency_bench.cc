@@ -1,7 +1,7 @@
 // Tokens per round of every rule on a real pair, and the size of a draft on the wire: engine and
 // drafter in one process (tests/support/local_pair.h), the same prompts and seeds for every
-// setting. Texts end where the target ends them, or at --max-tokens. It only counts and measures no
-// times, so it may run on a busy machine.
+// setting. Texts end where the target ends them, or at --max-tokens. It only counts, and its clock
+// stands still, so that no draft is ever late: it may run on a busy machine.
 //
 //   efficiency_bench --rules                tokens per round by rule, sequences and length
 //   efficiency_bench --wire                 by entries of a draft row: tokens per round, bytes
@@ -30,6 +30,7 @@
 #include "common/base/log.h"
 #include "common/model/acceptance_head.h"
 #include "common/model/transformer.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/local_pair.h"
 #include "tests/support/text_probabilities.h"
 
@@ -38,6 +39,7 @@ namespace {
 
 constexpr int kKvPages = 16384;
 constexpr int kBatchTokens = 1024;
+constexpr int kConcurrency = 8;  // requests
 
 struct Options {
   std::string target = OUTRIDER_SOURCE_DIR "/models/default/target";
@@ -45,7 +47,6 @@ struct Options {
   std::string prompts = OUTRIDER_SOURCE_DIR "/models/default/prompts.jsonl";
   int repetitions = 1;
   int max_tokens = 240;
-  int concurrency = 16;
   float temperature = 1;
   bool rules = false;
   bool wire = false;
@@ -94,10 +95,10 @@ struct Bench {
   std::vector<std::vector<TokenId>> prompts;
 
   Outcome Run(const Setting& setting) const {
-    const SteadyClock clock;
+    const testing::FakeClock clock;
     testing::LocalPairOptions pair_options{.distribution_limits = setting.distribution_limits};
     pair_options.engine.admission.max_waiting = 1 << 20;
-    pair_options.engine.admission.max_running = options.concurrency;
+    pair_options.engine.admission.max_running = kConcurrency;
     pair_options.engine.scheduler.token_budget = kBatchTokens;
     pair_options.drafter.max_step_tokens = kBatchTokens;
     pair_options.drafter.chunk_depths = 16;  // one message per draft

@@ -43,9 +43,9 @@ Result<RuleId> SchemaReader::Read(const std::vector<std::string>& path) {
   const RuleId id = RuleOf(pointer, start);
   // Rules are read one by one, so that references do not recurse.
   while (!pending_.empty()) {
-    const auto [rule, schema] = pending_.front();
+    const auto [rule, read] = std::move(pending_.front());
     pending_.pop_front();
-    OUTRIDER_ASSIGN(const ExprId body, ReadSchema(schema));
+    OUTRIDER_ASSIGN(const ExprId body, read());
     rules_.SetBody(rule, body);
     OUTRIDER_TRY(rules_.status());
   }
@@ -56,7 +56,17 @@ RuleId SchemaReader::RuleOf(const std::string& pointer, const JsonValue& schema)
   const auto [found, is_new] = refs_.try_emplace(pointer, 0);
   if (is_new) {
     found->second = rules_.DeclareRule(pointer);
-    pending_.emplace_back(found->second, schema);
+    pending_.emplace_back(found->second, [this, schema] { return ReadSchema(schema); });
+  }
+  return found->second;
+}
+
+RuleId SchemaReader::RuleFor(const JsonValue& schema, const std::vector<SchemaType>& types,
+                             std::string_view name, Reader read) {
+  const auto [found, is_new] = parts_.try_emplace({schema.place(), types}, 0);
+  if (is_new) {
+    found->second = rules_.DeclareRule(name);
+    pending_.emplace_back(found->second, std::move(read));
   }
   return found->second;
 }
@@ -155,16 +165,14 @@ Result<ExprId> SchemaReader::ReadChoice(const JsonValue& schema, const std::stri
   if (name == "oneOf") OUTRIDER_TRY(CheckDisjoint(root_, alternatives, rules_));
   std::vector<ExprId> ways;
   for (size_t i = 0; i < alternatives.size(); ++i) {
-    OUTRIDER_ASSIGN(const ExprId way, type.absent()
-                                          ? ReadSchema(alternatives[i])
-                                          : ReadAlternative(alternatives[i], schema, /*depth=*/0));
+    OUTRIDER_ASSIGN(const ExprId way, type.absent() ? ReadSchema(alternatives[i])
+                                                    : ReadAlternative(alternatives[i], schema));
     ways.push_back(way);
   }
   return rules_.Choice(std::move(ways));
 }
 
-Result<ExprId> SchemaReader::ReadAlternative(const JsonValue& alternative, const JsonValue& typed,
-                                             int depth) {
+Result<ExprId> SchemaReader::ReadAlternative(const JsonValue& alternative, const JsonValue& typed) {
   rules_.Spend(kStepsOfSchema);
   OUTRIDER_TRY(rules_.status());
   OUTRIDER_ASSIGN(const std::vector<SchemaType> types, TypesOf(typed));
@@ -174,10 +182,9 @@ Result<ExprId> SchemaReader::ReadAlternative(const JsonValue& alternative, const
   }
   OUTRIDER_TRY(alternative.MustBeObject());
   if (!alternative["$ref"].absent()) {
-    OUTRIDER_TRY(CheckKeywords(alternative, {"$ref"}, "is not supported beside $ref"));
-    if (depth == rules_.limits().nesting) return alternative.Error("refers to itself");
-    OUTRIDER_ASSIGN(const JsonValue target, Resolve(root_, alternative["$ref"], rules_));
-    return ReadAlternative(target, typed, depth + 1);
+    OUTRIDER_ASSIGN(const JsonValue target, Target(alternative));
+    return rules_.Ref(RuleFor(target, types, alternative["$ref"].text(),
+                              [this, target, typed] { return ReadAlternative(target, typed); }));
   }
   if (!alternative["const"].absent() || !alternative["enum"].absent()) {
     return ReadConstants(alternative, types);
@@ -191,14 +198,25 @@ Result<ExprId> SchemaReader::ReadAlternative(const JsonValue& alternative, const
   return ReadTypes(alternative, types);
 }
 
+Result<JsonValue> SchemaReader::Target(JsonValue schema) {
+  for (int i = 0; schema.is_object() && !schema["$ref"].absent(); ++i) {
+    OUTRIDER_TRY(CheckKeywords(schema, {"$ref"}, "is not supported beside $ref"));
+    if (i == rules_.limits().nesting) return schema.Error("refers to itself");
+    OUTRIDER_ASSIGN(schema, Resolve(root_, schema["$ref"], rules_));
+  }
+  return schema;
+}
+
 Result<ExprId> SchemaReader::ReadAllOf(const JsonValue& schema) {
   OUTRIDER_TRY(schema["allOf"].MustBeArray());
   if (schema["allOf"].size() == 1 && HasOnlyKeywords(schema, {"allOf"})) {
     return ReadSchema(schema["allOf"][0]);
   }
-  ObjectParts parts;
-  OUTRIDER_TRY(Collect(schema, parts, 0));
-  return WriteObject(schema, parts);
+  return rules_.Ref(RuleFor(schema, {}, "an allOf", [this, schema]() -> Result<ExprId> {
+    ObjectParts parts;
+    OUTRIDER_TRY(Collect(schema, parts, 0));
+    return WriteObject(schema, parts);
+  }));
 }
 
 Result<ExprId> SchemaReader::ReadTypes(const JsonValue& schema,

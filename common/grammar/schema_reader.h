@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -40,6 +41,11 @@ class SchemaReader {
 
  private:
   RuleId RuleOf(const std::string& pointer, const JsonValue& schema);
+  // The rule for what `read` returns, made when first needed and read later, so that reading does
+  // not recurse through references. It depends on `schema` and `types` alone.
+  using Reader = std::function<Result<ExprId>()>;
+  RuleId RuleFor(const JsonValue& schema, const std::vector<SchemaType>& types,
+                 std::string_view name, Reader read);
   Result<ExprId> ReadSchema(const JsonValue& schema);
   Result<ExprId> ReadRef(const JsonValue& schema);
   // `types`, here and below: those that the value may have; empty: any.
@@ -48,9 +54,11 @@ class SchemaReader {
   // A value exactly as it must be written.
   Result<ExprId> WriteValue(const JsonValue& value);
   Result<ExprId> ReadChoice(const JsonValue& schema, const std::string& name);
-  // What of an alternative has a type that `typed`, the schema around it, names. An empty choice if
-  // nothing has.
-  Result<ExprId> ReadAlternative(const JsonValue& alternative, const JsonValue& typed, int depth);
+  // What of an alternative has one of the types of `typed`, the schema around it. An empty choice
+  // if nothing has.
+  Result<ExprId> ReadAlternative(const JsonValue& alternative, const JsonValue& typed);
+  // What a `$ref` finally refers to; the schema itself without one.
+  Result<JsonValue> Target(JsonValue schema);
   Result<ExprId> ReadAllOf(const JsonValue& schema);
   Result<ExprId> ReadTypes(const JsonValue& schema, const std::vector<SchemaType>& only);
   Result<ExprId> ReadType(const JsonValue& schema, SchemaType type);
@@ -87,7 +95,8 @@ class SchemaReader {
   RuleSet& rules_;
   JsonRules json_;
   std::map<std::string, RuleId> refs_;  // by pointer, which is unique (Resolve)
-  std::deque<std::pair<RuleId, JsonValue>> pending_;
+  std::map<std::pair<const void*, std::vector<SchemaType>>, RuleId> parts_;  // of RuleFor
+  std::deque<std::pair<RuleId, Reader>> pending_;
   std::deque<std::string> extra_;  // required names that are not properties
 };
 

@@ -98,6 +98,8 @@ class JsonValue {
 
   // The text of a string, without copying; "" for other values.
   const std::string& text() const;
+  // The same for the same part of a document, while a value of that document exists.
+  const void* place() const { return json_; }
   // Whether it equals this string or number (1.0 is 1).
   bool Is(std::string_view text) const;
   bool Is(double number) const;

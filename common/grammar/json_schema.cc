@@ -1,6 +1,9 @@
 #include "common/grammar/json_schema.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,6 +31,15 @@ std::vector<SchemaType> CommonTypes(const std::vector<SchemaType>& a,
     }
   }
   return out;
+}
+
+// 1.0 is an integer, too.
+bool IsIntegral(const JsonValue& value) {
+  if (value.is_integer()) return true;
+  if (!value.is_number()) return false;
+  constexpr double kMax = std::numeric_limits<double>::max();
+  const Result<double> number = value.Number(-kMax, kMax);
+  return number.ok() && std::fabs(*number) <= 9e15 && *number == std::trunc(*number);
 }
 
 }  // namespace
@@ -104,7 +116,17 @@ Result<ExprId> SchemaReader::ReadConstants(const JsonValue& schema,
   }
   std::vector<ExprId> ways;
   const auto add = [&](const JsonValue& value) -> Status {
-    if (!HasType(value, own) || !HasType(value, types)) return Status();
+    rules_.Spend(1);
+    if (!HasType(value, own) || !HasType(value, types)) return rules_.status();
+    const auto names_integer = [](const std::vector<SchemaType>& of) {
+      return std::find(of.begin(), of.end(), SchemaType::kInteger) != of.end();
+    };
+    const bool is_whole = !value.is_integer() && IsIntegral(value);
+    if (is_whole && (names_integer(own) || names_integer(types))) {
+      OUTRIDER_ASSIGN(const double number, value.Number(-9e15, 9e15));
+      ways.push_back(rules_.Bytes(std::to_string(static_cast<int64_t>(number))));
+      return rules_.status();
+    }
     OUTRIDER_ASSIGN(const ExprId way, WriteValue(value));
     ways.push_back(way);
     return rules_.status();
@@ -127,7 +149,7 @@ bool SchemaReader::HasType(const JsonValue& value, const std::vector<SchemaType>
       case SchemaType::kBoolean: return value.is_bool();
       case SchemaType::kString: return value.is_string();
       case SchemaType::kNumber: return value.is_number();
-      case SchemaType::kInteger: return value.is_integer();
+      case SchemaType::kInteger: return IsIntegral(value);
       case SchemaType::kObject: return value.is_object();
       case SchemaType::kArray: return value.is_array();
       case SchemaType::kAny: return true;

@@ -164,6 +164,7 @@ Nfa::State Nfa::AddStates(const Expr& expr, State from) {
 }
 
 Nfa::State Nfa::Add(ExprId id, State from) {
+  budget_.Spend(1);  // parts without nodes are work as well
   if (has_failed()) return from;
   const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
   State state = from;

@@ -89,6 +89,7 @@ class CharacterNfa {
 
   uint32_t Add(ExprId id, uint32_t from) {
     const Expr& expr = rules_.exprs()[static_cast<size_t>(id)];
+    rules_.Spend(1);  // parts without nodes are work as well
     if (has_failed()) return from;
     uint32_t node = from;
     switch (expr.kind) {
@@ -156,8 +157,8 @@ class CharacterNfa {
       states.pop_back();
       if (seen[state]) continue;
       seen[state] = true;
-      rules_.Spend(1);
       const Node& node = nodes_[state];
+      rules_.Spend(1 + static_cast<int64_t>(node.empty.size()));
       if (state == end_ || !node.edges.empty()) out.push_back(state);
       states.insert(states.end(), node.empty.begin(), node.empty.end());
     }

@@ -149,7 +149,7 @@ def parse_arguments() -> argparse.Namespace:
     texts.add_argument("--tokens", type=int, default=64, help="of each text")
     texts.add_argument("--draft", type=int, default=4,
                        help="draft tokens a round of other engines; ours chooses")
-    texts.add_argument("--text-precision", choices=("f32", "bf16"), default="bf16",
+    texts.add_argument("--text-precision", choices=PRECISIONS, default="bf16",
                        help="in f32 all engines give the same text, if their tensors are the same")
     texts.add_argument("--pair-cores", default="0,1")
     texts.add_argument("--prompt-file", type=Path,

@@ -133,6 +133,8 @@ class LlamaServerTexts(TextEngine):
 class TransformersTexts(TextEngine):
     def start(self) -> None:
         python = existing(self.args.transformers_python, "--transformers-python")
+        if self.args.text_precision == "int8":
+            raise Missing("transformers has no 8-bit products on a CPU")
         self.process = TurnProcess(self.name, [
             "taskset", "-c", self.args.pair_cores, str(python), "-B",
             str(BENCH / "race_assisted.py"), str(self.target), str(self.drafter), "--precision",

@@ -98,6 +98,7 @@ struct Bench {
     const testing::FakeClock clock;
     testing::LocalPairOptions pair_options{.distribution_limits = setting.distribution_limits};
     pair_options.engine.admission.max_waiting = 1 << 20;
+    pair_options.engine.admission.max_waiting_per_client = 1 << 20;
     pair_options.engine.admission.max_running = kConcurrency;
     pair_options.engine.scheduler.token_budget = kBatchTokens;
     pair_options.drafter.max_step_tokens = kBatchTokens;

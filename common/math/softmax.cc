@@ -134,6 +134,38 @@ double ExpT(float* x, size_t n, float max, float inverse) {
   return total;
 }
 
+double ExpSumT(const float* x, size_t n, float max) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V vmax = hn::Set(d, max), one = hn::Set(d, 1.f);
+  double total = 0;
+  size_t i = 0;
+  while (i + lanes <= n) {
+    const size_t end = std::min(n, i + kTile);
+    V sum = hn::Zero(d);
+    for (; i + lanes <= end; i += lanes) {
+      sum = hn::Add(sum, ExpOrZero(d, hn::LoadU(d, x + i), vmax, one));
+    }
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  }
+  for (; i < n; ++i) {
+    if (x[i] > -std::numeric_limits<float>::infinity()) {
+      total += static_cast<double>(std::exp(x[i] - max));
+    }
+  }
+  return total;
+}
+
+size_t CountAboveT(const float* x, size_t n, float threshold) {
+  const D d;
+  const size_t lanes = hn::Lanes(d);
+  const V t = hn::Set(d, threshold);
+  size_t count = 0, i = 0;
+  for (; i + lanes <= n; i += lanes) count += hn::CountTrue(d, hn::Gt(hn::LoadU(d, x + i), t));
+  for (; i < n; ++i) count += x[i] > threshold ? 1 : 0;
+  return count;
+}
+
 void ScaleT(float* x, size_t n, float factor) {
   const D d;
   const size_t lanes = hn::Lanes(d);
@@ -198,6 +230,8 @@ HWY_EXPORT(RowSumT);
 HWY_EXPORT(IsFiniteT);
 HWY_EXPORT(FindFirst);
 HWY_EXPORT(ExpT);
+HWY_EXPORT(ExpSumT);
+HWY_EXPORT(CountAboveT);
 HWY_EXPORT(ScaleT);
 HWY_EXPORT(ZeroBelowT);
 HWY_EXPORT(CollectAboveT);
@@ -236,6 +270,14 @@ void Scale(std::span<float> row, float factor) {
   HWY_DYNAMIC_DISPATCH(ScaleT)(row.data(), row.size(), factor);
 }
 
+double ExpSum(std::span<const float> row, float max) {
+  return HWY_DYNAMIC_DISPATCH(ExpSumT)(row.data(), row.size(), max);
+}
+
+int CountAbove(std::span<const float> row, float threshold) {
+  return static_cast<int>(HWY_DYNAMIC_DISPATCH(CountAboveT)(row.data(), row.size(), threshold));
+}
+
 double ZeroBelow(std::span<float> row, float floor) {
   return HWY_DYNAMIC_DISPATCH(ZeroBelowT)(row.data(), row.size(), floor);
 }
@@ -258,14 +300,13 @@ void Softmax(std::span<float> row, float temperature) {
 
 namespace {
 
-// The first `wanted` entries in the order of LargerFirst; only the last one is at its sorted
-// position.
-std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
+// The first `wanted` entries above `threshold` in the order of LargerFirst; only the last one is at
+// its sorted position.
+std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted, float threshold) {
   std::vector<RowEntry> held;
   if (wanted == 0) return held;
   const size_t capacity = 4 * wanted + 64;  // 64: no instruction set has more lanes
   held.reserve(capacity);
-  float threshold = 0;
   for (size_t next = 0; next < row.size();) {
     next = HWY_DYNAMIC_DISPATCH(CollectAboveT)(row.data(), next, row.size(), threshold, capacity,
                                                held);
@@ -279,13 +320,21 @@ std::vector<RowEntry> SelectTop(std::span<const float> row, size_t wanted) {
   return held;
 }
 
+std::vector<RowEntry> SortedTop(std::span<const float> row, int count, float threshold) {
+  const auto wanted = static_cast<size_t>(std::max(count, 0));
+  std::vector<RowEntry> top = SelectTop(row, std::min(wanted, row.size()), threshold);
+  std::sort(top.begin(), top.end(), LargerFirst);
+  return top;
+}
+
 }  // namespace
 
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count) {
-  const auto wanted = static_cast<size_t>(std::max(count, 0));
-  std::vector<RowEntry> top = SelectTop(row, std::min(wanted, row.size()));
-  std::sort(top.begin(), top.end(), LargerFirst);
-  return top;
+  return SortedTop(row, count, 0);
+}
+
+std::vector<RowEntry> LargestEntries(std::span<const float> row, int count) {
+  return SortedTop(row, count, -std::numeric_limits<float>::infinity());
 }
 
 void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEntry>& out) {
@@ -295,7 +344,7 @@ void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEnt
 
 RowEntry KthLargest(std::span<const float> row, int count) {
   if (count <= 0 || static_cast<size_t>(count) > row.size()) return {};
-  const std::vector<RowEntry> top = SelectTop(row, static_cast<size_t>(count));
+  const std::vector<RowEntry> top = SelectTop(row, static_cast<size_t>(count), 0);
   return top.size() == static_cast<size_t>(count) ? top.back() : RowEntry{};
 }
 

@@ -34,6 +34,13 @@ TokenId RowArgmax(std::span<const float> row);
 // on token 0.
 void Softmax(std::span<float> row, float temperature);
 
+// The sum of exp(x - max) over the row, as precise as Softmax's; NaN counts as -infinity. `max`: at
+// least RowMax, finite.
+double ExpSum(std::span<const float> row, float max);
+
+// The number of entries above `threshold`.
+int CountAbove(std::span<const float> row, float threshold);
+
 // In place: entries below `floor` become 0; returns the sum of the rest.
 double ZeroBelow(std::span<float> row, float floor);
 
@@ -53,6 +60,9 @@ inline constexpr auto LargerFirst = [](const RowEntry& a, const RowEntry& b) {
 // The `count` largest positive entries (or all, if fewer) in the order of LargerFirst. One
 // vectorised scan against a rising threshold; only few entries are sorted.
 std::vector<RowEntry> TopEntries(std::span<const float> row, int count);
+
+// The same of all entries above -infinity, also those that are not positive.
+std::vector<RowEntry> LargestEntries(std::span<const float> row, int count);
 
 // Appends the entries above `threshold`, by ascending id.
 void AppendAbove(std::span<const float> row, float threshold, std::vector<RowEntry>& out);

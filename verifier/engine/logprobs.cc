@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/math/softmax.h"
+
 namespace outrider {
 namespace {
 
@@ -17,35 +19,22 @@ float LogitOf(std::span<const float> row, TokenId token) {
 }  // namespace
 
 TokenLogprobs LogprobsOf(std::span<const float> row, TokenId token, int top) {
-  const auto size = static_cast<TokenId>(row.size());
-  float largest = kNever;
-  for (TokenId id = 0; id < size; ++id) largest = std::max(largest, LogitOf(row, id));
+  const float largest = RowMax(row);
   // Without a finite largest logit there is no distribution.
   if (!std::isfinite(largest)) return {.logprob = kNever};
-  double sum = 0;
-  const float own = LogitOf(row, token);
-  int rank = 1;
-  for (TokenId id = 0; id < size; ++id) {
-    sum += std::exp(static_cast<double>(LogitOf(row, id)) - static_cast<double>(largest));
-    if (LogitOf(row, id) > own) ++rank;
-  }
-  const double log_sum = static_cast<double>(largest) + std::log(sum);
-  const auto logprob = [&](TokenId id) {
-    return static_cast<float>(static_cast<double>(LogitOf(row, id)) - log_sum);
+  const double log_sum = static_cast<double>(largest) + std::log(ExpSum(row, largest));
+  const auto logprob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - log_sum);
   };
-  TokenLogprobs out{.logprob = logprob(token), .rank = rank};
-  // A short sorted list: most tokens are less likely than its last entry.
-  std::vector<TokenId> best;
-  for (TokenId id = 0; id < size && top > 0; ++id) {
-    const bool full = static_cast<int>(best.size()) == top;
-    if (full && !(LogitOf(row, id) > LogitOf(row, best.back()))) continue;
-    if (full) best.pop_back();
-    const auto it = std::upper_bound(best.begin(), best.end(), id, [&](TokenId a, TokenId b) {
-      return LogitOf(row, a) > LogitOf(row, b);
-    });
-    best.insert(it, id);
+  const float own = LogitOf(row, token);
+  TokenLogprobs out{.logprob = logprob(own), .rank = 1 + CountAbove(row, own)};
+  for (const RowEntry& entry : LargestEntries(row, top)) {
+    out.top.emplace_back(entry.id, logprob(entry.value));
   }
-  for (const TokenId id : best) out.top.emplace_back(id, logprob(id));
+  const size_t wanted = std::min(static_cast<size_t>(std::max(top, 0)), row.size());
+  for (TokenId id = 0; out.top.size() < wanted; ++id) {
+    if (LogitOf(row, id) == kNever) out.top.emplace_back(id, kNever);
+  }
   return out;
 }
 

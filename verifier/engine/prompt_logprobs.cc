@@ -11,7 +11,7 @@ int PromptRowsOfStep(int vocab_size, std::optional<double> others_step_seconds) 
   constexpr double kMostLogits = 2 << 20;
   // Cost of LogprobsOf, measured on a core at 2 GHz. A faster core delays others by less than
   // allowed.
-  constexpr double kSecondsPerLogit = 15e-9;
+  constexpr double kSecondsPerLogit = 1.5e-9;
   constexpr double kPartOfStep = 0.25;
   const double logits =
       others_step_seconds.has_value()

@@ -182,6 +182,41 @@ TEST(TopEntries, AgreesWithAFullSort) {
   }
 }
 
+TEST(RowSums, AgreeWithDoubleAtEverySize) {
+  for (const int n : kSizes) {
+    std::vector<float> row = RandomLogits(n, static_cast<uint32_t>(n), 3.f);
+    for (size_t i = 3; i + 1 < row.size(); i += 5) row[i] = i % 2 == 0 ? kNan : -kInf;
+    const float max = RowMax(row), own = row[row.size() - 1];
+    double sum = 0;
+    int above = 0;
+    for (const float x : row) {
+      if (!std::isnan(x)) sum += std::exp(static_cast<double>(x) - static_cast<double>(max));
+      above += x > own ? 1 : 0;
+    }
+    EXPECT_NEAR(ExpSum(row, max), sum, 2e-6 * sum) << n;
+    EXPECT_EQ(CountAbove(row, own), above) << n;
+    EXPECT_EQ(CountAbove(row, max), 0) << n;
+  }
+}
+
+TEST(LargestEntries, TakeNegativeOnes) {
+  for (const int n : kSizes) {
+    std::vector<float> row = RandomLogits(n, static_cast<uint32_t>(n), 3.f);
+    for (size_t i = 0; i < row.size(); ++i) row[i] = i % 7 == 3 ? kNan : -std::fabs(row[i]) - 1;
+    if (n > 10) row[10] = row[n / 2] = -0.5f;
+    std::vector<RowEntry> all;
+    for (int i = 0; i < n; ++i) {
+      if (!std::isnan(row[i])) all.push_back({i, row[i]});
+    }
+    std::sort(all.begin(), all.end(), LargerFirst);
+    for (const int count : {1, 5, 20}) {
+      const std::vector<RowEntry> got = LargestEntries(row, count);
+      ASSERT_EQ(got.size(), std::min<size_t>(count, all.size())) << n;
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i].id, all[i].id) << n;
+    }
+  }
+}
+
 TEST(TopEntries, FindsThemInARisingRow) {
   std::vector<float> row(4096);
   for (size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i);

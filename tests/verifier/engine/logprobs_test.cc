@@ -47,6 +47,12 @@ TEST(Logprobs, BrokenRowsGiveNoNan) {
   const std::vector<float> some = {kNan, 1.f, -kInf};
   EXPECT_EQ(LogprobsOf(some, 1, 1).logprob, 0.f);
   EXPECT_EQ(LogprobsOf(some, 0, 1).logprob, -kInf);
+  // Those that the model rules out come last, the lower id first.
+  const TokenLogprobs all = LogprobsOf(some, 0, 20);
+  ASSERT_EQ(all.top.size(), 3u);
+  EXPECT_EQ(all.top[0], std::pair(1, 0.f));
+  EXPECT_EQ(all.top[1], std::pair(0, -kInf));
+  EXPECT_EQ(all.top[2], std::pair(2, -kInf));
   for (const float value : {kNan, kInf, -kInf}) {
     const std::vector<float> broken(3, value);
     EXPECT_EQ(LogprobsOf(broken, 0, 3).logprob, -kInf);

@@ -234,6 +234,7 @@ void FakeModel::KeepPath(SequenceId sequence, std::span<const int32_t> path) {
 }
 
 void FakeModel::Truncate(SequenceId sequence, int length) {
+  if (on_truncate_) on_truncate_();
   Sequence& s = Get(sequence);
   s.table.Truncate(length);
   s.tokens.resize(static_cast<size_t>(length));

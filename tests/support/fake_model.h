@@ -92,6 +92,8 @@ class FakeModel final : public Model, public DeviceModel {
   int sequences() const { return static_cast<int>(sequences_.size()); }
   // Cached tokens, in order (a tree's in node order until KeepPath).
   const std::vector<TokenId>& tokens(SequenceId sequence) const;
+  // Called by every Truncate, as a round ends.
+  void set_on_truncate(std::function<void()> f) { on_truncate_ = std::move(f); }
   // Called by every Forward with its number of rows: the cost of a pass, for a fake clock.
   void set_on_forward(std::function<void(int rows)> f) { on_forward_ = std::move(f); }
   // Called with every logits row before it is read.
@@ -139,6 +141,7 @@ class FakeModel final : public Model, public DeviceModel {
   std::vector<float> host_logits_;  // those copied to the host
   std::vector<float> hidden_;
   Status next_failure_;
+  std::function<void()> on_truncate_;
   std::function<void(int)> on_forward_;
   std::function<void(std::span<float>)> on_row_;
   DecideFn decide_;

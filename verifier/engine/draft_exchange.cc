@@ -160,6 +160,7 @@ void DraftExchange::SendPlan(Session& session, const DraftShape& shape, const St
   const Time now = parts_.clock->Now();
   if (drafting.is_attached()) {
     parts_.drafts->Decide(drafting.Decision(session.id, plan));
+    unsent_.push_back(session.id);
   } else if (parts_.drafts->HasRoom(static_cast<int>(session.tokens.size()) + shape.length)) {
     parts_.drafts->Open(OpeningOf(session, plan));
   } else {
@@ -197,7 +198,13 @@ void DraftExchange::RecordAccepted(const Session& session, int tokens) {
 }
 
 void DraftExchange::Flush() {
-  if (parts_.drafts != nullptr) parts_.drafts->Flush();
+  if (parts_.drafts == nullptr) return;
+  parts_.drafts->Flush();
+  const Time now = parts_.clock->Now();
+  for (const uint64_t id : unsent_) {
+    if (Session* const session = Find(id)) session->drafting.MarkSent(now);
+  }
+  unsent_.clear();
 }
 
 void DraftExchange::OnForward(const PlannedStep& step) {

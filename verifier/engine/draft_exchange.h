@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/grammar/grammar_masks.h"
@@ -60,7 +61,7 @@ class DraftExchange final : public DraftConsumer {
   // Makes no more plans.
   void Drain() { draining_ = true; }
   bool draining() const { return draining_; }
-  // Sends the messages that the calls before have gathered.
+  // Sends the messages that the calls before have gathered. Waits for drafts begin now.
   void Flush();
   // Records a forward pass, including the end of its rounds.
   void OnForward(const PlannedStep& step);
@@ -102,6 +103,7 @@ class DraftExchange final : public DraftConsumer {
   const int kv_tokens_;
   bool draining_ = false;
   size_t may_read_ = kReadOfStep;  // tokens
+  std::vector<uint64_t> unsent_;   // sessions whose plans the next Flush sends
 };
 
 }  // namespace outrider

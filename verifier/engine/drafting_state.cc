@@ -45,6 +45,13 @@ void DraftingState::Await(const DraftPlan& plan, const DraftTimeout& timeout, bo
   deadline_ = round_waits ? now + timeout_ + extra : Time::max();
 }
 
+void DraftingState::MarkSent(Time now) {
+  if (state_ != State::kAwaiting) return;
+  plan_sent_ = now;
+  Postpone(now);
+  waits_since_ = now;
+}
+
 void DraftingState::Postpone(Time now) {
   if (holds_round()) deadline_ += now - std::exchange(waits_since_, now);
 }

@@ -60,7 +60,7 @@ class DraftingState {
   bool is_local() const { return is_local_; }
   // The request's grammar forces the draft.
   bool is_forced() const { return is_forced_; }
-  // The last plan sent to a drafter, and when.
+  // The last plan for a drafter, and when it was sent.
   const DraftPlan& plan() const { return plan_; }
   Time plan_sent() const { return plan_sent_; }
   // A drafter was asked for this round, and the round waited or waits for it.
@@ -76,6 +76,8 @@ class DraftingState {
   // A drafter got `plan` for this round. If `round_waits` is false, the round goes on although a
   // draft may come. A plan with a timeout of zero is not waited for, and the sequence rests.
   void Await(const DraftPlan& plan, const DraftTimeout& timeout, bool round_waits, Time now);
+  // The plan under way leaves only now, after the work on other sessions, which does not count.
+  void MarkSent(Time now);
   // Restarts the wait: the time in which the verifier still computed the text does not count.
   void Postpone(Time now);
 

@@ -308,8 +308,13 @@ void DrafterPool::RecordAccepted(uint64_t session, int tokens) {
 }
 
 void DrafterPool::Flush() {
+  const Time now = clock_->Now();
   for (auto& [id, decisions] : decisions_) {
     if (decisions.empty()) continue;
+    for (const SessionVerdict& decision : decisions) {
+      Assignment* const assignment = assignments_.Find(decision.session);
+      if (assignment != nullptr) assignment->asked.sent = now;
+    }
     roster_.At(id).link->SendVerdicts(std::exchange(decisions, {}));
   }
 }

@@ -141,6 +141,19 @@ TEST_F(DraftingStateTest, SpendsItsExtraWaitOnce) {
   EXPECT_EQ(drafting_.deadline(), Now() + kWait) << "a drafter on trial gets none of it";
 }
 
+TEST_F(DraftingStateTest, WaitBeginsWhenThePlanIsSent) {
+  Ask(1);
+  clock_.Advance(3 * kWait);
+  drafting_.MarkSent(Now());
+  EXPECT_EQ(drafting_.plan_sent(), Now());
+  EXPECT_EQ(drafting_.deadline(), Now() + kWait);
+  drafting_.TakeDraft(Chain({5, 6}), Now());
+  const Time sent = Now();
+  clock_.Advance(kWait);
+  drafting_.MarkSent(Now());
+  EXPECT_EQ(drafting_.plan_sent(), sent) << "its draft has come";
+}
+
 TEST_F(DraftingStateTest, PostponeKeepsTheExtraWait) {
   drafting_ = DraftingState(kExtra);
   Ask(1);

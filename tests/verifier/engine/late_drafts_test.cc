@@ -231,6 +231,27 @@ TEST_P(LateDraftsTest, EverSlowerDrafterIsNotAwaited) {
   EXPECT_LE(Serve(50), 0.2) << "of 5 s";
 }
 
+// What the engine does for other requests, after it has chosen a plan and before it sends it.
+TEST_P(LateDraftsTest, WorkOnOthersIsNotWaiting) {
+  Join(Whole(kStep / 2));
+  Serve(5);  // its drafts are known to be in time
+  model_.set_on_truncate([this] { clock_.Advance(100 * kStep); });
+  std::vector<std::shared_ptr<RecordingSink>> sinks;
+  for (int i = 0; i < 3; ++i) {
+    GenerationRequest request{.prompt = {1, 2, 3}, .max_tokens = 60, .ignore_eos = true};
+    request.speculation.draft_length = 4;
+    sinks.push_back(std::make_shared<RecordingSink>(/*may_fail=*/false));
+    ASSERT_TRUE(engine_->Submit(++id_, request, sinks.back()).ok());
+  }
+  while (!std::all_of(sinks.begin(), sinks.end(), [](const auto& sink) { return sink->ended; })) {
+    drafter_->Speak(pool_, 1);
+    if (!engine_->Step()) clock_.Advance(kStep / 2);
+  }
+  for (const auto& sink : sinks) {
+    EXPECT_GE(sink->summary.drafted_rounds, sink->summary.rounds / 2);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ways, LateDraftsTest,
                          ::testing::Values(Way{"Fixed", "", false}, Way{"FixedSeeded", "", true},
                                            Way{"FixedArm", "fixed:draft-1x4", false},

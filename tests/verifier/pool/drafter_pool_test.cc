@@ -252,6 +252,23 @@ TEST_F(Pool, ReadingIsNotNetworkTime) {
   EXPECT_NEAR(pool_.Timing(1, 3)->network, 0.018, 1e-3);
 }
 
+// Plans leave at the end of a step, after the work on all its sessions.
+TEST_F(Pool, WorkBeforeSendingIsNotNetworkTime) {
+  JoinShown(1, Hello("a"));
+  Open(1);
+  const DraftChunk chunk = OneToken();
+  pool_.OnDrafts(1, {{.session = 1, .round = 1, .chunk = chunk}}, 0);
+  for (uint32_t round = 2; round < 60; ++round) {
+    Decide(1, round - 1);
+    clock_.Advance(std::chrono::milliseconds(300));
+    pool_.Flush();
+    clock_.Advance(std::chrono::milliseconds(30));
+    pool_.OnDrafts(1, {{.session = 1, .round = round, .chunk = chunk, .seconds = 0.012}}, 0);
+    EXPECT_NEAR(pool_.Timing(1, 3)->last_round_trip, 0.030, 1e-9);
+  }
+  EXPECT_NEAR(pool_.Timing(1, 3)->network, 0.018, 1e-3);
+}
+
 // A draft that arrives in the middle of a step is read after it.
 TEST_F(Pool, StepsAreNotNetworkTime) {
   JoinShown(1, Hello("a"));

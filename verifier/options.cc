@@ -65,10 +65,10 @@ void AddBatchingFlags(CLI::App& app, VerifierOptions* o) {
       ->check(CLI::Range(1, 4096));
   app.add_option("--max-waiting", engine.admission.max_waiting,
                  "Generations that may wait; more are refused with RESOURCE_EXHAUSTED")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(CLI::Range(1, 1 << 20));
   app.add_option("--max-waiting-per-client", engine.admission.max_waiting_per_client,
                  "Generations of one client (metadata outrider-client) that may wait")
-      ->check(CLI::Range(0, 1 << 20));
+      ->check(CLI::Range(1, 1 << 20));
   app.add_flag(
       "!--no-prefix-cache", engine.admission.prefix_cache,
       "Compute every prompt from its first token, even if an earlier one has the same beginning");
@@ -369,6 +369,7 @@ Status Complete(VerifierOptions* o) {
   if (o->policy != "fixed") {
     o->planner.control.policy = o->policy;
     o->planner.max_draft_length = o->engine.max_draft_length;
+    o->planner.max_draft_tokens = o->engine.max_draft_tokens;
     o->planner.max_paths = o->engine.max_paths;
     const auto controller = Controller::Create(o->planner.control, ServedArms(o->planner));
     if (!controller.ok()) return controller.status().Annotate("--policy");

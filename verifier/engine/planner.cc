@@ -46,9 +46,11 @@ void AddLocalArms(Proposer::Kind kind, const std::string& name, std::span<const 
 
 std::vector<Arm> ServedArms(const PlannerOptions& options) {
   std::vector<Arm> arms = {{.name = "plain"}};
+  const int longest = std::min(options.max_draft_length, options.max_draft_tokens);
   const auto add = [&](int paths, std::initializer_list<int> lengths) {
     for (const int length : lengths) {
-      if (paths > options.max_paths || length > options.max_draft_length) continue;
+      if (paths > options.max_paths || length > longest) continue;
+      if (paths * length > options.max_draft_tokens) continue;
       arms.push_back({.name = "draft-" + std::to_string(paths) + "x" + std::to_string(length),
                       .proposer = {.kind = Proposer::Kind::kModel},
                       .shape = Sequences(paths, length),
@@ -60,7 +62,7 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   add(4, {2, 4, 6});
   // A head seldom lets a draft grow beyond about 8 tokens, and a plan's rows are reserved. The
   // other stop rules gain less than their drafts lose, which never come early.
-  const int by_head = std::min(8, options.max_draft_length);
+  const int by_head = std::min(8, longest);
   arms.push_back({.name = "draft-head-" + std::to_string(by_head),
                   .proposer = {.kind = Proposer::Kind::kModel},
                   .shape = Sequences(1, by_head),
@@ -68,12 +70,10 @@ std::vector<Arm> ServedArms(const PlannerOptions& options) {
   constexpr int kLookupLengths[] = {4, 8};
   constexpr int kSuffixLengths[] = {4, 8, 16};
   if (options.local.lookup.max_tokens > 0) {
-    AddLocalArms(Proposer::Kind::kPromptLookup, "lookup", kLookupLengths, options.max_draft_length,
-                 &arms);
+    AddLocalArms(Proposer::Kind::kPromptLookup, "lookup", kLookupLengths, longest, &arms);
   }
   if (options.local.suffix_max_tokens > 0) {
-    AddLocalArms(Proposer::Kind::kSuffixAutomaton, "suffix", kSuffixLengths,
-                 options.max_draft_length, &arms);
+    AddLocalArms(Proposer::Kind::kSuffixAutomaton, "suffix", kSuffixLengths, longest, &arms);
   }
   return arms;
 }

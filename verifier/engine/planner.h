@@ -43,6 +43,7 @@ struct PlannerOptions {
   LocalProposerOptions local;
   SuffixStoreOptions store;
   int max_draft_length = 16;
+  int max_draft_tokens = 128;  // of a round
   int max_paths = 8;
   // The model's costs by rows, measured before the first request. Without them the first steps are
   // plain.

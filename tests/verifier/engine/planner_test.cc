@@ -77,6 +77,12 @@ TEST_F(PlannerTest, ServesArmsWithinTheServersLimits) {
     EXPECT_LE(arm.shape.length, 3);
     EXPECT_LE(arm.shape.leaves(), 2);
   }
+  bool has_two_sequences = false;
+  for (const Arm& arm : ServedArms({.max_draft_tokens = 9})) {
+    EXPECT_LE(arm.shape.total_draws(), 9) << arm.name;
+    has_two_sequences = has_two_sequences || arm.shape.leaves() == 2;
+  }
+  EXPECT_TRUE(has_two_sequences);
   const PlannerOptions no_local{.local = {.lookup = {.max_tokens = 0}, .suffix_max_tokens = 0}};
   for (const Arm& arm : ServedArms(no_local)) {
     EXPECT_TRUE(arm.plain() || arm.proposer.kind == Proposer::Kind::kModel) << arm.name;

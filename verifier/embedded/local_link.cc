@@ -31,7 +31,10 @@ void LocalDrafterLink::SendVerdicts(std::vector<SessionVerdict> decisions) {
   Push(std::move(decisions));
 }
 
-void LocalDrafterLink::SendClose(uint64_t session) { Push(CloseEvent{session}); }
+// Also into a full inbox: a session whose end is lost would hold its place for good.
+void LocalDrafterLink::SendClose(uint64_t session) {
+  events_->PushUrgent({.connection = connection_, .message = CloseEvent{session}});
+}
 
 void LocalDrafterLink::SendDrain() { Push(DrainEvent{}); }
 

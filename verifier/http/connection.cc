@@ -250,6 +250,7 @@ class Connection final : public HttpConnection,
     owner_->SetWait(this, ClientWait::kRequest);
     if (buffer_.size() == 0) buffer_.shrink_to_fit();
     request_id_.clear();
+    head_only_ = false;
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(owner_->options().max_header_bytes));
     parser_->body_limit(owner_->options().max_body_bytes);
@@ -276,6 +277,7 @@ class Connection final : public HttpConnection,
       return Reply(std::move(*refusal));
     }
     if (parser_->is_done()) return Answer();
+    if (!MayHaveBody() && parser_->content_length().value_or(0) > 0) return RefuseBody();
     request_.share = owner_->ShareFor(peer_);
     extension_bytes_ = 0;
     parser_->on_chunk_header(on_chunk_);
@@ -299,6 +301,7 @@ class Connection final : public HttpConnection,
   }
   void OnBodyPart(error_code error, size_t /*bytes*/) {
     if (error) return Refuse(error);
+    if (!MayHaveBody() && !parser_->get().body().empty()) return RefuseBody();
     switch (request_.share.GrowTo(parser_->get().body().size())) {
       case BodyBudget::Full::kNo: break;
       case BodyBudget::Full::kPeer:
@@ -311,6 +314,8 @@ class Connection final : public HttpConnection,
     Answer();
   }
 
+  bool MayHaveBody() const { return request_.method != "GET" && request_.method != "HEAD"; }
+  void RefuseBody() { RefuseWith(400, "a " + request_.method + " has no body here; leave it out"); }
   void Refuse(const error_code& error) {
     const int code = CodeOf(error);
     if (code == 0) return Close();
@@ -368,6 +373,8 @@ class Connection final : public HttpConnection,
     if (answering_) return error ? Gone() : Watch();
     // It was stopped, or ended together with the answer.
     if (error && error != net::error::operation_aborted) return Close();
+    // It may have been answering while the others were told to drain.
+    closing_ = closing_ || (owner_->draining() && buffer_.size() == 0);
     if (closing_) return EndTls();
     ReadHead();
   }

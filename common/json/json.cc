@@ -255,7 +255,10 @@ Status JsonValue::ForEachMember(
 Status JsonValue::AllowOnly(std::initializer_list<std::string_view> names) const {
   OUTRIDER_TRY(MustBeObject());
   return ForEachMember([&](const std::string& name, const JsonValue& value) {
-    if (std::find(names.begin(), names.end(), name) != names.end()) return Status();
+    // What is null counts as absent.
+    if (value.is_null() || std::find(names.begin(), names.end(), name) != names.end()) {
+      return Status();
+    }
     std::string known;
     for (const std::string_view each : names)
       known += (known.empty() ? "" : ", ") + std::string(each);

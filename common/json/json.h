@@ -63,7 +63,7 @@ class JsonValue {
   // and returns it.
   Status ForEachMember(
       const std::function<Status(const std::string& name, const JsonValue& value)>& visit) const;
-  // kInvalidArgument unless it is an object with no other members than these.
+  // kInvalidArgument unless it is an object with no other members than these, or null ones.
   Status AllowOnly(std::initializer_list<std::string_view> names) const;
 
   bool absent() const { return !missing_.empty(); }

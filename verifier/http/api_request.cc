@@ -113,6 +113,23 @@ Status CheckChoices(const ApiRequest& api, size_t prompts, const RequestLimits& 
                          " may wait here (--max-waiting, --max-waiting-per-client); ask for fewer");
 }
 
+// A chat without max_tokens could have the whole context of log probabilities, which nobody means:
+// it has as many tokens as an answer has room for, if those are many.
+void BoundAnswer(const RequestLimits& limits, ApiRequest* api) {
+  constexpr int64_t kMany = 4096;
+  if (api->stream || !api->logprobs.has_value()) return;
+  for (GenerationRequest& prompt : api->prompts) {
+    int64_t room = kMaxAnswerLogprobs;
+    if (prompt.prompt_logprobs.has_value()) {
+      room -= api->choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
+    }
+    room /= int64_t{api->choices} * (1 + *api->logprobs);
+    if (prompt.max_tokens.has_value() || room < std::max<int64_t>(kMany, prompt.min_tokens))
+      continue;
+    prompt.max_tokens = static_cast<int>(std::min<int64_t>(room, MaxNewTokens(prompt, limits)));
+  }
+}
+
 // For an answer that is not a stream; a stream also has those of prompts at once.
 Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
   int64_t logprobs = 0, prompt_logprobs = 0;
@@ -300,6 +317,7 @@ Result<ApiRequest> ParseChat(std::string_view body, const ApiModel& model) {
   request.format_end_tokens = model.chat_template.EndTokens(*model.tokenizer);
   OUTRIDER_TRY(Validate(request, model.limits));
   api.prompts.push_back(std::move(request));
+  BoundAnswer(model.limits, &api);
   OUTRIDER_TRY(CheckAnswer(api, model.limits));
   OUTRIDER_TRY(CompileGrammars(model, &api));
   return api;

@@ -75,6 +75,25 @@ TEST_F(ApiRequestTest, EveryFieldArrives) {
   EXPECT_FALSE(Chat(R"("logprobs": false)")->prompts.at(0).logprobs.has_value());
 }
 
+// Of a model with a long context, which such an answer could not hold.
+TEST_F(ApiRequestTest, LogprobsBoundChatsOfAnyLength) {
+  model_.limits.max_context = model_.limits.kv_tokens = 1 << 17;
+  const auto tokens = [&](const std::string& fields) {
+    const auto chat = Chat(fields);
+    return chat.ok() ? chat->prompts.at(0).max_tokens : std::optional<int>(-1);
+  };
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5)"), (1 << 18) / 6);
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5, "n": 4)"), (1 << 18) / 24);
+  const auto both = Chat(R"("logprobs": true, "top_logprobs": 5, "prompt_logprobs": 0)");
+  ASSERT_TRUE(both.ok()) << both.status().ToString();
+  EXPECT_LT(both->prompts.at(0).max_tokens, (1 << 18) / 6);
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5, "max_tokens": 9)"), 9);
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5, "stream": true)"), std::nullopt);
+  EXPECT_EQ(tokens(R"("top_logprobs": null)"), std::nullopt);
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5, "max_tokens": 100000)"), -1);
+  EXPECT_EQ(tokens(R"("logprobs": true, "top_logprobs": 5, "n": 100)"), -1) << "hardly any";
+}
+
 TEST_F(ApiRequestTest, BestOfGeneratesMoreThanKept) {
   const auto one = Completion(R"("best_of": 5)");
   EXPECT_EQ(one->choices, 5);

@@ -198,7 +198,8 @@ void ApiAnswer::LeaveOutReasoning(Choice& choice) const {
   choice.has_content = true;
   // A token with the end of the reasoning and some of the content counts as content.
   const auto first = std::upper_bound(choice.ends.begin(), choice.ends.end(), *begin);
-  const auto count = first - choice.ends.begin();
+  // Without reasoning, tokens without text are content as well.
+  const auto count = *begin == 0 ? 0 : first - choice.ends.begin();
   choice.ids.erase(choice.ids.begin(), choice.ids.begin() + count);
   choice.logprobs.erase(choice.logprobs.begin(), choice.logprobs.begin() + count);
   choice.ends.clear();

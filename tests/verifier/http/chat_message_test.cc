@@ -213,6 +213,23 @@ TEST_F(ChatAnswers, SendsEachTokensLogprobOnce) {
   EXPECT_EQ(told, 6u);
 }
 
+// An end of the text is a token without text, and without reasoning part of the content.
+TEST_F(ChatAnswers, TokensWithoutTextKeepLogprobs) {
+  const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();
+  model_.tokenizer = tokenizer.get();
+  ApiRequest request{.chat = true};
+  request.reading.include_reasoning = false;
+  request.prompts.push_back({.prompt = {0}});
+  request.logprobs = 0;
+  ApiAnswer answer(request, model_, 7, 1000);
+  Chunk chunk{.text = "", .tokens = {0}};
+  chunk.logprobs = {{.logprob = -1}};
+  answer.Add(0, std::move(chunk));
+  answer.Finish(0, {});
+  const Json logprobs = Json::parse(answer.Body().All())["choices"][0]["logprobs"];
+  EXPECT_EQ(logprobs["content"].size(), 1u);
+}
+
 // Log probabilities of omitted reasoning are omitted, however the text is split.
 TEST_F(ChatAnswers, OmittedReasoningHasNoLogprobs) {
   const auto tokenizer = Tokenizer::FromJson(testing::AsciiTokenizerJson()).value();

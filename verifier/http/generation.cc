@@ -125,8 +125,9 @@ void HttpGeneration::Reply() {
     return;
   }
   exchange_->BeginStream({.headers = parts_.headers});
-  exchange_->Write(std::move(first));
-  exchange_->WriteFrom([self = shared_from_this(), body] { return body->Next(); });
+  exchange_->WriteFrom([self = shared_from_this(), body, first = std::move(first)]() mutable {
+    return first.empty() ? body->Next() : std::exchange(first, {});
+  });
   exchange_->EndStream();
 }
 

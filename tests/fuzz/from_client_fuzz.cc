@@ -296,7 +296,9 @@ class Verifier {
     }
     auto sink = std::make_shared<Sink>(max_tokens);
     const Status submitted = engine_->Submit(++last_id_, std::move(request).value(), sink);
-    Require(valid.ok() || submitted.code() == valid.code());
+    // A full queue comes first.
+    Require(valid.ok() || submitted.code() == valid.code() ||
+            submitted.code() == Code::kResourceExhausted);
     if (!submitted.ok()) sink->Fail(submitted);
   }
 

@@ -138,9 +138,11 @@ Status Engine::Submit(std::vector<RequestChoice> choices) {
     observers_.Notify(&EngineObserver::OnRequestRefused, Refusal::kDraining);
     return Unavailable("the verifier is draining and takes no new requests");
   }
-  for (const RequestChoice& choice : choices) OUTRIDER_TRY(Validate(choice.request, limits_));
   const int count = static_cast<int>(choices.size());
   OUTRIDER_TRY(admission_.CheckQueue(choices.front().request.client, count));
+  for (const RequestChoice& choice : choices) {
+    if (!choice.after.has_value()) OUTRIDER_TRY(Validate(choice.request, limits_));
+  }
   for (RequestChoice& choice : choices) Add(std::move(choice));
   PublishQueue();
   return Status();

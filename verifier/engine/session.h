@@ -30,7 +30,8 @@ struct RequestChoice {
   GenerationRequest request;
   std::shared_ptr<GenerationSink> sink;
   // The choice that computes the prompt of this one, too: this one waits until that one has its
-  // first tokens or has ended. nullopt: it computes its own.
+  // first tokens or has ended. It asks for nothing that that one does not. nullopt: it computes its
+  // own.
   std::optional<uint64_t> after = {};
 };
 

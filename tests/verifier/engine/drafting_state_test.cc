@@ -141,7 +141,7 @@ TEST_F(DraftingStateTest, SpendsItsExtraWaitOnce) {
   EXPECT_EQ(drafting_.deadline(), Now() + kWait) << "a drafter on trial gets none of it";
 }
 
-TEST_F(DraftingStateTest, WaitBeginsWhenThePlanIsSent) {
+TEST_F(DraftingStateTest, WaitBeginsAsPlanIsSent) {
   Ask(1);
   clock_.Advance(3 * kWait);
   drafting_.MarkSent(Now());

@@ -46,6 +46,9 @@ TEST_F(EngineTest, FullQueueIsRefusedAtOnce) {
   Submit(2, Greedy(5));
   const auto sink = std::make_shared<RecordingSink>();
   EXPECT_EQ(engine_->Submit(3, Greedy(5), sink).code(), Code::kResourceExhausted);
+  GenerationRequest wrong = Greedy(5);
+  wrong.sampling.temperature = -1;
+  EXPECT_EQ(engine_->Submit(4, wrong, sink).code(), Code::kResourceExhausted) << "not even checked";
   EXPECT_FALSE(sink->ended);
 }
 

@@ -161,8 +161,8 @@ TEST_F(PromptLogprobs, MatchRowsBesideDraftedRound) {
 // A step's prompt rows are read on the engine thread, after the forward pass.
 TEST_F(PromptLogprobs, DelayOthersByQuarterOfStep) {
   source_.accepts = false;
-  step_ =
-      std::chrono::microseconds(8);  // a quarter of it reads four rows of 32 logits, at 15 ns each
+  // A quarter of it reads four rows of 32 logits, at 1.5 ns each.
+  step_ = std::chrono::nanoseconds(800);
   Restart({.admission = {.prefix_cache = false},
            .scheduler = {.token_budget = 64, .prefill_chunk = 64}});
   const auto most_rows = [&] {

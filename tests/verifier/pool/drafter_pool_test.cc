@@ -253,7 +253,7 @@ TEST_F(Pool, ReadingIsNotNetworkTime) {
 }
 
 // Plans leave at the end of a step, after the work on all its sessions.
-TEST_F(Pool, WorkBeforeSendingIsNotNetworkTime) {
+TEST_F(Pool, WorkBeforeSendingIsNotNetwork) {
   JoinShown(1, Hello("a"));
   Open(1);
   const DraftChunk chunk = OneToken();

@@ -36,12 +36,17 @@ BatchEntry MakeBatchEntry(Session& session, const Share& share) {
   return entry;
 }
 
+bool CopiesLogits(const BatchEntry& entry) {
+  if (entry.logit_rows.empty()) return false;
+  return !entry.ends_round || entry.session->request.logprobs.has_value();
+}
+
 ForwardSequence ForwardOf(const BatchEntry& entry) {
   return {.sequence = entry.session->sequence,
           .tokens = entry.tokens,
           .parents = entry.parents,
           .logit_rows = entry.logit_rows,
-          .logits_to_host = !entry.ends_round || entry.session->request.logprobs.has_value()};
+          .logits_to_host = CopiesLogits(entry)};
 }
 
 }  // namespace outrider

@@ -28,6 +28,9 @@ struct BatchEntry {
 // The entry for the session's `share`.
 BatchEntry MakeBatchEntry(Session& session, const Share& share);
 
+// Whether its logits rows are copied to the host, for log probabilities.
+bool CopiesLogits(const BatchEntry& entry);
+
 // The argument of Model::Forward. It points into `entry`.
 ForwardSequence ForwardOf(const BatchEntry& entry);
 

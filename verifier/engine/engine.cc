@@ -239,19 +239,25 @@ bool Engine::Step() {
   std::optional<double> forward_seconds;
   if (!batch.empty()) {
     const Time start = clock_->Now();
-    std::vector<uint64_t> ids;
-    ids.reserve(batch.size());
-    for (const BatchEntry& entry : batch) ids.push_back(entry.session->id);
-    if (const Status status = RunBatch(batch); !status.ok()) {
-      Log(LogLevel::kError, "forward pass failed", {{"status", status.ToString()}});
-      for (const uint64_t id : ids) Cancel(id, status.Annotate("forward pass"));
-    }
+    if (const Status status = RunBatch(batch); !status.ok()) CancelBatch(batch, status);
     forward_seconds = Seconds(clock_->Now() - start);
   }
   exchange_.Flush();
   deliveries_.Release();
   observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
   return forward_seconds.has_value();
+}
+
+void Engine::CancelBatch(std::span<const BatchEntry> batch, const Status& why) {
+  Log(LogLevel::kError, "forward pass failed", {{"status", why.ToString()}});
+  std::vector<uint64_t> all, copied;
+  for (const BatchEntry& entry : batch) {
+    all.push_back(entry.session->id);
+    if (CopiesLogits(entry)) copied.push_back(entry.session->id);
+  }
+  // Only rows that are copied take memory. Without these requests the others can go on.
+  const bool is_memory = why.code() == Code::kResourceExhausted && !copied.empty();
+  for (const uint64_t id : is_memory ? copied : all) Cancel(id, why.Annotate("forward pass"));
 }
 
 std::vector<BatchEntry> Engine::ChooseBatch() {

@@ -145,6 +145,8 @@ class Engine {
   // Chooses what the next forward pass computes, and reserves pages for it.
   std::vector<BatchEntry> ChooseBatch();
   Status RunBatch(std::span<BatchEntry> batch);
+  // Its forward pass has failed.
+  void CancelBatch(std::span<const BatchEntry> batch, const Status& why);
   // Adds the entry's round to those that this step decides.
   void AddRound(BatchEntry& entry);
   // Processes what a forward pass computed for a sequence, and its round if that was decided. The

@@ -242,5 +242,20 @@ TEST_F(EngineTest, FailedForwardPassEndsItsRequests) {
   EXPECT_EQ(model_.free_pages(), model_.total_pages());
 }
 
+// Host memory for rows of logits, which only log probabilities need.
+TEST_F(EngineTest, MemoryForLogprobsIsTheirMatter) {
+  source_.accepts = false;
+  GenerationRequest asking = Greedy(5);
+  asking.logprobs = 2;
+  const auto plain = Submit(1, Greedy(5)), told = Submit(2, asking);
+  model_.FailNextForward(ResourceExhausted("no memory"));
+  engine_->Step();
+  EXPECT_EQ(told->status.code(), Code::kResourceExhausted);
+  while (engine_->Step()) {
+  }
+  EXPECT_TRUE(plain->status.ok());
+  EXPECT_EQ(plain->tokens.size(), 5u);
+}
+
 }  // namespace
 }  // namespace outrider

@@ -8,8 +8,7 @@ One verifier and one drafter, a core each, one request at a time. Prints
   bare round trip of gRPC (echo_bench),
 * a timeline of some rounds from the verifier's and the drafter's traces.
 
-Lengths alternate; figures are means over all rounds, as parts of a whole that was measured
-separately.
+Lengths alternate. Steps are means over all rounds, waits over those whose draft did not come early.
 """
 import argparse
 import json

@@ -50,6 +50,17 @@ const std::optional<GrammarState>& DraftGrammar::StateAt(const DraftTree& draft,
   return nodes_[static_cast<size_t>(node)];
 }
 
+int DraftGrammar::FillAllowed(std::span<MaskWord> mask) const {
+  if (allowed_.empty()) {
+    std::fill(mask.begin(), mask.end(), ~MaskWord{0});
+    return masks_->tokens().vocab();
+  }
+  std::copy(allowed_.begin(), allowed_.end(), mask.begin());
+  int count = 0;
+  for (const MaskWord word : allowed_) count += std::popcount(word);
+  return count;
+}
+
 Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch,
                                  std::span<MaskWord> mask) {
   OUTRIDER_ASSIGN(int count, masks_->Fill(state, scratch, mask));
@@ -60,10 +71,7 @@ Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch
 }
 
 Result<int> DraftGrammar::FillText(MaskScratch& scratch, std::span<MaskWord> mask) {
-  if (!text_.has_value()) {
-    std::fill(mask.begin(), mask.end(), ~MaskWord{0});
-    return masks_->tokens().vocab();
-  }
+  if (!text_.has_value()) return FillAllowed(mask);
   if (text_mask_.empty()) {
     OUTRIDER_ASSIGN(text_count_, FillAt(*text_, scratch, mask));
     text_mask_.assign(mask.begin(), mask.end());
@@ -83,12 +91,8 @@ Result<int> DraftGrammar::Fill(const DraftTree& draft, int node, MaskScratch& sc
   }
   const int64_t begin = scratch.stepper.steps();
   const std::optional<GrammarState>& state = StateAt(draft, node, scratch);
-  Result<int> count = masks_->tokens().vocab();
-  if (state.has_value()) {
-    count = FillAt(*state, scratch, mask);
-  } else {
-    std::fill(mask.begin(), mask.end(), ~MaskWord{0});
-  }
+  Result<int> count =
+      state.has_value() ? FillAt(*state, scratch, mask) : Result<int>(FillAllowed(mask));
   draft_steps_ += scratch.stepper.steps() - begin;
   return count;
 }
@@ -100,7 +104,7 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   // after the first token, whose mask the round needs in any case
   int64_t steps_before = 0;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
-    const Result<int> count =
+    Result<int> count =
         forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);
     if (!count.ok() || *count != 1) break;
     if (forced.empty()) steps_before = scratch.stepper.steps();

@@ -55,6 +55,8 @@ class DraftGrammar {
                                     MaskScratch& scratch) const;
   const std::optional<GrammarState>& StateAt(const DraftTree& draft, int node,
                                              MaskScratch& scratch);
+  // What may follow where the grammar says nothing: all allowed tokens.
+  int FillAllowed(std::span<MaskWord> mask) const;
   Result<int> FillAt(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
   Result<int> FillText(MaskScratch& scratch, std::span<MaskWord> mask);
 

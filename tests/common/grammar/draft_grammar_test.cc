@@ -136,6 +136,17 @@ TEST_F(DraftGrammarTest, RequestsOwnMaskCountsToo) {
   EXPECT_THAT(After(text, DraftTree(), 0), ElementsAre(kA, kC, kEnd));
 }
 
+// A drafter with another vocabulary has tokens that do not exist at the verifier.
+TEST_F(DraftGrammarTest, UnreachableNodesKeepRequestsMask) {
+  DraftGrammar text = Follow("ab", {1u << kAb | 1u << kB | 1u << kEnd});
+  DraftTree draft;
+  const int end = draft.AddDraw(draft.AddDraw(0, kAb), kEnd), wrong = draft.AddDraw(0, kC);
+  EXPECT_THAT(After(text, draft, end), ElementsAre(kB, kAb, kEnd));
+  EXPECT_THAT(After(text, draft, wrong), ElementsAre(kB, kAb, kEnd));
+  ASSERT_TRUE(text.Advance(kAb, scratch_) && text.Advance(kEnd, scratch_));
+  EXPECT_THAT(After(text, {}, 0), ElementsAre(kB, kAb, kEnd));
+}
+
 TEST_F(DraftGrammarTest, ReportsTooManyParses) {
   DraftGrammar text = Follow("a{0,60000}a{0,60000}b");
   bool told = false;

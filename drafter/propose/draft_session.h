@@ -63,6 +63,9 @@ class DraftSession {
   bool by_head() const { return stop_ == StopRule::Kind::kHead; }
   // Whether the draft is as long as planned, whatever its tokens are.
   bool has_fixed_length() const { return stop_ == StopRule::Kind::kLength; }
+  // Whether the verifier takes a draft for a plan that repeats this one early: its plan has no stop
+  // rule, not even one that is not in force here.
+  bool may_be_early() const { return planned_stop_.kind == StopRule::Kind::kLength; }
   // Whether verdicts will have acceptance probabilities for draft tokens that no stop rule has
   // selected: under the head's rule, with a threshold that is never reached.
   bool for_training() const {

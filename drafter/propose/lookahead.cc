@@ -10,7 +10,7 @@ std::vector<PassShare> Lookahead::Idle() {
     for (auto& [session, held] : connection.sessions) {
       const DraftSession& current = held.mirror->session;
       // Early drafts are whole. When one is sent may not depend on its tokens.
-      if (!current.has_fixed_length() || current.drafting() || current.draft().empty()) continue;
+      if (!current.may_be_early() || current.drafting() || current.draft().empty()) continue;
       if (!held.ahead.begun()) {
         held.ahead =
             SessionLookahead(held.mirror.get(), model_, &sessions_->pages(), options_.tokens);

@@ -94,6 +94,17 @@ TEST_F(LookaheadTest, ReportsWhetherTheOutcomeWasGuessed) {
   EXPECT_THAT(hits_.heard, ElementsAre(true, false));
 }
 
+// Without a head its rule is the length here, but the verifier goes by the plan.
+TEST_F(LookaheadTest, NothingIsEarlyUnderHeadsRule) {
+  Build({.lookahead = {.tokens = 64, .max_rows = 16}});
+  SessionOpening open = Opening(1, Sequences(1, 2), {3, 1, 4, 1, 5});
+  open.plan.stop = {.kind = StopRule::Kind::kHead, .threshold = 1.f};
+  HeldSession& held = Hold(Connect(1), open);
+  RunPasses();
+  EXPECT_TRUE(held.mirror->session.has_fixed_length());
+  EXPECT_THAT(parts_->lookahead.Plan(), IsEmpty());
+}
+
 TEST_F(LookaheadTest, SendsWholeDraftsBeforeTheVerdict) {
   Build({.lookahead = {.tokens = 64, .max_rows = 16}});
   VerifierConnection& connection = Connect(1);

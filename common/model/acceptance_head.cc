@@ -93,7 +93,15 @@ Result<AcceptanceHead> FromEntries(const std::vector<SafetensorsEntry>& entries,
                            std::to_string(head.depth) + " blocks has " +
                            std::to_string(parts.size()));
   }
-  head.parameters.resize(ResidualMlpSize(width, head.depth));
+  size_t bytes = 0;
+  for (const SafetensorsEntry& entry : entries) bytes += entry.bytes.size();
+  const size_t size = ResidualMlpSize(width, head.depth);
+  if (bytes < size * sizeof(uint16_t)) {
+    return InvalidArgument(std::to_string(bytes) + " bytes, a head of " +
+                           std::to_string(head.depth) + " blocks for " + std::to_string(width) +
+                           " values has " + std::to_string(size) + " parameters");
+  }
+  head.parameters.resize(size);
   for (const Part& part : parts) {
     const auto found = by_name.find(part.name);
     if (found == by_name.end()) return InvalidArgument("no tensor " + part.name);

@@ -145,6 +145,7 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
       quantization_.layout == Layout::kFp8 ? quantization_.block_columns : quantization_.group_size;
   part.group_size = asked == 0 ? columns : std::min<int64_t>(asked, columns);
   part.groups = Ceil(columns, part.group_size);
+  OUTRIDER_TRY(CheckMemory(CodesName(name), rows, columns));
   matrix->type = CodesOf(quantization_);
   matrix->columns = columns;
   matrix->group_size = part.group_size;
@@ -177,6 +178,16 @@ Status QuantizedTensors::Append(const std::string& name, int64_t rows, int64_t c
       return ReadOrder(part, "g_idx", matrix);
   }
   return Internal("a checkpoint without codes");
+}
+
+Status QuantizedTensors::CheckMemory(const std::string& name, int64_t rows, int64_t columns) const {
+  constexpr double kMost = 16;  // times the file's; smaller differences are found when it is read
+  const SafetensorsEntry* const entry = checkpoint_.Entry(name);
+  const double held = entry == nullptr ? 0 : static_cast<double>(entry->bytes.size());
+  if (static_cast<double>(rows) * static_cast<double>(columns) <= kMost * held) return Status();
+  return InvalidArgument(name + " has " + std::to_string(static_cast<int64_t>(held)) +
+                         " bytes, config.json asks for " + ShapeText(Shape{rows, columns}) +
+                         " codes");
 }
 
 Status QuantizedTensors::AppendGguf(const std::string& name, int64_t rows, int64_t columns,

@@ -40,6 +40,8 @@ class QuantizedTensors {
   // The values of a float tensor [first, second], in its own order.
   Result<std::vector<float>> FindScales(const std::string& name, int64_t first, int64_t second);
 
+  // Whether the file's tensor of codes is of about that size, before as much memory is taken.
+  Status CheckMemory(const std::string& name, int64_t rows, int64_t columns) const;
   Status AppendGguf(const std::string& name, int64_t rows, int64_t columns,
                     QuantizedMatrix* matrix);
   Status ReadBytes(const Part& part, std::string_view dtype, QuantizedMatrix* matrix);

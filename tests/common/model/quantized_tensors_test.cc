@@ -105,6 +105,13 @@ TEST_P(DamagedCodes, OtherTypesAndShapesAreNamed) {
   }
 }
 
+TEST_P(DamagedCodes, HugeShapesTakeNoMemory) {
+  json config = json::parse(directory_.Read("config.json"));
+  config["intermediate_size"] = 1 << 19;
+  directory_.Write("config.json", config.dump());
+  EXPECT_THAT(Load().message(), HasSubstr(" codes")) << "found before it was read";
+}
+
 TEST_P(DamagedCodes, ScalesOfZeroAreNamed) {
   const Status status = LoadWithScale("\0\0");
   EXPECT_EQ(status.code(), Code::kDataLoss);

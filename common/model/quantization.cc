@@ -179,8 +179,10 @@ Result<Quantization> ReadGptq(const JsonValue& field) {
   OUTRIDER_ASSIGN(out.bits, field["bits"].Int());
   OUTRIDER_TRY(ReadGroupSize(field["group_size"], &out.group_size));
   OUTRIDER_TRY(field["desc_act"].Read(&out.has_order));
-  out.stores_zeros_less_one = !field["checkpoint_format"].Is("gptq_v2");
-  if (out.stores_zeros_less_one) OUTRIDER_TRY(MustBe(field["checkpoint_format"], "gptq"));
+  // "format" in newer files.
+  const char* const name = field["checkpoint_format"].is_null() ? "format" : "checkpoint_format";
+  out.stores_zeros_less_one = !field[name].Is("gptq_v2");
+  if (out.stores_zeros_less_one) OUTRIDER_TRY(MustBe(field[name], "gptq"));
   // Rules per module, which may set other bits for some.
   if (const JsonValue dynamic = field["dynamic"]; !dynamic.is_null() && dynamic.size() > 0) {
     return dynamic.Unsupported();

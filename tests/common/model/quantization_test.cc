@@ -214,6 +214,7 @@ TEST(Quantization, OtherMethodsAreRefusedByName) {
            Method{R"({"quant_method": "gptq", "bits": 4, "group_size": 0})", "group_size is 0"},
            Method{R"({"quant_method": "gptq", "bits": 4, "checkpoint_format": "marlin"})",
                   "\"marlin\""},
+           Method{R"({"quant_method": "gptq", "bits": 4, "format": "marlin"})", "\"marlin\""},
            Method{R"({"quant_method": "gptq", "bits": 4, "dynamic": {"-:lm_head": {}}})",
                   "dynamic"},
            Method{R"({"quant_method": "awq", "bits": 8})", "bits is 8"},

@@ -15,15 +15,14 @@ constexpr const char* kDate =
 constexpr const char* kTime =
     "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
     "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])";
-constexpr const char* kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+// Of at most 62 bytes: four of them and their dots are within 253, the limit of a name as text.
+constexpr const char* kLabel = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,60}[A-Za-z0-9])?";
 constexpr const char* kByte = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])";
 
 // For paths, queries and fragments.
 constexpr const char* kUriText = "(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})";
 
-std::string Host() {
-  return std::string(kLabel) + "(?:\\." + kLabel + "){0,3}";  // of at most 255 bytes
-}
+std::string Host() { return std::string(kLabel) + "(?:\\." + kLabel + "){0,3}"; }
 
 const std::array<std::pair<std::string, std::string>, 10>& Formats() {
   static const std::array<std::pair<std::string, std::string>, 10> kFormats = {{

@@ -63,6 +63,17 @@ TEST(JsonSchema, Types) {
   });
 }
 
+// A name of 255 bytes with its lengths on the wire has at most 253 as text.
+TEST(JsonSchema, HostNamesHaveAtMost253Bytes) {
+  const auto named = [](size_t label) {
+    const std::string part(label, 'a');
+    return "\"" + part + "." + part + "." + part + "." + part + "\"";
+  };
+  Check({{R"({"type":"string","format":"hostname"})",
+          {R"("a")", R"("c-d.org")", named(62)},
+          {R"("")", R"("-a")", R"("a.")", named(63)}}});
+}
+
 TEST(JsonSchema, Objects) {
   const std::string two = R"("properties":{"a":{"type":"integer"},"b":{"type":"null"}})";
   Check({

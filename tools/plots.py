@@ -133,9 +133,9 @@ def draw_rules(data: pathlib.Path) -> str:
     """Tokens per round by the number of draft sequences, for each verification rule."""
     rows = [row for row in read_table(data / "rules.csv") if row["draft_length"] == "8"]
     at = {"1": 0, "2": 1, "4": 2, "8": 3}
-    panel = Panel(70, 40, 400, 260, (-0.2, 3.2), (2.4, 4.1))
+    panel = Panel(70, 40, 400, 260, (-0.2, 3.2), (3.5, 5))
     panel.axes("drafts of 8 tokens", "draft sequences", "tokens per round",
-               [(x, words) for words, x in at.items()], ticks([2.5, 3, 3.5, 4]))
+               [(x, words) for words, x in at.items()], ticks([3.5, 4, 4.5, 5]))
     names = ("multipath-block", "spectr", "multiround", "gumbel", "block", "token")
     for name, colour in zip(names, COLOURS):
         points = [(at[row["draft_sequences"]], float(row["tokens_per_round"]))

@@ -134,20 +134,30 @@ double ExpT(float* x, size_t n, float max, float inverse) {
   return total;
 }
 
-double ExpSumT(const float* x, size_t n, float max) {
+// The sum of f(i) over the whole vectors of n entries, from entry 0; *end becomes the first entry
+// past them. Each tile is summed in float, the tiles in double.
+template <class F>
+HWY_INLINE double SumTiles(size_t n, size_t* end, const F& f) {
   const D d;
   const size_t lanes = hn::Lanes(d);
-  const V vmax = hn::Set(d, max), one = hn::Set(d, 1.f);
   double total = 0;
   size_t i = 0;
   while (i + lanes <= n) {
-    const size_t end = std::min(n, i + kTile);
+    const size_t tile_end = std::min(n, i + kTile);
     V sum = hn::Zero(d);
-    for (; i + lanes <= end; i += lanes) {
-      sum = hn::Add(sum, ExpOrZero(d, hn::LoadU(d, x + i), vmax, one));
-    }
+    for (; i + lanes <= tile_end; i += lanes) sum = hn::Add(sum, f(i));
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
   }
+  *end = i;
+  return total;
+}
+
+double ExpSumT(const float* x, size_t n, float max) {
+  const D d;
+  const V vmax = hn::Set(d, max), one = hn::Set(d, 1.f);
+  size_t i = 0;
+  double total = SumTiles(
+      n, &i, [&](size_t at) HWY_ATTR { return ExpOrZero(d, hn::LoadU(d, x + at), vmax, one); });
   for (; i < n; ++i) {
     if (x[i] > -std::numeric_limits<float>::infinity()) {
       total += static_cast<double>(std::exp(x[i] - max));
@@ -177,21 +187,14 @@ void ScaleT(float* x, size_t n, float factor) {
 
 double ZeroBelowT(float* x, size_t n, float floor) {
   const D d;
-  const size_t lanes = hn::Lanes(d);
   const V f = hn::Set(d, floor);
-  double total = 0;
   size_t i = 0;
-  while (i + lanes <= n) {
-    const size_t end = std::min(n, i + kTile);
-    V sum = hn::Zero(d);
-    for (; i + lanes <= end; i += lanes) {
-      const V v = hn::LoadU(d, x + i);
-      const V kept = hn::IfThenElseZero(hn::Ge(v, f), v);
-      hn::StoreU(kept, d, x + i);
-      sum = hn::Add(sum, kept);
-    }
-    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
-  }
+  double total = SumTiles(n, &i, [&](size_t at) HWY_ATTR {
+    const V v = hn::LoadU(d, x + at);
+    const V kept = hn::IfThenElseZero(hn::Ge(v, f), v);
+    hn::StoreU(kept, d, x + at);
+    return kept;
+  });
   for (; i < n; ++i) {
     if (!(x[i] >= floor)) x[i] = 0.f;
     total += static_cast<double>(x[i]);

@@ -113,19 +113,22 @@ Status CheckChoices(const ApiRequest& api, size_t prompts, const RequestLimits& 
                          " may wait here (--max-waiting, --max-waiting-per-client); ask for fewer");
 }
 
+// Log probabilities of the prompt, over all choices.
+int64_t PromptLogprobs(const GenerationRequest& prompt, int64_t choices) {
+  if (!prompt.prompt_logprobs.has_value()) return 0;
+  return choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
+}
+
 // A chat without max_tokens could have the whole context of log probabilities, which nobody means:
 // it has as many tokens as an answer has room for, if those are many.
 void BoundAnswer(const RequestLimits& limits, ApiRequest* api) {
   constexpr int64_t kMany = 4096;
   if (api->stream || !api->logprobs.has_value()) return;
   for (GenerationRequest& prompt : api->prompts) {
-    int64_t room = kMaxAnswerLogprobs;
-    if (prompt.prompt_logprobs.has_value()) {
-      room -= api->choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
-    }
-    room /= int64_t{api->choices} * (1 + *api->logprobs);
-    if (prompt.max_tokens.has_value() || room < std::max<int64_t>(kMany, prompt.min_tokens))
-      continue;
+    if (prompt.max_tokens.has_value()) continue;
+    const int64_t room = (kMaxAnswerLogprobs - PromptLogprobs(prompt, api->choices)) /
+                         (int64_t{api->choices} * (1 + *api->logprobs));
+    if (room < std::max<int64_t>(kMany, prompt.min_tokens)) continue;
     prompt.max_tokens = static_cast<int>(std::min<int64_t>(room, MaxNewTokens(prompt, limits)));
   }
 }
@@ -138,9 +141,7 @@ Status CheckAnswer(const ApiRequest& api, const RequestLimits& limits) {
     if (api.logprobs.has_value()) {
       logprobs += choices * MaxNewTokens(prompt, limits) * (1 + *api.logprobs);
     }
-    if (prompt.prompt_logprobs.has_value()) {
-      prompt_logprobs += choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
-    }
+    prompt_logprobs += PromptLogprobs(prompt, choices);
   }
   if (prompt_logprobs > kMaxAnswerLogprobs) {
     return InvalidArgument((api.prompt_logprobs.has_value() ? "prompt_logprobs: " : "echo: ") +

@@ -1,7 +1,7 @@
 // Tokens per round of every rule on a real pair, and the size of a draft on the wire: engine and
 // drafter in one process (tests/support/local_pair.h), the same prompts and seeds for every
 // setting. Texts end where the target ends them, or at --max-tokens. It only counts, and its clock
-// stands still, so that no draft is ever late: it may run on a busy machine.
+// does not advance, so that no draft is ever late: it may run on a busy machine.
 //
 //   efficiency_bench --rules                tokens per round by rule, sequences and length
 //   efficiency_bench --wire                 by entries of a draft row: tokens per round, bytes

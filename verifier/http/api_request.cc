@@ -119,8 +119,8 @@ int64_t PromptLogprobs(const GenerationRequest& prompt, int64_t choices) {
   return choices * std::ssize(prompt.prompt) * (1 + *prompt.prompt_logprobs);
 }
 
-// A chat without max_tokens could have the whole context of log probabilities, which nobody means:
-// it has as many tokens as an answer has room for, if those are many.
+// A chat without max_tokens could have the whole context of log probabilities, more than an answer
+// holds: it has as many tokens as an answer has room for, if those are many.
 void BoundAnswer(const RequestLimits& limits, ApiRequest* api) {
   constexpr int64_t kMany = 4096;
   if (api->stream || !api->logprobs.has_value()) return;

@@ -104,8 +104,7 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   // after the first token, whose mask the round needs in any case
   int64_t steps_before = 0;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
-    Result<int> count =
-        forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);
+    Result<int> count = forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);
     if (!count.ok() || *count != 1) break;
     if (forced.empty()) steps_before = scratch.stepper.steps();
     if (scratch.stepper.steps() - steps_before > masks_->limits().round_steps / 2) break;

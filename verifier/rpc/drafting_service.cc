@@ -6,25 +6,22 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "common/base/mutex.h"
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/incoming.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
+#include "verifier/rpc/read_gate.h"
 
 namespace outrider {
 namespace {
 
 using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
 using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
+using AttachGate = ReadGate<AttachCall, Incoming<v1::FromDrafter>, AttachSink>;
 
 // Messages that may wait for a drafter that does not read (it is stopped, or its network stalls): a
 // few rounds of every session. Then the call is cancelled, and the drafter dials again when it can.
 constexpr size_t kMaxQueuedMessages = 4096;
-
-// Messages of one drafter that may wait for the engine. Then its stream is not read until the
-// engine has caught up: a flood fills its own connection, not the inbox that all share.
-constexpr int kMaxPendingMessages = 64;
 
 class StreamedDrafter final : public DrafterLink {
  public:
@@ -50,44 +47,6 @@ class StreamedDrafter final : public DrafterLink {
   VerifierMetrics* const metrics_;
 };
 
-// Reads a stream no faster than the engine follows. Outlives the reactor, as its sink does.
-//
-// Thread: any.
-class ReadGate {
- public:
-  ReadGate(AttachCall* reactor, Incoming<v1::FromDrafter>* message,
-           std::shared_ptr<AttachSink> sink)
-      : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
-
-  // One more message waits for the engine.
-  void Pend() OUTRIDER_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    ++pending_;
-  }
-  // The engine has taken one message.
-  void Release() OUTRIDER_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    --pending_;
-    if (std::exchange(waiting_, false)) {
-      sink_->IfOpen([this] { reactor_->StartRead(message_); });
-    }
-  }
-  // Called from a reaction: reads the next message now, or later when there is room.
-  void Read() OUTRIDER_EXCLUDES(mu_) {
-    MutexLock lock(mu_);
-    waiting_ = pending_ >= kMaxPendingMessages;
-    if (!waiting_) reactor_->StartRead(message_);
-  }
-
- private:
-  AttachCall* const reactor_;
-  Incoming<v1::FromDrafter>* const message_;
-  const std::shared_ptr<AttachSink> sink_;
-  Mutex mu_;
-  int pending_ OUTRIDER_GUARDED_BY(mu_) = 0;
-  bool waiting_ OUTRIDER_GUARDED_BY(mu_) = false;
-};
-
 class AttachReactor final : public AttachCall {
  public:
   AttachReactor(uint64_t id, grpc::CallbackServerContext* context, VerifierMetrics* metrics,
@@ -97,7 +56,7 @@ class AttachReactor final : public AttachCall {
         pool_(pool),
         thread_(thread),
         sink_(std::make_shared<AttachSink>(this, context, kMaxQueuedMessages)),
-        gate_(std::make_shared<ReadGate>(this, &incoming_, sink_)) {
+        gate_(std::make_shared<AttachGate>(this, &incoming_, sink_)) {
     gate_->Read();
   }
 
@@ -201,7 +160,7 @@ class AttachReactor final : public AttachCall {
   DrafterPool* pool_;
   EngineThread* thread_;
   std::shared_ptr<AttachSink> sink_;
-  std::shared_ptr<ReadGate> gate_;
+  std::shared_ptr<AttachGate> gate_;
   Incoming<v1::FromDrafter> incoming_;
   bool greeted_ = false;  // reads come one at a time
   // Why the stream ends, for OnDone, which comes after all other reactions.

@@ -102,49 +102,52 @@ class AttachReactor final : public AttachCall {
     if (kind != v1::FromDrafter::kHello && !greeted_) {
       return FailedPrecondition("the first message must be Hello");
     }
+    const size_t bytes = message.ByteSizeLong();
     switch (kind) {
       case v1::FromDrafter::kHello: {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
         OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message.hello()));
-        return Post(
-            [pool = pool_, id = id_, hello = std::move(hello), sink = sink_, metrics = metrics_] {
-              const Status status =
-                  pool->roster().Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
-              if (!status.ok()) sink->Close(ToGrpc(status));
-            });
+        return Post(bytes, [pool = pool_, id = id_, hello = std::move(hello), sink = sink_,
+                            metrics = metrics_] {
+          const Status status =
+              pool->roster().Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
+          if (!status.ok()) sink->Close(ToGrpc(status));
+        });
       }
       case v1::FromDrafter::kDrafts: {
         OUTRIDER_ASSIGN(
             std::vector<DraftPart> drafts,
             FromWire(message.drafts(), pool_->roster().distribution_limits().max_entries));
-        return Post([pool = pool_, id = id_, drafts = std::move(drafts),
-                     bytes = message.ByteSizeLong(), now = SteadyClock().Now()]() mutable {
+        return Post(bytes, [pool = pool_, id = id_, drafts = std::move(drafts), bytes,
+                            now = SteadyClock().Now()]() mutable {
           pool->OnDrafts(id, std::move(drafts), bytes, now);
         });
       }
       case v1::FromDrafter::kLoad: {
-        return Post([pool = pool_, id = id_, load = FromWire(message.load())] {
+        return Post(bytes, [pool = pool_, id = id_, load = FromWire(message.load())] {
           pool->roster().OnLoad(id, load);
         });
       }
       case v1::FromDrafter::kMatch: {
-        return Post([pool = pool_, id = id_, match = FromWire(message.match()), sink = sink_] {
-          const Status status = pool->roster().OnMatch(id, match);
-          if (!status.ok()) sink->Close(ToGrpc(status));
-        });
+        return Post(bytes,
+                    [pool = pool_, id = id_, match = FromWire(message.match()), sink = sink_] {
+                      const Status status = pool->roster().OnMatch(id, match);
+                      if (!status.ok()) sink->Close(ToGrpc(status));
+                    });
       }
       case v1::FromDrafter::MESSAGE_NOT_SET: break;
     }
     return Status();
   }
 
+  // `bytes`: of the message that the task holds.
   template <class Task>
-  Status Post(Task task) {
-    gate_->Pend();
-    if (thread_->TryPost([task = std::move(task), gate = gate_]() mutable {
+  Status Post(size_t bytes, Task task) {
+    gate_->Pend(bytes);
+    if (thread_->TryPost([bytes, task = std::move(task), gate = gate_]() mutable {
           task();
-          gate->Release();
+          gate->Release(bytes);
         })) {
       return Status();
     }

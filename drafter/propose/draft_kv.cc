@@ -35,6 +35,13 @@ Status DraftKv::Secure(int length, const DraftShape& shape) {
     promised += forks * (PagesFor(longest_, model_->page_tokens()) - shared);
     sequences += forks;
   }
+  const int64_t whole = PagesFor(longest_, model_->page_tokens()) + promised;
+  if (whole > model_->total_pages()) {
+    return Status(Code::kOutOfRange, "a draft of " + std::to_string(sequences) +
+                                         " sequences needs " + std::to_string(whole) +
+                                         " KV pages, more than the " +
+                                         std::to_string(model_->total_pages()) + " of the drafter");
+  }
   if (!budget_->MakeRoom(held + promised)) {
     return ResourceExhausted("a draft of " + std::to_string(sequences) + " sequences needs " +
                              std::to_string(held + promised) + " more KV pages, " +

@@ -50,8 +50,8 @@ class DraftKv {
 
   // Secures the pages of a draft of `shape` after `length` committed tokens, whether it is under
   // way or not: allocates the trunk's and reserves the branches'; earlier reservations are void.
-  // kResourceExhausted: there are not enough; none are allocated or reserved then, so that a draft
-  // under way must end.
+  // kResourceExhausted: there are not enough, kOutOfRange: nor would all of the model's be. None
+  // are allocated or reserved then, so that a draft under way must end.
   Status Secure(int length, const DraftShape& shape);
   // Gives each of `frontier`, the nodes of `draft` to be fed next, a sequence with the path before
   // it: its parent's own for the first child, forks of it for the others.

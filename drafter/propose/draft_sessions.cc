@@ -103,6 +103,7 @@ Status DraftSessions::SecurePages(HeldSession& held) {
   const DraftSession& session = held.mirror->session;
   const auto secure = [&] { return held.mirror->kv.Secure(session.length(), session.shape()); };
   Status secured = secure();
+  if (secured.code() == Code::kOutOfRange) return secured;
   // Guesses give way to plans.
   for (const auto drop : {&SessionLookahead::DropUnsent, &SessionLookahead::DropPages}) {
     if (secured.ok()) return secured;

@@ -63,7 +63,8 @@ class DraftSessions {
   // A plan of the session has arrived.
   void StampPlan(HeldSession& held, Time now);
   // Secures pages for the session's plan, if necessary by dropping guesses and then sessions of
-  // verifiers with more tokens. kResourceExhausted: there are none.
+  // verifiers with more tokens. kResourceExhausted: there are none. kOutOfRange: that would not be
+  // enough, and nothing is dropped.
   Status SecurePages(HeldSession& held);
 
   // Answers a plan with an empty draft, and forgets the session if it is held.

@@ -95,7 +95,7 @@ TEST_F(DraftKvTest, WorstCaseTakesExactlyReservedPages) {
   const DraftShape shape{.length = 6, .branching = {2, 1, 3}};
   const int pages = 3 + 2 + 4 * 1;
   Start(pages - 1);
-  EXPECT_EQ(kv_->Secure(6, shape).code(), Code::kResourceExhausted);
+  EXPECT_EQ(kv_->Secure(6, shape).code(), Code::kOutOfRange);
   Start(pages);
   Trunk({1, 2, 3, 4, 5, 6}, shape);
   EXPECT_EQ(budget_->free_pages(), 0);

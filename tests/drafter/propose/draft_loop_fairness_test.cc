@@ -104,6 +104,21 @@ TEST_F(DraftLoopFairness, PagesAreSharedToo) {
   EXPECT_EQ(loop_->load().sessions, 4);
 }
 
+TEST_F(DraftLoopFairness, HopelessPlanTakesNothing) {
+  Start({.total_pages = 28});
+  const std::vector<TokenId> prompt(24, 3);
+  for (uint64_t s = 1; s <= 3; ++s) Push(Opening(s, 2, prompt));
+  StepToRest();
+  const auto other = Connect(kOther);
+  Push(Opening(1, Sequences(16, 8)), kOther);  // more than all pages
+  StepToRest();
+  EXPECT_THAT(Refused(*other), ElementsAre(1));
+  for (uint64_t s = 1; s <= 3; ++s) Push(Verdict(s));
+  StepToRest();
+  EXPECT_THAT(Refused(*link_), IsEmpty());
+  EXPECT_EQ(loop_->load().sessions, 3);
+}
+
 TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
   // A pass has room for the drafts of four sessions.
   Start({}, {.chunk_depths = 1, .max_step_tokens = 4});

@@ -1,6 +1,7 @@
 #include "drafter/options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -33,8 +34,8 @@ void AddVerifierFlags(CLI::App& app, DrafterOptions* o, std::vector<std::string>
       ->check(Between(0.1, 3600));
   app.add_option(
          "--subset", o->subset,
-         "The most verifiers to serve at once, of those that --verifier names; drafters spread "
-         "over them, so that every verifier gets its share")
+         "The most verifiers to serve at once, of those that --verifier names, and no more than "
+         "--max-sessions; drafters spread over them, so that every verifier gets its share")
       ->check(CLI::Range(1, kMaxSubset));
   app.add_option(
          "--rebalance-seconds", o->rebalance_seconds,
@@ -117,6 +118,8 @@ Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
       o->collect_head_data.empty()) {
     return InvalidArgument("--collect-head-examples needs --collect-head-data");
   }
+  // More could not all have a session.
+  o->subset = std::min(o->subset, o->max_sessions);
   for (const std::string& text : verifiers) {
     Result<VerifierTarget> target = ParseVerifierTarget(text);
     if (!target.ok()) return target.status().Annotate("--verifier");

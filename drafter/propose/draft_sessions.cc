@@ -56,7 +56,13 @@ int DraftSessions::Part() const {
 
 int DraftSessions::SessionLimit(const VerifierConnection& connection) const {
   if (!connection.wanted) return 0;
-  return SessionLimitOf(connection.held(), size_, max_sessions_, Part());
+  const int share = Part();
+  int room = max_sessions_ - size_;  // what is free, and what would give way
+  for (const auto& [id, other] : connections_) {
+    if (&other != &connection) room += std::max(other.held() - share, 0);
+  }
+  const int held = connection.held();
+  return std::min(SessionLimitOf(held, size_, max_sessions_, share), held + room);
 }
 
 Status DraftSessions::MakeRoom(const VerifierConnection& connection) {

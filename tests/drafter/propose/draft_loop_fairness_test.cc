@@ -119,6 +119,21 @@ TEST_F(DraftLoopFairness, HopelessPlanTakesNothing) {
   EXPECT_EQ(loop_->load().sessions, 3);
 }
 
+// Sessions of a verifier that is no longer wanted may leave fewer than verifiers.
+TEST_F(DraftLoopFairness, LimitIsWhatCanBeOpened) {
+  Start({}, {.max_sessions = 1});
+  Push(Opening(1, 2));
+  StepToRest();
+  Limits(*link_);
+  const auto other = Connect(kOther);
+  StepToRest();
+  EXPECT_THAT(Limits(*other), ElementsAre(0)) << "none is free, and none gives way";
+  EXPECT_FALSE(other->closed());
+  Push(CloseEvent{1});
+  StepToRest();
+  EXPECT_THAT(Limits(*other), ElementsAre(1));
+}
+
 TEST_F(DraftLoopFairness, InAPassVerifiersTakeTurns) {
   // A pass has room for the drafts of four sessions.
   Start({}, {.chunk_depths = 1, .max_step_tokens = 4});
@@ -161,7 +176,7 @@ TEST_F(DraftLoopFairness, UnwantedVerifierFinishesItsSessions) {
   Push(WantedEvent{false});
   StepToRest();
   EXPECT_THAT(Limits(*link_), ElementsAre(0));
-  EXPECT_EQ(Limits(*other).back(), 4) << "its part and what is free";
+  EXPECT_EQ(Limits(*other).back(), 3) << "what is free";
   EXPECT_FALSE(link_->closed());
   link_->TakeDrafts();
   Push(Verdict(1));

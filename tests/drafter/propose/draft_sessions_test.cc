@@ -50,7 +50,7 @@ TEST_F(DraftSessionsTest, EachVerifierHasEqualShare) {
 
   small.wanted = false;
   EXPECT_EQ(parts_->sessions.SessionLimit(small), 0);
-  EXPECT_EQ(parts_->sessions.SessionLimit(large), 4) << "alone, its part is the whole";
+  EXPECT_EQ(parts_->sessions.SessionLimit(large), 3) << "the other keeps the session that it has";
 }
 
 TEST_F(DraftSessionsTest, AnsweredSessionGivesWayUnheard) {

@@ -12,6 +12,7 @@
 
 #include "common/rpc/drafting_wire.h"
 #include "common/spec/draft_tree.h"
+#include "drafter/options.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
 #include "tests/support/checkpoint_maker.h"
 #include "tests/support/health_probe.h"
@@ -64,6 +65,20 @@ TEST_F(DrafterService, BadFlagsExitWithTwo) {
     EXPECT_EQ(process->Wait(), 2) << process->Log();
     EXPECT_NE(process->Log(), "");
   }
+}
+
+TEST(DrafterFlags, ServeNoMoreVerifiersThanSessions) {
+  const auto subset = [](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"outrider-drafter", "--model", "m", "--verifier", "127.0.0.1:1"});
+    std::vector<char*> argv;
+    for (std::string& flag : flags) argv.push_back(flag.data());
+    DrafterOptions options;
+    EXPECT_FALSE(ParseDrafterOptions(static_cast<int>(argv.size()), argv.data(), &options));
+    return options.subset;
+  };
+  EXPECT_EQ(subset({"--max-sessions", "1"}), 1);
+  EXPECT_EQ(subset({"--max-sessions", "3", "--subset", "2"}), 2);
+  EXPECT_EQ(subset({}), 8);
 }
 
 TEST_F(DrafterService, UnloadableModelEndsWithOneLine) {

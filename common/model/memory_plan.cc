@@ -21,7 +21,9 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
   const auto allowed = static_cast<int64_t>(request.fraction * static_cast<double>(request.total));
   const int64_t used = request.total - request.free;
   const int64_t left = allowed - used - request.workspace;
-  if (left < request.page) {
+  const int64_t pages = std::max(left / (request.page + request.tables_of_page),
+                                 (left - request.tables) / request.page);
+  if (pages < 1) {
     return ResourceExhausted("no memory is left for the KV cache: of " + Mebibytes(request.total) +
                              " the fraction " + std::to_string(request.fraction) +
                              " may be used; the weights and whatever else is on the "
@@ -31,7 +33,7 @@ Result<int64_t> PlanKvBytes(const MemoryRequest& request) {
                              Mebibytes(request.workspace) + ", and one page of KV would take " +
                              std::to_string(request.page) + " bytes");
   }
-  return left / request.page * request.page;
+  return pages * request.page;
 }
 
 int64_t PageBytes(const ModelConfig& config, int page_tokens, KvType kv) {
@@ -44,14 +46,18 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
   const int64_t page_bytes = PageBytes(config, options.page_tokens, options.kv);
   int64_t kv_bytes = options.kv_bytes;
   if (options.kv_pages == 0 && memory.total > 0 && options.memory_fraction > 0) {
+    const int64_t tables_of_page = RopeBytes(config, options.page_tokens);
     // One page more is for rows that pad a pass.
-    const int64_t workspace =
-        WorkspaceBytes(config, options, shard) + (graphs ? GraphBytes(config) : 0) + page_bytes;
-    OUTRIDER_ASSIGN(kv_bytes, PlanKvBytes({.free = memory.free,
-                                           .total = memory.total,
-                                           .fraction = options.memory_fraction,
-                                           .workspace = workspace,
-                                           .page = page_bytes}));
+    const int64_t workspace = WorkspaceBytes(config, options, shard) +
+                              (graphs ? GraphBytes(config) : 0) + page_bytes + tables_of_page;
+    OUTRIDER_ASSIGN(kv_bytes,
+                    PlanKvBytes({.free = memory.free,
+                                 .total = memory.total,
+                                 .fraction = options.memory_fraction,
+                                 .workspace = workspace,
+                                 .page = page_bytes,
+                                 .tables_of_page = tables_of_page,
+                                 .tables = RopeBytes(config, config.max_position_embeddings)}));
   }
   const int64_t pages = options.kv_pages > 0 ? options.kv_pages : kv_bytes / page_bytes;
   if (pages < 1) {
@@ -82,6 +88,12 @@ size_t ExchangedFloats(const ModelConfig& config, const ModelOptions& options, i
   return static_cast<size_t>(widest) * static_cast<size_t>(options.max_batch_tokens);
 }
 
+int64_t RopeBytes(const ModelConfig& config, int64_t positions) {
+  int64_t floats = 0;
+  for (const RopeDescription& kind : DistinctRopes(config.layers)) floats += positions * kind.dims;
+  return floats * static_cast<int64_t>(sizeof(float));
+}
+
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, const Shard& shard) {
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
@@ -95,10 +107,6 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   const auto rounded =
       std::max<int64_t>(static_cast<int64_t>(feed_forward.gated),
                         int64_t{config.hidden_size} * options.max_batch_tokens * 4);
-  int64_t rope = 0;
-  for (const RopeDescription& kind : DistinctRopes(config.layers)) {
-    rope += int64_t{config.max_position_embeddings} * kind.dims;
-  }
   // What the backend allocates later: partial sums of attention, staging, and the memory for
   // verification (some tens of KB per sequence). The library's workspace exists already.
   constexpr int64_t kBackend = int64_t{160} << 20;
@@ -107,7 +115,7 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   constexpr int64_t kLoadedLater = int64_t{256} << 20;
   // What NCCL takes for its channels, an estimate, and the memory in which logits are gathered.
   const int64_t collectives = shard.ranks > 1 ? int64_t{512} << 20 : 0;
-  return (row * options.max_batch_tokens + rope) * static_cast<int64_t>(sizeof(float)) +
+  return row * options.max_batch_tokens * static_cast<int64_t>(sizeof(float)) +
          static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend + kLoadedLater +
          collectives;
 }

@@ -21,6 +21,10 @@ struct MemoryRequest {
   double fraction = 0.9;
   int64_t workspace = 0;
   int64_t page = 0;  // over all layers
+  // Tables of positions, which reach as far as the cache does, but no further than the model's
+  // context: what a page adds to them, and all that they can take.
+  int64_t tables_of_page = 0;
+  int64_t tables = 0;
 };
 
 // The bytes that the KV cache may take: whole pages, at least one. kInvalidArgument for a bad
@@ -42,7 +46,10 @@ Status CheckKvFits(const ModelConfig& config, const ModelOptions& options, int p
 // Floats of the largest operation among the ranks of a model.
 size_t ExchangedFloats(const ModelConfig& config, const ModelOptions& options, int ranks);
 
-// Bytes that a model, or one rank of it, needs on its device besides weights, KV and graphs.
+// Bytes of the RoPE tables of so many positions.
+int64_t RopeBytes(const ModelConfig& config, int64_t positions);
+// Bytes that a model, or one rank of it, needs on its device besides weights, KV, RoPE tables and
+// graphs.
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options,
                        const Shard& shard = {});
 // An estimate of the bytes that a device's graphs of a model take.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace outrider {
 namespace {
 
@@ -95,6 +97,32 @@ TEST(MemoryPlan, GraphsAndLoadedCodeCount) {
   const int64_t used = memory.total - memory.free + (with + 1) * page +
                        WorkspaceBytes(config, options) + GraphBytes(config);
   EXPECT_LE(static_cast<double>(used), 0.9 * static_cast<double>(memory.total));
+}
+
+// A context of a million tokens: its table of 0.5 GiB is as long as the cache lets a sequence be.
+TEST(MemoryPlan, TablesReachAsFarAsCache) {
+  ModelConfig config;
+  config.max_position_embeddings = 1 << 20;
+  config.layers.resize(2);
+  for (LayerDescription& layer : config.layers) layer.attention.rope.dims = 128;
+  config.num_kv_heads = 8;
+  config.head_dim = 128;
+  EXPECT_EQ(RopeBytes(config, config.max_position_embeddings), kGiB / 2);
+  const ModelOptions options{.memory_fraction = 1, .max_batch_tokens = 512};
+  const int64_t page = PageBytes(config, options.page_tokens, options.kv);
+  const auto used = [&](int pages) {
+    const int64_t slots = (int64_t{pages} + 1) * options.page_tokens;
+    return WorkspaceBytes(config, options) + (pages + 1) * page +
+           RopeBytes(config, std::min<int64_t>(slots, config.max_position_embeddings));
+  };
+  for (const int64_t room : {int64_t{1} << 20, kGiB / 4, 15 * kGiB, 40 * kGiB}) {
+    const DeviceMemory memory = {.free = WorkspaceBytes(config, options) + room,
+                                 .total = 80 * kGiB};
+    const Result<int> pages = PlanKvPages(config, options, memory);
+    ASSERT_TRUE(pages.ok()) << pages.status().ToString();
+    EXPECT_LE(used(*pages), memory.free) << room;
+    EXPECT_GT(used(*pages + 1) + RopeBytes(config, options.page_tokens), memory.free) << room;
+  }
 }
 
 TEST(MemoryPlan, RefusesCacheBeyondHostMemory) {

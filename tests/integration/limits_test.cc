@@ -147,6 +147,8 @@ const Cases kModelFileCases = {
        return StartWith(target, {"tokenizer.json", "tokenizer.model", "tokenizer_config.json"},
                         bytes);
      }}},
+    {"safetensors: bytes of a header, and of the index of several files",
+     HeldBy{"tests/common/model/safetensors_test.cc", "RefusesCorruptFiles"}},
     {"GGUF: pairs of metadata", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
     {"GGUF: tensors", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},
     {"GGUF: counts, lengths, shapes and offsets", HeldBy{kGgufTest, "IsRefusedByFileAndFault"}},

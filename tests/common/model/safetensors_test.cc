@@ -83,6 +83,7 @@ TEST(Safetensors, RefusesCorruptFiles) {
       {"a pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", bad,
        "git lfs pull"},
       {"header of 2^64 - 1", Length(~uint64_t{0}) + "{}", bad, "more than"},
+      {"header above the limit", Length((32 << 20) + 1) + "{}", bad, "more than 33554432"},
       {"header of 2^63", Length(uint64_t{1} << 63) + "{}", bad, "more than"},
       {"header one longer than the file", Length(3) + "{}", Code::kDataLoss, "its header"},
       {"data cut", File("{" + good + "}", 7), Code::kDataLoss, "a.data_offsets: ends at byte 8"},

@@ -86,8 +86,15 @@ class Builder final : public nlohmann::json_sax<Json> {
   bool boolean(bool value) override { return Add(value, 0) != nullptr; }
   bool number_integer(int64_t value) override { return Add(value, 0) != nullptr; }
   bool number_unsigned(uint64_t value) override { return Add(value, 0) != nullptr; }
-  bool number_float(double value, const std::string& /*text*/) override {
-    return Add(value, 0) != nullptr;
+  bool number_float(double value, const std::string& text) override {
+    const Json* const added = Add(value, 0);
+    if (added == nullptr) return false;
+    const bool is_integer = text.find_first_of(".eE") == std::string::npos;
+    if (!is_integer || !limits_.text_order) return true;
+    const std::string steps = StepsTo(added, *root_).value_or("");
+    error_ = (steps.empty() ? name_ : WithoutDot(steps)) + " is " + Printable(text, kMaxShownText) +
+             ", must be an integer of 64 bits";
+    return false;
   }
   bool string(std::string& value) override { return Add(std::move(value), 1) != nullptr; }
   bool binary(Json::binary_t& /*value*/) override { return false; }

@@ -45,7 +45,8 @@ struct JsonLimits {
   // one they use, so it is refused unless files in use need it.
   bool repeated_members = false;
   // Whether objects keep the order of the text instead of that of the names: for what is shown to a
-  // model, where a client's order matters.
+  // model, where a client's order matters. Integers of more than 64 bits are then refused, as they
+  // would be shown as the nearest double.
   bool text_order = false;
 };
 

@@ -192,7 +192,9 @@ Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiM
         ParseJsonObject(read.arguments, "the text",
                         {.depth = kMaxBodyDepth, .values = kMaxArgumentValues, .text_order = true});
     if (!json.ok()) return json.status().Annotate(function["arguments"].path());
-    OUTRIDER_ASSIGN(read.arguments_object, TemplateValueOf(*json));
+    Result<jinja::Value> object = TemplateValueOf(*json);
+    if (!object.ok()) return object.status().Annotate(function["arguments"].path());
+    read.arguments_object = std::move(object).value();
     const size_t weight = read.arguments_object.extent().weight;
     if (weight > *values_left) {
       return InvalidArgument(function["arguments"].path() + ": the arguments of all calls hold " +

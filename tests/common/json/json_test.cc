@@ -55,6 +55,21 @@ TEST(Json, StopsAtEachLimit) {
             "the body holds more than 5 members, strings, arrays and objects");
 }
 
+TEST(Json, ShowsNoIntegerBeyond64Bits) {
+  const JsonLimits shown = {.text_order = true};
+  for (const char* number : {"18446744073709551616", "-9223372036854775809"}) {
+    const std::string text = R"({"a": [)" + std::string(number) + "]}";
+    EXPECT_EQ(Refusal(text, shown),
+              "a[0] is " + std::string(number) + ", must be an integer of 64 bits");
+    EXPECT_TRUE(ParseJsonObject(text, "the body").ok());
+  }
+  EXPECT_EQ(
+      ParseJsonObject(R"({"a": [18446744073709551615, 2e20, -9223372036854775808]})", "", shown)
+          .value()
+          .Dump(),
+      R"({"a":[18446744073709551615,2e+20,-9223372036854775808]})");
+}
+
 // What follows the value that exceeds the limit is not even read.
 TEST(Json, TakesNoMemoryBeyondALimit) {
   std::string text = R"({"a": [0)";

@@ -245,7 +245,8 @@ TEST_F(ToolFieldsTest, RefusesToolMessagesByName) {
   const auto with_arguments = [&](const Json& arguments) {
     return calling({{"id", "1"}, {"function", {{"name", "f"}, {"arguments", arguments}}}});
   };
-  for (const char* text : {"[]", "1", "{", "{}x", "{\"a\": 1, \"a\": 2}"}) {
+  for (const char* text : {"[]", "1", "{", "{}x", "{\"a\": 1, \"a\": 2}",
+                           "{\"a\": 9223372036854775808}", "{\"a\": 18446744073709551616}"}) {
     EXPECT_THAT(with_arguments(text), HasSubstr("messages[1].tool_calls[0].function.arguments"))
         << text;
   }

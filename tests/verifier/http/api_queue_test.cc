@@ -299,6 +299,22 @@ TEST_F(ApiQueueTest, StreamedEchoesWaitForClient) {
   server.Shutdown(testing::kTimeLimit);
 }
 
+// The same of an answer that is no stream: its first piece has more than may wait.
+TEST_F(ApiQueueTest, FirstPieceMayExceedWhatWaits) {
+  held_.Release();
+  HttpServer server;
+  ASSERT_TRUE(server.Start({.listen = "127.0.0.1:0", .max_waiting_bytes = 16 << 10}, &api_).ok());
+  nlohmann::json body = Scoring(4);
+  body["prompt_logprobs"] = 20;
+  const testing::HttpResponse response = testing::Fetch(
+      server.port(), "POST", "/v1/completions", body.dump(), "Content-Type: application/json\r\n");
+  EXPECT_EQ(response.code, 200);
+  const auto answer = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(answer.is_discarded()) << response.body.size() << " bytes";
+  EXPECT_EQ(answer["choices"].size(), 4u);
+  server.Shutdown(testing::kTimeLimit);
+}
+
 TEST_F(ApiQueueTest, StoppingAnswers503) {
   const auto waiting = Post("/v1/completions", kCompletion);
   held_.Release();

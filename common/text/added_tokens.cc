@@ -75,6 +75,7 @@ std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_speci
   std::vector<TextPart> parts;
   size_t done = 0;
   size_t pos = 0;
+  size_t white_end = 0;  // of the white space that was taken last
   while (pos < text.size()) {
     while (!plain.empty() && plain.front().end <= pos) plain = plain.subspan(1);
     size_t special_end = parse_special ? text.size() : 0;
@@ -91,14 +92,19 @@ std::vector<TextPart> AddedTokens::Split(std::string_view text, bool parse_speci
     if (token.single_word && !IsSingleWord(text.substr(0, part.begin), text.substr(part.end))) {
       continue;
     }
-    if (token.lstrip) {
+    if (token.lstrip && part.begin > done) {
       // Excludes what an earlier token has taken.
       part.begin -= WhiteSpaceAtEnd(text.substr(done, part.begin - done));
     }
-    if (token.rstrip) part.end += WhiteSpaceAtStart(text.substr(part.end));
+    if (token.rstrip) {
+      if (part.end >= white_end) white_end = part.end + WhiteSpaceAtStart(text.substr(part.end));
+      part.end = white_end;
+    }
     if (part.begin > done) parts.push_back({done, part.begin, -1});
+    // This one is within the white space that the token before it takes.
+    if (part.begin < done) parts.back().end = part.begin;
     parts.push_back(part);
-    done = pos = part.end;
+    done = part.end;
   }
   if (done < text.size()) parts.push_back({done, text.size(), -1});
   return parts;

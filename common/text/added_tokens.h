@@ -33,8 +33,9 @@ class AddedTokens {
 
   // The parts cover `text` in order. Without `parse_special`, tokens with special:true are not
   // recognised, and never where one of their bytes is in `plain`. White space that lstrip or rstrip
-  // takes belongs to the token's part.
-  // REQUIRES: `text` is well-formed UTF-8. `plain` is ascending and does not overlap.
+  // takes belongs to the token's part, up to the next token: as in Hugging Face's tokenizers,
+  // tokens are found in it, too, and what follows them is text again. REQUIRES: `text` is
+  // well-formed UTF-8. `plain` is ascending and does not overlap.
   std::vector<TextPart> Split(std::string_view text, bool parse_special,
                               std::span<const TextSpan> plain = {}) const;
 

@@ -86,6 +86,30 @@ TEST(AddedTokens, StripTakesSurroundingWhiteSpace) {
   EXPECT_EQ(Shown(tokens, "<r>  <l>"), "[2:<r>  ][1:<l>]");
 }
 
+// The ids are those of Hugging Face's tokenizers 0.23, which has no answer for a token with lstrip.
+TEST(AddedTokens, StrippedWhiteSpaceMayHoldTokens) {
+  AddedTokenSpec right = Token(1, "<r>"), line = Token(2, "\n"), left = Token(3, "\t");
+  right.rstrip = true;
+  left.lstrip = true;
+  const AddedTokens tokens({right, line, left, Token(4, "  "), Token(5, " <m>")});
+  EXPECT_EQ(Shown(tokens, "<r> \n x"), "[1:<r> ][2:\n] x");
+  EXPECT_EQ(Shown(tokens, "<r>\n\nx"), "[1:<r>][2:\n][2:\n]x");
+  EXPECT_EQ(Shown(tokens, "<r>   x"), "[1:<r>][4:  ] x");
+  EXPECT_EQ(Shown(tokens, "<r>     "), "[1:<r>][4:  ][4:  ] ");
+  EXPECT_EQ(Shown(tokens, "<r>\r <m>x"), "[1:<r>\r][5: <m>]x");
+  EXPECT_EQ(Shown(tokens, "<r>\n\tx"), "[1:<r>][2:\n][3:\t]x");
+  EXPECT_EQ(Shown(tokens, "<r>\r\tx"), "[1:<r>\r][3:\t]x");
+}
+
+TEST(AddedTokens, StrippedTokensTakeLinearTime) {
+  AddedTokenSpec line = Token(1, "\n");
+  line.rstrip = true;
+  const AddedTokens tokens({line});
+  EXPECT_EQ(Shown(tokens, "\n \n x"), "[1:\n ][1:\n ]x");
+  constexpr size_t kLines = 1'000'000;  // hours, if each looked at those after it
+  EXPECT_EQ(tokens.Split(std::string(kLines, '\n'), true).size(), kLines);
+}
+
 TEST(AddedTokens, SingleWordIsAlone) {
   AddedTokenSpec word = Token(1, "cat");
   word.single_word = true;

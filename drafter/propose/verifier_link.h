@@ -64,6 +64,9 @@ using LinkMessage =
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process
   LinkMessage message;
+  // Goes once the event is handled, by which the connection learns that there is room again;
+  // nullptr: nobody waits for that.
+  std::shared_ptr<void> room = nullptr;
 };
 
 // Receives events from connections: the loop's inbox.

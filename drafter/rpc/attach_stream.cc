@@ -1,5 +1,6 @@
 #include "drafter/rpc/attach_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -13,6 +14,12 @@ namespace {
 
 // A few rounds of every session; a verifier with this many waiting messages does not read.
 constexpr size_t kMaxQueuedMessages = 1024;
+
+// Bytes of one verifier's messages that may wait for the loop, by the message that goes beyond.
+constexpr size_t kMaxWaitingBytes = 1 << 20;
+// What a verdict, or a message of another kind, counts as if it is shorter: it costs the loop some
+// microseconds, and a refusal that is sent, whatever its length.
+constexpr size_t kLeastBytes = 4096;
 
 }  // namespace
 
@@ -129,6 +136,31 @@ void AttachStream::TakeIncoming() {
     if (!broken_.ok()) context_.TryCancel();
   }
   incoming_.Clear();
+  Read();
+}
+
+void AttachStream::Read() {
+  MutexLock lock(mu_);
+  // A cancelled call ends by a read that fails.
+  waits_for_room_ = broken_.ok() && waiting_bytes_ >= kMaxWaitingBytes;
+  if (!waits_for_room_) StartRead(&incoming_);
+}
+
+std::shared_ptr<void> AttachStream::TakeRoom(const v1::FromVerifier& wire) {
+  const auto verdicts = static_cast<size_t>(wire.verdicts().verdicts_size());
+  const size_t bytes = std::max(wire.ByteSizeLong(), std::max(verdicts, size_t{1}) * kLeastBytes);
+  {
+    MutexLock lock(mu_);
+    waiting_bytes_ += bytes;
+  }
+  return {nullptr, [self = shared_from_this(), bytes](void*) { self->ReturnRoom(bytes); }};
+}
+
+void AttachStream::ReturnRoom(size_t bytes) {
+  MutexLock lock(mu_);
+  waiting_bytes_ -= bytes;
+  if (!waits_for_room_ || waiting_bytes_ >= kMaxWaitingBytes) return;
+  waits_for_room_ = false;
   StartRead(&incoming_);
 }
 
@@ -170,7 +202,7 @@ Status AttachStream::Handle(const v1::FromVerifier& wire) {
     welcome->link = shared_from_this();
     welcome->vocabulary = vocabulary_;
   }
-  if (!events_->Push({connection_, std::move(*message)})) {
+  if (!events_->Push({connection_, std::move(*message), TakeRoom(wire)})) {
     return ResourceExhausted("the verifier sends faster than the drafter can take");
   }
   if (!welcomed_) {

@@ -9,13 +9,16 @@
 // deletes what its thread still uses, and the process aborts at exit
 // (https://github.com/grpc/grpc/pull/32584).
 // Thread: any.
-// If the verifier does not read, or the loop's inbox is full, the call is cancelled.
+// If the verifier does not read, or the loop's inbox is full, the call is cancelled. If it sends
+// faster than the loop takes, its stream is read no faster: a flood fills its own connection, not
+// the inbox that all verifiers share.
 #pragma once
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -89,6 +92,12 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
   // Handles what was read, and reads on.
   void TakeIncoming();
+  // Reads the next message, now or when there is room for it.
+  void Read() OUTRIDER_EXCLUDES(mu_);
+  // An object that lasts as long as `wire` waits for the loop.
+  std::shared_ptr<void> TakeRoom(const v1::FromVerifier& wire) OUTRIDER_EXCLUDES(mu_);
+  // The loop has handled messages that took `bytes`.
+  void ReturnRoom(size_t bytes) OUTRIDER_EXCLUDES(mu_);
   Status Handle(const v1::FromVerifier& wire);
   // Compares the verifier's vocabulary with ours, and sends the result.
   Status Translate(const v1::Vocabulary& wire);
@@ -117,6 +126,8 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool wanted_ OUTRIDER_GUARDED_BY(mu_) = true;
   bool told_welcome_ OUTRIDER_GUARDED_BY(mu_) = false;  // the loop knows of the connection
+  size_t waiting_bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;   // of messages that wait for the loop
+  bool waits_for_room_ OUTRIDER_GUARDED_BY(mu_) = false;
   // No write may be started from outside reactions any more: the call may end at any moment.
   bool ending_ OUTRIDER_GUARDED_BY(mu_) = false;
   std::optional<Status> end_ OUTRIDER_GUARDED_BY(mu_);

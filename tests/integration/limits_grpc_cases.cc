@@ -15,6 +15,7 @@ namespace outrider::limits {
 namespace {
 
 constexpr char kLinkMessageTest[] = "tests/drafter/rpc/link_message_test.cc";
+constexpr char kVerifierLinkTest[] = "tests/drafter/rpc/verifier_link_test.cc";
 constexpr char kDrafterLimits[] = "EveryVerifierFieldHasLimit";
 constexpr char kWorkersTest[] = "tests/verifier/engine/text_workers_test.cc";
 
@@ -182,6 +183,8 @@ const Cases kGrpcCases = {
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `welcome.model`, `welcome.zone`, `open.traceparent`",
      HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: messages that wait for the drafting loop",
+     HeldBy{kVerifierLinkTest, "FloodStaysInItsConnection"}},
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -27,6 +28,7 @@ class RecordedEvents final : public LinkEvents {
       MutexLock lock(mu_);
       if (full_) return false;
       events_.push_back(event);
+      if (!holds_room_) events_.back().room = nullptr;
       changed_.notify_all();
     }
     if (on_event_) on_event_(event);
@@ -67,6 +69,17 @@ class RecordedEvents final : public LinkEvents {
     MutexLock lock(mu_);
     full_ = full;
   }
+  // Until HandleAll, events wait as if the loop had not handled them yet.
+  void HoldRoom() {
+    MutexLock lock(mu_);
+    holds_room_ = true;
+  }
+  void HandleAll() {
+    std::vector<std::shared_ptr<void>> rooms;
+    MutexLock lock(mu_);
+    holds_room_ = false;
+    for (LinkEvent& event : events_) rooms.push_back(std::exchange(event.room, nullptr));
+  }
   // Called on gRPC's thread with every event; must be set before the link is created.
   std::function<void(LinkEvent&)> on_event_;
 
@@ -75,6 +88,7 @@ class RecordedEvents final : public LinkEvents {
   std::condition_variable changed_;
   std::vector<LinkEvent> events_ OUTRIDER_GUARDED_BY(mu_);
   bool full_ OUTRIDER_GUARDED_BY(mu_) = false;
+  bool holds_room_ OUTRIDER_GUARDED_BY(mu_) = false;
 };
 
 class RecordedObserver final : public LinksObserver {

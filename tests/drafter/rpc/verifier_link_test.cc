@@ -301,6 +301,46 @@ TEST_F(VerifierLinkTest, FullInboxEndsStream) {
   EXPECT_NE(Attached(2), nullptr);
 }
 
+TEST_F(VerifierLinkTest, FloodStaysInItsConnection) {
+  events_.HoldRoom();
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  v1::FromVerifier message;
+  message.mutable_close()->set_session(1);
+  for (int i = 0; i < 1000; ++i) server.Send(message);
+  // With the welcome, a MiB at 4 KiB each.
+  (void)events_.Await<CloseEvent>(255);
+  // Meanwhile another verifier is served.
+  FakeDraftingServer other(&FakeDraftingServer::Welcomer);
+  const auto other_link = Link(other.address());
+  ASSERT_NE(Attached(2), nullptr);
+  other.Send(FakeDraftingServer::Welcome());
+  (void)events_.Await<DisconnectedEvent>();
+  EXPECT_EQ(events_.Count<CloseEvent>(), 255) << "the rest is not read";
+  events_.HandleAll();
+  (void)events_.Await<CloseEvent>(1000);
+}
+
+TEST_F(VerifierLinkTest, EachVerdictTakesRoom) {
+  events_.HoldRoom();
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  v1::FromVerifier verdicts, close;
+  for (int i = 0; i < 256; ++i) verdicts.mutable_verdicts()->add_verdicts();
+  close.mutable_close()->set_session(1);
+  server.Send(verdicts);
+  server.Send(close);
+  (void)events_.Await<std::vector<SessionVerdict>>();
+  FakeDraftingServer other(&FakeDraftingServer::Welcomer);
+  const auto other_link = Link(other.address());
+  ASSERT_NE(Attached(2), nullptr);
+  EXPECT_EQ(events_.Count<CloseEvent>(), 0);
+  events_.HandleAll();
+  (void)events_.Await<CloseEvent>();
+}
+
 TEST_F(VerifierLinkTest, LeavesVerifierThatDoesNotRead) {
   FakeDraftingServer server(&FakeDraftingServer::Welcomer, 0, /*reads=*/false);
   const auto link = Link(server.address());

@@ -348,7 +348,7 @@ v1::FromVerifier ToWire(const std::vector<SessionVerdict>& decisions) {
 }
 
 Result<std::vector<SessionVerdict>> FromWire(const v1::VerdictBatch& wire) {
-  OUTRIDER_TRY(CheckAtMost("verdicts", wire.verdicts_size(), kMaxBatchEntries));
+  OUTRIDER_TRY(CheckAtMost("verdicts", wire.verdicts_size(), kMaxVerdicts));
   std::vector<SessionVerdict> decisions;
   decisions.reserve(static_cast<size_t>(wire.verdicts_size()));
   for (const v1::Verdict& verdict : wire.verdicts()) {

@@ -21,9 +21,12 @@ inline constexpr int kMaxChunkDraws = 1024;
 inline constexpr int kMaxSessionTokens = 1 << 20;
 // Names are shown to people in logs and status answers.
 inline constexpr size_t kMaxNameBytes = 256;
-// The most drafts or verdicts of one message: a few for each of the sessions that a service can
-// hold. An empty one takes two bytes on the wire and a hundred in memory.
+// The most drafts of one message: a few for each of the sessions that a service can hold. An empty
+// one takes two bytes on the wire and a hundred in memory.
 inline constexpr int kMaxBatchEntries = 65536;
+// The most verdicts of one message: one for each of the sessions that a drafter can hold
+// (--max-sessions).
+inline constexpr int kMaxVerdicts = 4096;
 
 // A drafter's messages. FromWire returns kInvalidArgument, naming the field, if it is longer than
 // its limit above or a token id is out of range.

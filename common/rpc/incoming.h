@@ -1,9 +1,9 @@
-// Requests as raw bytes, which the service parses itself, and the handlers of methods with such
+// Messages as raw bytes, whose reader parses them itself, and the handlers of methods with such
 // requests. gRPC's generated handlers parse before the service sees the call, so callers without a
 // token could cause that work, and malformed requests would be answered UNIMPLEMENTED without an
-// explanation.
+// explanation. A client that reads such messages can limit them likewise.
 //
-// Thread: a request belongs to its call.
+// Thread: a message belongs to its call.
 #pragma once
 
 #include <google/protobuf/message.h>

@@ -23,7 +23,7 @@ constexpr size_t kLeastBytes = 4096;
 
 }  // namespace
 
-std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std::string address,
+std::shared_ptr<AttachStream> AttachStream::Start(AttachStub& stub, std::string address,
                                                   uint64_t connection, const std::string& token,
                                                   const DrafterHello& hello,
                                                   std::shared_ptr<const DrafterVocabulary> own,
@@ -31,7 +31,8 @@ std::shared_ptr<AttachStream> AttachStream::Start(v1::Drafting::Stub& stub, std:
   std::shared_ptr<AttachStream> stream(
       new AttachStream(std::move(address), connection, std::move(own), events, observer));
   if (!token.empty()) stream->context_.AddMetadata("authorization", "Bearer " + token);
-  stub.async()->Attach(&stream->context_, stream.get());
+  stub.PrepareBidiStreamingCall(&stream->context_, "/outrider.v1.Drafting/Attach", {},
+                                stream.get());
   stream->AddHold();  // the loop writes from outside reactions
   stream->Send(ToWire(hello));
   stream->StartRead(&stream->incoming_);
@@ -121,21 +122,21 @@ void AttachStream::OnReadDone(bool ok) {
     RemoveHold();
     return;
   }
+  Result<v1::FromVerifier> wire = incoming_.Parse(kVerifierMessage);
   // The first one only: another one is refused without looking at it.
-  if (incoming_.has_vocabulary() && !has_vocabulary_) {
+  if (wire.ok() && wire->has_vocabulary() && !has_vocabulary_) {
     has_vocabulary_ = true;
-    translator_ = std::thread([this] { TakeIncoming(); });
+    translator_ = std::thread([this, wire = std::move(wire)] { Take(wire); });
   } else {
-    TakeIncoming();
+    Take(wire);
   }
 }
 
-void AttachStream::TakeIncoming() {
+void AttachStream::Take(const Result<v1::FromVerifier>& wire) {
   if (broken_.ok()) {
-    broken_ = Handle(incoming_);
+    broken_ = wire.ok() ? Handle(*wire) : wire.status();
     if (!broken_.ok()) context_.TryCancel();
   }
-  incoming_.Clear();
   Read();
 }
 

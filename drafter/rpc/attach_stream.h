@@ -15,6 +15,7 @@
 #pragma once
 
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <condition_variable>
@@ -30,6 +31,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "common/rpc/incoming.h"
 #include "common/spec/drafter_demand.h"
 #include "common/spec/drafter_hello.h"
 #include "drafter/propose/verifier_link.h"
@@ -52,14 +54,18 @@ class LinkObserver {
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
 };
 
-class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::FromVerifier>,
-                           public VerifierLink,
-                           public std::enable_shared_from_this<AttachStream> {
+// Leaves the verifier's messages unparsed, unlike v1::Drafting::Stub.
+using AttachStub = grpc::TemplatedGenericStub<v1::FromDrafter, Incoming<v1::FromVerifier>>;
+
+class AttachStream final
+    : public grpc::ClientBidiReactor<v1::FromDrafter, Incoming<v1::FromVerifier>>,
+      public VerifierLink,
+      public std::enable_shared_from_this<AttachStream> {
  public:
   // Says hello, with `token` as the bearer token, if any. `events` and `observer` must outlive the
   // call's end; `address` is for messages. `own`: this drafter's vocabulary, for verifiers with
   // another one, if hello.translates; else nullptr.
-  static std::shared_ptr<AttachStream> Start(v1::Drafting::Stub& stub, std::string address,
+  static std::shared_ptr<AttachStream> Start(AttachStub& stub, std::string address,
                                              uint64_t connection, const std::string& token,
                                              const DrafterHello& hello,
                                              std::shared_ptr<const DrafterVocabulary> own,
@@ -91,7 +97,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
 
   void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
   // Handles what was read, and reads on.
-  void TakeIncoming();
+  void Take(const Result<v1::FromVerifier>& wire);
   // Reads the next message, now or when there is room for it.
   void Read() OUTRIDER_EXCLUDES(mu_);
   // An object that lasts as long as `wire` waits for the loop.
@@ -114,7 +120,7 @@ class AttachStream final : public grpc::ClientBidiReactor<v1::FromDrafter, v1::F
   std::thread translator_;
 
   // Used only by OnReadDone, translator_ and OnDone, which follow one another.
-  v1::FromVerifier incoming_;
+  Incoming<v1::FromVerifier> incoming_;
   bool has_vocabulary_ = false;                      // one has been read
   std::shared_ptr<const VocabularyMap> vocabulary_;  // nullptr: the verifier's is ours
   bool welcomed_ = false;

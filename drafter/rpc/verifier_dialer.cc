@@ -22,7 +22,7 @@ void VerifierDialer::Renew() {
   std::shared_ptr<const TlsMaterial> material =
       options_->tls == nullptr ? nullptr : options_->tls->Current();
   if (stub_ == nullptr || material != tls_material_) {
-    stub_ = v1::Drafting::NewStub(
+    stub_ = std::make_unique<AttachStub>(
         MakeChannel(options_->address, {.tls = material,
                                         .tls_server_name = options_->tls_server_name,
                                         .authority = options_->authority}));

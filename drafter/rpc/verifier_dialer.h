@@ -37,7 +37,7 @@ class VerifierDialer {
  private:
   const VerifierDialOptions* const options_;
   std::shared_ptr<const TlsMaterial> tls_material_;  // of stub_
-  std::unique_ptr<v1::Drafting::Stub> stub_;
+  std::unique_ptr<AttachStub> stub_;
   std::string token_;
 };
 

@@ -183,6 +183,8 @@ const Cases kGrpcCases = {
     {"verifier: `verdicts` of a message", HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: `welcome.model`, `welcome.zone`, `open.traceparent`",
      HeldBy{kLinkMessageTest, kDrafterLimits}},
+    {"verifier: a message",
+     HeldBy{"tests/drafter/rpc/attach_stream_test.cc", "ManyOrManyBytesEndIt"}},
     {"verifier: messages that wait for the drafting loop",
      HeldBy{kVerifierLinkTest, "FloodStaysInItsConnection"}},
 };

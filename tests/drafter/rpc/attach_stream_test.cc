@@ -10,6 +10,7 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/drafting_wire.h"
+#include "drafter/rpc/link_message.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
 #include "tests/drafter/rpc/recorded_link.h"
 
@@ -22,13 +23,37 @@ TEST(AttachStream, CallHoldsNoReference) {
   FakeDraftingServer server([](const v1::FromDrafter&, FakeDraftingServer::Sink&) {});
   RecordedEvents events;
   RecordedObserver observer;
-  const auto stub = v1::Drafting::NewStub(MakeChannel(server.address(), {}));
+  AttachStub stub(MakeChannel(server.address(), {}));
   const std::shared_ptr<AttachStream> stream = AttachStream::Start(
-      *stub, server.address(), 1, "", {.name = "d0"}, nullptr, &events, &observer);
+      stub, server.address(), 1, "", {.name = "d0"}, nullptr, &events, &observer);
   EXPECT_EQ(stream.use_count(), 1);
   stream->Cancel();
   EXPECT_EQ(stream->WaitForEnd(std::nullopt)->code(), Code::kCancelled);
   EXPECT_EQ(stream.use_count(), 1);
+}
+
+TEST(AttachStream, ManyOrManyBytesEndIt) {
+  v1::FromVerifier large, crowded;
+  large.mutable_open()->mutable_sampling()->mutable_structured_output()->set_gbnf(
+      std::string(kVerifierMessage.bytes, 'a'));
+  for (int i = 0; i < kVerifierMessage.entries; ++i) crowded.mutable_verdicts()->add_verdicts();
+  const std::pair<v1::FromVerifier, std::string> cases[] = {
+      {large, "bytes, at most 8388608"}, {crowded, "more than 32768 strings, messages"}};
+  for (const auto& [message, words] : cases) {
+    FakeDraftingServer server(
+        [&message = message](const v1::FromDrafter&, FakeDraftingServer::Sink& sink) {
+          sink.Send(FakeDraftingServer::Welcome());
+          sink.Send(message);
+        });
+    RecordedEvents events;
+    RecordedObserver observer;
+    AttachStub stub(MakeChannel(server.address(), {}));
+    const auto stream = AttachStream::Start(stub, server.address(), 1, "", {.name = "d0"}, nullptr,
+                                            &events, &observer);
+    const Status end = *stream->WaitForEnd(std::nullopt);
+    EXPECT_EQ(end.code(), Code::kInvalidArgument);
+    EXPECT_THAT(end.message(), ::testing::HasSubstr(words));
+  }
 }
 
 // A verifier that answers Hello with `vocabulary`, and a VocabularyMatch with Welcome.
@@ -55,12 +80,12 @@ class AnotherVocabulary : public ::testing::Test {
 
   std::shared_ptr<AttachStream> Attach(const FakeDraftingServer& server,
                                        std::shared_ptr<const DrafterVocabulary> own) {
-    stub_ = v1::Drafting::NewStub(MakeChannel(server.address(), {}));
+    stub_ = std::make_unique<AttachStub>(MakeChannel(server.address(), {}));
     return AttachStream::Start(*stub_, server.address(), 1, "", {.name = "d0"}, std::move(own),
                                &events_, &observer_);
   }
 
-  std::unique_ptr<v1::Drafting::Stub> stub_;
+  std::unique_ptr<AttachStub> stub_;
   RecordedEvents events_;
   RecordedObserver observer_;
 };

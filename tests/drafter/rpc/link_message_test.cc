@@ -1,6 +1,8 @@
 #include "drafter/rpc/link_message.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
 
 #include <limits>
 #include <string>
@@ -217,7 +219,7 @@ TEST(LinkMessageTest, EveryVerifierFieldHasLimit) {
                                     message.mutable_open()->set_traceparent(
                                         std::string(static_cast<size_t>(count), '0'));
                                   })},
-       {"verdicts.verdicts", Limit(kMaxBatchEntries, "verdicts",
+       {"verdicts.verdicts", Limit(kMaxVerdicts, "verdicts",
                                    [&](int count, auto& message) {
                                      for (int i = 0; i < count; ++i) verdict(message);
                                    })},
@@ -234,6 +236,41 @@ TEST(LinkMessageTest, EveryVerifierFieldHasLimit) {
         Limit(kMaxChunkDraws, "verdicts.acceptance", [&](int count, auto& message) {
           verdict(message)->set_acceptance(std::string(static_cast<size_t>(count), 'x'));
         })}});
+}
+
+// Whether the message is within the limits of a verifier's, and what is said otherwise.
+Status Parse(const v1::FromVerifier& message) {
+  grpc::Slice slice(message.SerializeAsString());
+  grpc::ByteBuffer bytes(&slice, 1);
+  v1::FromVerifier parsed;
+  return ParseRequest(&bytes, kVerifierMessage, &parsed);
+}
+
+TEST(LinkMessageTest, LargestMessagesParse) {
+  v1::FromVerifier vocabulary;
+  vocabulary.mutable_vocabulary()->mutable_entries()->Resize(VocabularyEntries::kMaxEntries, 4096);
+  vocabulary.mutable_vocabulary()->set_text(std::string(VocabularyEntries::kMaxTextBytes, 'a'));
+  EXPECT_EQ(Parse(vocabulary).message(), "");
+  v1::FromVerifier open;
+  open.mutable_open()->mutable_token_ids()->Resize(kMaxSessionTokens, 1 << 20);
+  v1::SamplingParams* sampling = open.mutable_open()->mutable_sampling();
+  sampling->mutable_allowed_token_ids()->Resize(kMaxAllowedTokens, 1 << 20);
+  for (int i = 0; i < kMaxGrammarSchemas; ++i) {
+    v1::SchemaRule* schema = sampling->mutable_structured_output()->add_schemas();
+    schema->set_name("a");
+    schema->set_schema(std::string(200, 'a'));
+    schema->add_path("b");
+  }
+  EXPECT_EQ(Parse(open).message(), "");
+  v1::FromVerifier verdicts;
+  for (int i = 0; i < kMaxVerdicts; ++i) {
+    v1::Verdict* verdict = verdicts.mutable_verdicts()->add_verdicts();
+    verdict->set_acceptance(std::string(64, 'a'));
+    verdict->mutable_next()->Resize(64, 1 << 20);
+    verdict->mutable_plan()->mutable_branching()->Resize(64, 1);
+    verdict->mutable_plan()->mutable_stop()->set_threshold(1.f);
+  }
+  EXPECT_EQ(Parse(verdicts).message(), "");
 }
 
 TEST(LinkMessageTest, IgnoresMessagesOfALaterVersion) {

@@ -98,6 +98,7 @@ void DraftLoop::Handle(LinkEvent event) {
   } else if (const auto* wanted = std::get_if<WantedEvent>(&event.message)) {
     connection->wanted = wanted->wanted;
   } else {
+    if (compiler_.has_value()) compiler_->Forget(event.connection);
     sessions_.Disconnect(event.connection);
   }
 }
@@ -150,6 +151,7 @@ Status DraftLoop::Open(VerifierConnection& connection, uint64_t id, const Sessio
   const SharedValue<GrammarSource>& grammar = open.sampling.grammar;
   if (!grammar.has_value() || !compiler_.has_value()) return Open(connection, open, nullptr);
   if (auto masks = compiler_->Find(*grammar)) return Open(connection, open, std::move(masks));
+  OUTRIDER_TRY(DraftSession::CheckTokens(open, connection.bounds));
   OUTRIDER_ASSIGN(connection.compiling[open.session], compiler_->Submit(id, open));
   return Status();
 }

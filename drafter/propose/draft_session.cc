@@ -9,7 +9,7 @@
 namespace outrider {
 namespace {
 
-Status CheckTokens(std::span<const TokenId> tokens, int vocab_size) {
+Status CheckIds(std::span<const TokenId> tokens, int vocab_size) {
   for (const TokenId token : tokens) {
     if (token < 0 || token >= vocab_size) {
       return InvalidArgument("token id " + std::to_string(token) +
@@ -82,25 +82,29 @@ StopRule InForce(StopRule planned, const HeadState* head) {
 
 }  // namespace
 
+Status DraftSession::CheckTokens(const SessionOpening& open, const DraftBounds& bounds) {
+  if (open.tokens.empty()) return InvalidArgument("a session without tokens");
+  if (open.prompt_tokens < 0 || static_cast<size_t>(open.prompt_tokens) > open.tokens.size()) {
+    return InvalidArgument(std::to_string(open.prompt_tokens) + " prompt tokens of " +
+                           std::to_string(open.tokens.size()));
+  }
+  OUTRIDER_TRY(CheckIds(open.tokens, VerifierVocabulary(bounds)));
+  const VocabularyMap* const vocabulary = bounds.vocabulary.get();
+  // Before they are spelled out: a token can become a thousand.
+  return CheckContext(vocabulary == nullptr ? open.tokens.size() : vocabulary->OwnSize(open.tokens),
+                      bounds.max_context);
+}
+
 Result<DraftSession> DraftSession::Create(const SessionOpening& verifiers,
                                           const DraftBounds* bounds,
                                           std::shared_ptr<grammar::GrammarMasks> masks) {
   if (bounds->allowed < 1) return InvalidArgument("the verifier allows no token to be drafted");
-  if (verifiers.tokens.empty()) return InvalidArgument("a session without tokens");
-  if (verifiers.prompt_tokens < 0 ||
-      static_cast<size_t>(verifiers.prompt_tokens) > verifiers.tokens.size()) {
-    return InvalidArgument(std::to_string(verifiers.prompt_tokens) + " prompt tokens of " +
-                           std::to_string(verifiers.tokens.size()));
-  }
-  OUTRIDER_TRY(CheckTokens(verifiers.tokens, VerifierVocabulary(*bounds)));
+  OUTRIDER_TRY(CheckTokens(verifiers, *bounds));
   SessionOpening translated;
   if (bounds->vocabulary != nullptr) {
-    // Before they are spelled out: a token can become a thousand.
-    OUTRIDER_TRY(CheckContext(bounds->vocabulary->OwnSize(verifiers.tokens), bounds->max_context));
     OUTRIDER_ASSIGN(translated, bounds->vocabulary->ToOwn(verifiers));
   }
   const SessionOpening& open = bounds->vocabulary == nullptr ? verifiers : translated;
-  OUTRIDER_TRY(CheckContext(open.tokens.size(), bounds->max_context));
   OUTRIDER_TRY(Validate(open.sampling, bounds->vocab_size));
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(open.plan.shape, open.tokens.size(), *bounds));
   std::optional<grammar::DraftGrammar> grammar;
@@ -284,7 +288,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
     return InvalidArgument("node " + std::to_string(verdict.node) + " accepted of " +
                            std::to_string(sent_nodes_));
   }
-  OUTRIDER_TRY(CheckTokens(verdict.next, VerifierVocabulary(*bounds_)));
+  OUTRIDER_TRY(CheckIds(verdict.next, VerifierVocabulary(*bounds_)));
   std::vector<TokenId> added = draft().Path(verdict.node);
   const int positions = static_cast<int>(added.size() + verdict.next.size());
   const VocabularyMap* vocabulary = bounds_->vocabulary.get();

@@ -49,6 +49,9 @@ class DraftSession {
   static Result<DraftSession> Create(const SessionOpening& open, const DraftBounds* bounds,
                                      std::shared_ptr<grammar::GrammarMasks> masks = nullptr);
 
+  // The errors of Create about the opening's tokens.
+  static Status CheckTokens(const SessionOpening& open, const DraftBounds& bounds);
+
   uint32_t round() const { return round_; }
   // The shape that is drafted: the plan, cut to the longest draft and to the context.
   const DraftShape& shape() const { return shape_; }

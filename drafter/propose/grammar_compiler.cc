@@ -23,25 +23,41 @@ Result<uint64_t> GrammarCompiler::Submit(uint64_t connection, SessionOpening ope
   uint64_t ticket = 0;
   {
     const MutexLock lock(mu_);
-    if (waiting_.size() == kMostWaiting) {
-      return ResourceExhausted(std::to_string(kMostWaiting) + " grammars wait to be compiled");
+    std::deque<Waiting>& waiting = waiting_[connection];
+    if (waiting.size() == kMostWaiting) {
+      return ResourceExhausted(std::to_string(kMostWaiting) +
+                               " grammars of this verifier wait to be compiled");
     }
     ticket = ++tickets_;
-    waiting_.push_back({.ticket = ticket, .connection = connection, .opening = std::move(opening)});
+    waiting.push_back({.ticket = ticket, .opening = std::move(opening)});
   }
   changed_.notify_all();
   return ticket;
 }
 
+void GrammarCompiler::Forget(uint64_t connection) {
+  const MutexLock lock(mu_);
+  waiting_.erase(connection);
+}
+
+uint64_t GrammarCompiler::NextConnection() const {
+  const auto after = waiting_.upper_bound(served_);
+  return after == waiting_.end() ? waiting_.begin()->first : after->first;
+}
+
 void GrammarCompiler::Run() {
   while (true) {
     Waiting next;
+    uint64_t connection = 0;
     {
       MutexLock lock(mu_);
       while (!stopping_ && waiting_.empty()) lock.Wait(changed_);
       if (stopping_) return;
-      next = std::move(waiting_.front());
-      waiting_.pop_front();
+      served_ = connection = NextConnection();
+      std::deque<Waiting>& waiting = waiting_.at(connection);
+      next = std::move(waiting.front());
+      waiting.pop_front();
+      if (waiting.empty()) waiting_.erase(connection);
     }
     CompiledEvent event{.ticket = next.ticket, .opening = std::move(next.opening)};
     Result<std::shared_ptr<grammar::GrammarMasks>> masks =
@@ -53,7 +69,7 @@ void GrammarCompiler::Run() {
           {{"session", event.opening.session}, {"reason", masks.status().ToString()}});
     }
     // If there is no room for the event, the session is refused when its verdict comes.
-    (void)events_->Push({.connection = next.connection, .message = std::move(event)});
+    (void)events_->Push({.connection = connection, .message = std::move(event)});
   }
 }
 

@@ -1,5 +1,6 @@
 // Compiles the grammars of sessions on a thread of its own, so that the drafting loop, for which
-// all sessions wait, does not. A session is opened once its grammar is compiled.
+// all sessions wait, does not. A session is opened once its grammar is compiled. Verifiers take
+// turns, so that none waits for all grammars of another.
 //
 // Owner: DraftLoop. Thread: the drafting loop; has a thread of its own.
 #pragma once
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <thread>
 
 #include "common/base/mutex.h"
@@ -19,7 +21,7 @@ namespace outrider {
 
 class GrammarCompiler {
  public:
-  // The most waiting openings.
+  // The most waiting openings of a connection.
   static constexpr size_t kMostWaiting = 256;
 
   // `events`: gets a CompiledEvent for each opening. Both outlive it.
@@ -30,17 +32,21 @@ class GrammarCompiler {
   std::shared_ptr<grammar::GrammarMasks> Find(const GrammarSource& source) {
     return cache_->Find(source);
   }
-  // Returns a ticket, which the event will have. kResourceExhausted: too many wait.
+  // Returns a ticket, which the event will have. kResourceExhausted: too many of the
+  // connection's wait.
   Result<uint64_t> Submit(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
+  // The connection has ended: its openings are not compiled any more.
+  void Forget(uint64_t connection) OUTRIDER_EXCLUDES(mu_);
 
  private:
   struct Waiting {
     uint64_t ticket = 0;
-    uint64_t connection = 0;
     SessionOpening opening;
   };
 
   void Run();
+  // The connection whose turn it is. REQUIRES: an opening waits.
+  uint64_t NextConnection() const OUTRIDER_REQUIRES(mu_);
 
   grammar::GrammarCache* const cache_;
   LinkEvents* const events_;
@@ -48,7 +54,9 @@ class GrammarCompiler {
   std::condition_variable changed_;
   uint64_t tickets_ OUTRIDER_GUARDED_BY(mu_) = 0;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
-  std::deque<Waiting> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  // By connection; none is empty.
+  std::map<uint64_t, std::deque<Waiting>> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  uint64_t served_ OUTRIDER_GUARDED_BY(mu_) = 0;  // the connection that had the last turn
   std::thread thread_;
 };
 

@@ -185,6 +185,8 @@ const Cases kGrpcCases = {
      HeldBy{kLinkMessageTest, kDrafterLimits}},
     {"verifier: a message",
      HeldBy{"tests/drafter/rpc/attach_stream_test.cc", "ManyOrManyBytesEndIt"}},
+    {"verifier: sessions that wait for their grammars to be compiled",
+     HeldBy{"tests/drafter/propose/grammar_compiler_test.cc", "FullQueueIsItsVerifiers"}},
     {"verifier: messages that wait for the drafting loop",
      HeldBy{kVerifierLinkTest, "FloodStaysInItsConnection"}},
 };

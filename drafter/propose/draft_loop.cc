@@ -52,6 +52,9 @@ void DraftLoop::Run() {
 }
 
 bool DraftLoop::Step() {
+  for (auto& [id, connection] : sessions_.connections()) {
+    connection.bounds.grammar_share->Refill(static_cast<int>(sessions_.connections().size()));
+  }
   std::vector<LinkEvent> events = inbox_.Take();
   for (LinkEvent& event : events) Handle(std::move(event));
   const bool ran = RunPass();
@@ -127,7 +130,7 @@ void DraftLoop::Connect(uint64_t id, WelcomeEvent event) {
                              .vocabulary = std::move(event.vocabulary),
                              .shared_tokens = std::move(shared),
                              .head = head_.state(),
-                             .mask_scratch = &mask_scratch_,
+                             .grammar_share = std::make_shared<GrammarShare>(&mask_scratch_),
                          }});
 }
 

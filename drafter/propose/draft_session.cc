@@ -47,11 +47,15 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
   return shape;
 }
 
-// The text continues with `tokens`.
-Status Follow(std::span<const TokenId> tokens, const DraftBounds& bounds,
-              grammar::DraftGrammar* grammar) {
+// The text continues with `tokens`. Drops the grammar if there is no share left for reading them.
+Status Follow(std::span<const TokenId> tokens, GrammarShare& share,
+              std::optional<grammar::DraftGrammar>* grammar) {
   for (const TokenId token : tokens) {
-    if (grammar->Advance(token, *bounds.mask_scratch)) continue;
+    if (!share.allows_reading()) {
+      grammar->reset();
+      return Status();
+    }
+    if (share.Spend([&](auto& scratch) { return (*grammar)->Advance(token, scratch); })) continue;
     return FailedPrecondition("token " + std::to_string(token) +
                               " is not one that the session's grammar goes on with here");
   }
@@ -111,7 +115,7 @@ Result<DraftSession> DraftSession::Create(const SessionOpening& verifiers,
   if (masks != nullptr) {
     grammar.emplace(std::move(masks), RowMask(open.sampling, *bounds));
     const auto output = std::span(open.tokens).subspan(static_cast<size_t>(open.prompt_tokens));
-    OUTRIDER_TRY(Follow(output, *bounds, &*grammar));
+    OUTRIDER_TRY(Follow(output, *bounds->grammar_share, &grammar));
   }
   return DraftSession(open, shape, bounds, std::move(grammar),
                       static_cast<int>(verifiers.tokens.size()));
@@ -235,10 +239,11 @@ TokenId DraftSession::ToVerifier(TokenId own) const {
 }
 
 std::span<const uint32_t> DraftSession::MaskOfRow(int node) const {
-  if (!grammar_.has_value()) return {};
-  row_mask_.resize(grammar_->mask_words());
   // Without a mask the draft is still lossless.
-  const bool is_known = grammar_->Fill(draft(), node, *bounds_->mask_scratch, row_mask_).ok();
+  if (!grammar_.has_value() || !bounds_->grammar_share->allows_masks()) return {};
+  row_mask_.resize(grammar_->mask_words());
+  const bool is_known = bounds_->grammar_share->Spend(
+      [&](auto& scratch) { return grammar_->Fill(draft(), node, scratch, row_mask_).ok(); });
   return is_known ? std::span<const uint32_t>(row_mask_) : std::span<const uint32_t>();
 }
 
@@ -303,7 +308,7 @@ Result<int> DraftSession::Apply(const SessionVerdict& verdict) {
   }
   OUTRIDER_ASSIGN(const DraftShape shape, Fit(verdict.plan.shape, committed, *bounds_));
   std::optional<grammar::DraftGrammar> grammar = grammar_;
-  if (grammar.has_value()) OUTRIDER_TRY(Follow(added, *bounds_, &*grammar));
+  if (grammar.has_value()) OUTRIDER_TRY(Follow(added, *bounds_->grammar_share, &grammar));
 
   // A node was fed if the draft continued after it; its parent's draft did in any case.
   const int node = verdict.node;

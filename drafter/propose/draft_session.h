@@ -19,6 +19,7 @@
 #include "common/spec/draft.h"
 #include "common/spec/sequence_sampling.h"
 #include "drafter/propose/draft_tree_builder.h"
+#include "drafter/propose/grammar_share.h"
 #include "drafter/propose/head_state.h"
 #include "drafter/propose/verifier_link.h"
 
@@ -36,9 +37,10 @@ struct DraftBounds {
   DraftDistributionLimits distribution_limits;
   // Maps between the verifier's ids and ours; nullptr: they are the same.
   std::shared_ptr<const VocabularyMap> vocabulary = nullptr;
-  std::vector<uint32_t> shared_tokens = {};      // SharedMask of the vocabulary
-  const HeadState* head = nullptr;               // nullptr: kHead drafts to the full length
-  grammar::MaskScratch* mask_scratch = nullptr;  // of the loop
+  std::vector<uint32_t> shared_tokens = {};  // SharedMask of the vocabulary
+  const HeadState* head = nullptr;           // nullptr: kHead drafts to the full length
+  // For sessions that follow a grammar.
+  std::shared_ptr<GrammarShare> grammar_share = nullptr;
 };
 
 class DraftSession {

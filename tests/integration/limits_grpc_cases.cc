@@ -187,6 +187,8 @@ const Cases kGrpcCases = {
      HeldBy{"tests/drafter/rpc/attach_stream_test.cc", "ManyOrManyBytesEndIt"}},
     {"verifier: sessions that wait for their grammars to be compiled",
      HeldBy{"tests/drafter/propose/grammar_compiler_test.cc", "FullQueueIsItsVerifiers"}},
+    {"verifier: steps of its sessions' grammars on the drafting loop",
+     HeldBy{"tests/drafter/propose/draft_grammar_test.cc", "ShareEndsMasksBeforeReading"}},
     {"verifier: messages that wait for the drafting loop",
      HeldBy{kVerifierLinkTest, "FloodStaysInItsConnection"}},
 };

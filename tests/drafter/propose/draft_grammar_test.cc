@@ -33,12 +33,13 @@ class DraftGrammarTest : public LoopTest {
   }
 
   // The next parts, once a grammar has been compiled on its thread.
-  std::vector<DraftPart> NextParts() {
+  std::vector<DraftPart> NextParts() { return NextParts(*link_); }
+  std::vector<DraftPart> NextParts(PuppetVerifierLink& link) {
     std::vector<DraftPart> parts;
     const auto deadline = std::chrono::steady_clock::now() + testing::kTimeLimit;
     while (parts.empty() && std::chrono::steady_clock::now() < deadline) {
       StepToRest();
-      parts = link_->TakeDrafts();
+      parts = link.TakeDrafts();
       if (parts.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     return parts;
@@ -58,6 +59,14 @@ class DraftGrammarTest : public LoopTest {
           static_cast<size_t>(std::find(path.begin(), path.end(), 30) - path.begin());
       EXPECT_EQ(text.Reads(std::span(path).first(letters), scratch), letters) << node;
     }
+  }
+
+  // Every "a" may be the one that 400 letters follow, so that there are hundreds of ways to read
+  // the text, which together takes more steps than a verifier may save and owe.
+  static SessionOpening Costly(uint64_t id) {
+    std::vector<TokenId> text;
+    for (int i = 0; i < 1000; ++i) text.insert(text.end(), {0, 1});
+    return Following(id, Sequences(1, 12), "[ab]*a[ab]{400}", text);
   }
 
   grammar::GrammarCache grammars_{Letters(), {}};
@@ -83,7 +92,7 @@ TEST_F(DraftGrammarTest, DraftsContinueFromRoundToRound) {
   SessionOpening open = Following(1, Sequences(1, 4), "(b[ac]|d{2})*z");
   Push(open);
   uint32_t round = 1;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 40; ++i) {
     const DraftTree draft = Assemble(NextParts());
     ASSERT_FALSE(draft.empty());
     ExpectOfTheGrammar(draft, open);
@@ -144,6 +153,55 @@ TEST_F(DraftGrammarTest, SessionClosedDuringCompilationStaysClosed) {
   ASSERT_FALSE(parts.empty());
   EXPECT_EQ(parts[0].session, 2u);
   EXPECT_EQ(loop_->load().sessions, 1);
+}
+
+TEST_F(DraftGrammarTest, CostlyTextsLoseGrammarsBesideOthers) {
+  const SessionOpening costly = Costly(1);
+  for (const bool is_alone : {true, false}) {
+    Start({.total_pages = 1024, .max_position_embeddings = 4096, .eos_token_ids = {30}},
+          {.grammars = &grammars_});
+    const auto other = is_alone ? nullptr : Connect(8);
+    Push(costly);
+    const DraftTree draft = Assemble(NextParts());
+    if (is_alone) {
+      ExpectOfTheGrammar(draft, costly);
+      continue;
+    }
+    const std::vector<TokenId> path = draft.Path(draft.size());
+    EXPECT_TRUE(std::any_of(path.begin(), path.end(), [](TokenId token) { return token > 1; }));
+    // The other verifier's sessions keep theirs.
+    const SessionOpening cheap = Following(1, Sequences(3, 6), "(b[ac]|d{2})*z", {1, 2, 3});
+    Push(cheap, 8);
+    ExpectOfTheGrammar(Assemble(NextParts(*other)), cheap);
+    // Once there is a share again, too.
+    for (int i = 0; i < 100; ++i) loop_->Step();
+    Push(SessionVerdict{.session = 1,
+                        .round = 1,
+                        .node = 0,
+                        .next = {25},
+                        .plan = {.round = 2, .shape = Sequences(1, 2)}});
+    EXPECT_FALSE(Assemble(NextParts()).empty()) << "its text is not followed any more";
+  }
+}
+
+TEST_F(DraftGrammarTest, ShareEndsMasksBeforeReading) {
+  grammar::MaskScratch scratch;
+  const SessionOpening costly = Costly(1);
+  grammar::DraftGrammar text(grammars_.Get(*costly.sampling.grammar).value(), {});
+  GrammarShare share(&scratch);
+  auto token = costly.tokens.begin() + costly.prompt_tokens;
+  const auto read = [&] { return share.Spend([&](auto& s) { return text.Advance(*token++, s); }); };
+  share.Refill(2);
+  while (share.allows_masks()) ASSERT_TRUE(read());
+  EXPECT_TRUE(share.allows_reading());
+  while (share.allows_reading()) ASSERT_TRUE(read());
+  EXPECT_GT(scratch.stepper.steps(), 2 * GrammarShare::kMost);
+  for (int64_t step = 0; step < 2 * GrammarShare::kMost / GrammarShare::kSteps; ++step) {
+    EXPECT_FALSE(share.allows_masks()) << step;
+    share.Refill(2);
+  }
+  share.Refill(1);
+  EXPECT_TRUE(share.allows_masks()) << "nobody else waits";
 }
 
 TEST_F(DraftGrammarTest, DraftsWithoutMasksIfCompilationFails) {

@@ -70,6 +70,8 @@ class DrafterRoster {
                 VerifierMetrics* metrics, const Clock* clock, const DrafterRosterOptions& options,
                 const Assignments* assignments, std::function<void(uint64_t)> on_drop);
 
+  // Thread: any.
+  const TargetIdentity& target() const { return target_; }
   // What every drafter is told on joining. Thread: any.
   const DraftDistributionLimits& distribution_limits() const { return distribution_limits_; }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/incoming.h"
@@ -15,43 +16,63 @@
 namespace outrider {
 namespace {
 
-using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>;
-using AttachSink = StreamSink<AttachCall, v1::FromVerifier>;
+using AttachCall = grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, grpc::ByteBuffer>;
+using AttachSink = StreamSink<AttachCall, grpc::ByteBuffer>;
 using AttachGate = ReadGate<AttachCall, Incoming<v1::FromDrafter>, AttachSink>;
 
 // Messages that may wait for a drafter that does not read (it is stopped, or its network stalls): a
 // few rounds of every session. Then the call is cancelled, and the drafter dials again when it can.
 constexpr size_t kMaxQueuedMessages = 4096;
 
+grpc::ByteBuffer Serialized(const v1::FromVerifier& message) {
+  grpc::ByteBuffer bytes;
+  bool is_owned = false;
+  OUTRIDER_CHECK(
+      grpc::SerializationTraits<v1::FromVerifier>::Serialize(message, &bytes, &is_owned).ok());
+  return bytes;
+}
+
+// Empty: no drafter can translate it.
+grpc::ByteBuffer SerializedVocabulary(const TargetIdentity& target) {
+  if (target.vocabulary == nullptr) return grpc::ByteBuffer();
+  return Serialized(ToWire(*target.vocabulary));
+}
+
 class StreamedDrafter final : public DrafterLink {
  public:
-  StreamedDrafter(std::shared_ptr<AttachSink> sink, VerifierMetrics* metrics)
-      : sink_(std::move(sink)), metrics_(metrics) {}
+  StreamedDrafter(std::shared_ptr<AttachSink> sink, const grpc::ByteBuffer& vocabulary,
+                  VerifierMetrics* metrics)
+      : sink_(std::move(sink)), vocabulary_(vocabulary), metrics_(metrics) {}
 
-  void SendVocabulary(const VocabularyEntries& vocabulary) override { Send(ToWire(vocabulary)); }
-  void SendWelcome(const DrafterWelcome& welcome) override { Send(ToWire(welcome)); }
-  void SendDemand(const DrafterDemand& demand) override { Send(ToWire(demand)); }
-  void SendOpen(SessionOpening opening) override { Send(ToWire(opening)); }
-  void SendVerdicts(std::vector<SessionVerdict> decisions) override { Send(ToWire(decisions)); }
-  void SendClose(uint64_t session) override { Send(CloseMessage(session)); }
-  void SendDrain() override { Send(DrainMessage()); }
+  void SendVocabulary(const VocabularyEntries& /*targets*/) override { Send(vocabulary_); }
+  void SendWelcome(const DrafterWelcome& welcome) override { Send(Serialized(ToWire(welcome))); }
+  void SendDemand(const DrafterDemand& demand) override { Send(Serialized(ToWire(demand))); }
+  void SendOpen(SessionOpening opening) override { Send(Serialized(ToWire(opening))); }
+  void SendVerdicts(std::vector<SessionVerdict> decisions) override {
+    Send(Serialized(ToWire(decisions)));
+  }
+  void SendClose(uint64_t session) override { Send(Serialized(CloseMessage(session))); }
+  void SendDrain() override { Send(Serialized(DrainMessage())); }
   void Close(const Status& reason) override { sink_->Close(ToGrpc(reason)); }
 
  private:
-  void Send(v1::FromVerifier message) {
-    metrics_->draft_bytes_sent_total.Increment(static_cast<double>(message.ByteSizeLong()));
-    sink_->Send(std::move(message));
+  void Send(const grpc::ByteBuffer& message) {
+    metrics_->draft_bytes_sent_total.Increment(static_cast<double>(message.Length()));
+    sink_->Send(message);
   }
 
   std::shared_ptr<AttachSink> sink_;
+  const grpc::ByteBuffer vocabulary_;  // shares its bytes
   VerifierMetrics* const metrics_;
 };
 
 class AttachReactor final : public AttachCall {
  public:
-  AttachReactor(uint64_t id, grpc::CallbackServerContext* context, VerifierMetrics* metrics,
-                DrafterPool* pool, EngineThread* thread)
+  AttachReactor(uint64_t id, grpc::CallbackServerContext* context,
+                const grpc::ByteBuffer& vocabulary, VerifierMetrics* metrics, DrafterPool* pool,
+                EngineThread* thread)
       : id_(id),
+        vocabulary_(vocabulary),
         metrics_(metrics),
         pool_(pool),
         thread_(thread),
@@ -108,10 +129,10 @@ class AttachReactor final : public AttachCall {
         if (greeted_) return FailedPrecondition("a second Hello on one stream");
         greeted_ = true;
         OUTRIDER_ASSIGN(DrafterHello hello, FromWire(message.hello()));
-        return Post(bytes, [pool = pool_, id = id_, hello = std::move(hello), sink = sink_,
-                            metrics = metrics_] {
-          const Status status =
-              pool->roster().Join(id, hello, std::make_shared<StreamedDrafter>(sink, metrics));
+        return Post(bytes, [pool = pool_, id = id_, hello = std::move(hello),
+                            link = std::make_shared<StreamedDrafter>(sink_, vocabulary_, metrics_),
+                            sink = sink_] {
+          const Status status = pool->roster().Join(id, hello, link);
           if (!status.ok()) sink->Close(ToGrpc(status));
         });
       }
@@ -159,6 +180,7 @@ class AttachReactor final : public AttachCall {
   }
 
   const uint64_t id_;
+  const grpc::ByteBuffer vocabulary_;
   VerifierMetrics* metrics_;
   DrafterPool* pool_;
   EngineThread* thread_;
@@ -175,10 +197,14 @@ class AttachReactor final : public AttachCall {
 
 DraftingService::DraftingService(const DrafterAuthorization* authorization,
                                  VerifierMetrics* metrics, DrafterPool* pool, EngineThread* thread)
-    : authorization_(authorization), metrics_(metrics), pool_(pool), thread_(thread) {
+    : authorization_(authorization),
+      metrics_(metrics),
+      pool_(pool),
+      thread_(thread),
+      vocabulary_(SerializedVocabulary(pool->roster().target())) {
   MarkMethodCallback(
       MethodIndex<v1::FromDrafter>("Drafting", "Attach"),
-      new grpc::internal::CallbackBidiHandler<Incoming<v1::FromDrafter>, v1::FromVerifier>(
+      new grpc::internal::CallbackBidiHandler<Incoming<v1::FromDrafter>, grpc::ByteBuffer>(
           std::bind_front(&DraftingService::Open, this)));
 }
 
@@ -189,7 +215,7 @@ AttachCall* DraftingService::Open(grpc::CallbackServerContext* context) {
         {{"peer", context->peer()}, {"reason", status.ToString()}});
     return new RefusedCall<AttachCall>(status);
   }
-  return new AttachReactor(next_id_++, context, metrics_, pool_, thread_);
+  return new AttachReactor(next_id_++, context, vocabulary_, metrics_, pool_, thread_);
 }
 
 }  // namespace outrider

@@ -28,13 +28,15 @@ class DraftingService final : public v1::Drafting::CallbackService {
  private:
   // The method Attach. Its messages are parsed here, so that a malformed one ends the drafter's
   // stream with an explanation.
-  grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, v1::FromVerifier>* Open(
+  grpc::ServerBidiReactor<Incoming<v1::FromDrafter>, grpc::ByteBuffer>* Open(
       grpc::CallbackServerContext* context);
 
   const DrafterAuthorization* authorization_;
   VerifierMetrics* metrics_;
   DrafterPool* pool_;
   EngineThread* thread_;
+  // The target's, as it is sent: megabytes that drafters share and the engine thread does not copy.
+  const grpc::ByteBuffer vocabulary_;
   std::atomic<uint64_t> next_id_{1};
 };
 

@@ -1,7 +1,6 @@
 #include "common/grammar/draft_grammar.h"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 #include <utility>
 
@@ -56,24 +55,13 @@ int DraftGrammar::FillAllowed(std::span<MaskWord> mask) const {
     return masks_->tokens().vocab();
   }
   std::copy(allowed_.begin(), allowed_.end(), mask.begin());
-  int count = 0;
-  for (const MaskWord word : allowed_) count += std::popcount(word);
-  return count;
-}
-
-Result<int> DraftGrammar::FillAt(const GrammarState& state, MaskScratch& scratch,
-                                 std::span<MaskWord> mask) {
-  OUTRIDER_ASSIGN(int count, masks_->Fill(state, scratch, mask));
-  if (allowed_.empty()) return count;
-  count = 0;
-  for (size_t i = 0; i < mask.size(); ++i) count += std::popcount(mask[i] &= allowed_[i]);
-  return count;
+  return CountTokens(allowed_);
 }
 
 Result<int> DraftGrammar::FillText(MaskScratch& scratch, std::span<MaskWord> mask) {
   if (!text_.has_value()) return FillAllowed(mask);
   if (text_mask_.empty()) {
-    OUTRIDER_ASSIGN(text_count_, FillAt(*text_, scratch, mask));
+    OUTRIDER_ASSIGN(text_count_, masks_->Fill(*text_, scratch, mask, allowed_));
     text_mask_.assign(mask.begin(), mask.end());
   }
   std::copy(text_mask_.begin(), text_mask_.end(), mask.begin());
@@ -91,8 +79,8 @@ Result<int> DraftGrammar::Fill(const DraftTree& draft, int node, MaskScratch& sc
   }
   const int64_t begin = scratch.stepper.steps();
   const std::optional<GrammarState>& state = StateAt(draft, node, scratch);
-  Result<int> count =
-      state.has_value() ? FillAt(*state, scratch, mask) : Result<int>(FillAllowed(mask));
+  Result<int> count = state.has_value() ? masks_->Fill(*state, scratch, mask, allowed_)
+                                        : Result<int>(FillAllowed(mask));
   draft_steps_ += scratch.stepper.steps() - begin;
   return count;
 }
@@ -104,7 +92,8 @@ std::vector<TokenId> DraftGrammar::Forced(int most, MaskScratch& scratch) {
   // after the first token, whose mask the round needs in any case
   int64_t steps_before = 0;
   while (state.has_value() && std::cmp_less(forced.size(), most)) {
-    Result<int> count = forced.empty() ? FillText(scratch, mask) : FillAt(*state, scratch, mask);
+    Result<int> count =
+        forced.empty() ? FillText(scratch, mask) : masks_->Fill(*state, scratch, mask, allowed_);
     if (!count.ok() || *count != 1) break;
     if (forced.empty()) steps_before = scratch.stepper.steps();
     if (scratch.stepper.steps() - steps_before > masks_->limits().round_steps / 2) break;

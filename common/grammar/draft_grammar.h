@@ -57,7 +57,6 @@ class DraftGrammar {
                                              MaskScratch& scratch);
   // What may follow where the grammar says nothing: all allowed tokens.
   int FillAllowed(std::span<MaskWord> mask) const;
-  Result<int> FillAt(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
   Result<int> FillText(MaskScratch& scratch, std::span<MaskWord> mask);
 
   std::shared_ptr<GrammarMasks> masks_;

@@ -121,7 +121,7 @@ Status GrammarMasks::FillGroup(const GrammarState& state, size_t group, int64_t*
 }
 
 Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
-                               std::span<MaskWord> mask) {
+                               std::span<MaskWord> mask, std::span<const MaskWord> allowed) {
   OUTRIDER_CHECK(mask.size() == tokens_->mask_words() && &state.grammar() == grammar_.get());
   if (state.is_overflowed()) {
     return ResourceExhausted("the grammar is too ambiguous: a text can be read in more than " +
@@ -135,9 +135,8 @@ Result<int> GrammarMasks::Fill(const GrammarState& state, MaskScratch& scratch,
   if (state.is_accepting()) {
     for (const TokenId id : tokens_->end_tokens()) SetBit(mask, id);
   }
-  int count = 0;
-  for (const MaskWord word : mask) count += std::popcount(word);
-  return count;
+  for (size_t i = 0; i < allowed.size(); ++i) mask[i] &= allowed[i];
+  return CountTokens(mask);
 }
 
 size_t GrammarMasks::cached_bytes() const {
@@ -148,6 +147,12 @@ size_t GrammarMasks::cached_bytes() const {
 size_t GrammarMasks::cached_nodes() const {
   const MutexLock lock(mu_);
   return entries_.size();
+}
+
+int CountTokens(std::span<const MaskWord> mask) {
+  int count = 0;
+  for (const MaskWord word : mask) count += std::popcount(word);
+  return count;
 }
 
 TokenId FirstToken(std::span<const MaskWord> mask) {

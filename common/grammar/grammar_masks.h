@@ -55,11 +55,13 @@ class GrammarMasks {
       : GrammarMasks(std::move(grammar), std::move(tokens), Limits()) {}
 
   // Sets the bits of the tokens after which `state` is not dead, and of the end tokens if it is
-  // accepting, and clears all others. Returns how many are set; a single one is forced: FirstToken.
+  // accepting, as far as `allowed` has them (empty: all), and clears all others. Returns how many
+  // are set; a single one is forced: FirstToken.
   // kResourceExhausted: the grammar is so ambiguous here that a limit on items or steps is reached;
   // that depends on the text, the grammar and the vocabulary alone.
   // REQUIRES: a state of this grammar, `mask` of tokens().mask_words() words.
-  Result<int> Fill(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask);
+  Result<int> Fill(const GrammarState& state, MaskScratch& scratch, std::span<MaskWord> mask,
+                   std::span<const MaskWord> allowed = {});
 
   // Computes and caches masks of nodes, in the order of the automaton, for about `steps` steps at
   // most and as far as they fit. Call it on a worker thread before a text begins, so that few masks
@@ -101,6 +103,7 @@ class GrammarMasks {
   size_t bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
 };
 
+int CountTokens(std::span<const MaskWord> mask);
 // The lowest token of `mask`. REQUIRES: it is not empty.
 TokenId FirstToken(std::span<const MaskWord> mask);
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <type_traits>
 
 namespace outrider {
 
@@ -43,6 +44,9 @@ __device__ inline void AwaitEarlierKernels() {
 #endif
 }
 
+// A variable in the block's shared memory.
+#define OUTRIDER_SHARED(type, name) __shared__ std::type_identity_t<type> name
+// An array there, as long as the launch says.
 #define OUTRIDER_DYNAMIC_SHARED(type, name)                                \
   extern __shared__ __align__(16) unsigned char outrider_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(outrider_dynamic_shared)
@@ -77,6 +81,10 @@ cudaError_t LaunchNext(void (*kernel)(Params...), dim3 grid, dim3 block, size_t 
 
 inline void AwaitEarlierKernels() { cuda_emulation::Await(); }
 
+#define OUTRIDER_SHARED(type, name)                                             \
+  static constexpr char name##_variable = 0;                                    \
+  std::type_identity_t<type>& name = *static_cast<std::type_identity_t<type>*>( \
+      ::outrider::cuda_emulation::StaticShared(&name##_variable, sizeof(type)))
 #define OUTRIDER_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::outrider::cuda_emulation::DynamicShared())
 

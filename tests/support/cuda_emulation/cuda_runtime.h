@@ -26,8 +26,6 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Blocks run one at a time, on one thread of the machine.
-#define __shared__ static thread_local
 
 struct dim3 {
   constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
@@ -104,9 +102,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreate(cudaEvent_t* event);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 
 enum cudaStreamCaptureMode {
@@ -138,6 +138,8 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+enum cudaDeviceAttr { cudaDevAttrL2CacheSize = 38 };
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 
 enum cudaFuncAttribute {
   cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
@@ -170,10 +172,16 @@ void Await();
 void CheckAwaited();
 // The block's dynamic shared memory.
 void* DynamicShared();
-// Sets which kernel this thread launches next; SharedLimit is how many bytes of dynamic shared
-// memory it may have.
+// The block's memory for a variable of OUTRIDER_SHARED, which `variable` identifies; aligned to 16.
+void* StaticShared(const void* variable, size_t bytes);
+// Sets which kernel this thread launches next; SharedLimit is how many bytes of shared memory its
+// blocks may have.
 void SetKernel(const void* kernel);
-size_t SharedLimit();
+struct SharedMemoryLimit {
+  size_t dynamic = 0;  // of dynamic memory alone
+  size_t all = 0;      // with variables
+};
+SharedMemoryLimit SharedLimit();
 
 enum class Shuffle { kIndex, kUp, kDown, kXor };
 uint64_t ShuffleBits(Shuffle kind, unsigned mask, uint64_t bits, int operand, int width);

@@ -13,11 +13,19 @@
 #include "tests/support/cuda_emulation/streams.h"
 #include "tests/support/cuda_emulation/warp_exchange.h"
 
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace outrider::cuda_emulation {
 namespace {
 
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMaxThreads = kMaxBlockThreads;
+
+constexpr size_t kMaxStaticShared = size_t{48} << 10;
+constexpr unsigned kMaxVariables = 16;  // of a kernel, in shared memory
+constexpr size_t kVariableGap = 32;     // between them, which the address sanitizer guards
 
 // Compared by address.
 constexpr char kShuffle[] = "__shfl_sync", kBallot[] = "__ballot_sync", kSync[] = "__syncwarp";
@@ -51,6 +59,13 @@ struct Failure {
   unsigned other_thread = 0;
   bool is_address = false;  // an address that the operation does not accept
   bool not_awaited = false;
+  size_t shared_bytes = 0;  // more shared memory than a block may have
+};
+
+// A variable of OUTRIDER_SHARED.
+struct Variable {
+  const void* identity = nullptr;
+  size_t begin = 0;  // in `statics`
 };
 
 // At most one block at a time on each thread of the machine. The fibers touch only plain data:
@@ -59,6 +74,12 @@ struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   Stack outside;
   std::unique_ptr<unsigned char[]> shared;
+  size_t shared_bytes = 0;
+  std::unique_ptr<unsigned char[]> statics;    // [kStaticsRoom]
+  size_t statics_used = 0, statics_bytes = 0;  // with and without gaps
+  Variable variables[kMaxVariables];
+  unsigned variable_count = 0;
+  size_t most_shared = 0;
   const std::function<void()>* body = nullptr;
   Lane lanes[kMaxThreads];
   Warp warps[kMaxThreads / kWarp];
@@ -75,6 +96,8 @@ struct Block {
   char barrier_order = 0;
   char warp_order[kMaxThreads / kWarp] = {};
 };
+
+constexpr size_t kStaticsRoom = kMaxStaticShared + (kMaxVariables + 1) * kVariableGap;
 
 thread_local Block block;
 thread_local bool reverse_order = false;
@@ -122,6 +145,9 @@ std::string Describe(const Failure& failure) {
   if (failure.not_awaited) {
     return Name(failure.thread) + " ends without AwaitEarlierKernels" + InBlock();
   }
+  if (failure.shared_bytes > 0) {
+    return "the kernel has " + std::to_string(failure.shared_bytes) + " bytes of shared memory";
+  }
   if (failure.is_address) {
     return Name(failure.thread) + " gives " + failure.operation +
            " an address that is not aligned to 16 bytes," + InBlock();
@@ -157,6 +183,19 @@ std::string WhereTheyWait() {
   return text + InBlock();
 }
 
+// Makes the first bytes of the memory for variables NaN, and all of it inaccessible.
+void ClearStatics(size_t bytes) {
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
+  ASAN_UNPOISON_MEMORY_REGION(block.statics.get(), kStaticsRoom);
+#endif
+  std::memset(block.statics.get(), 0xff, bytes);
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
+  ASAN_POISON_MEMORY_REGION(block.statics.get(), kStaticsRoom);
+#endif
+  block.variable_count = 0;
+  block.statics_used = block.statics_bytes = 0;
+}
+
 // Runs the block's threads in turn until all have exited or none can continue. Returns the failure.
 std::string RunBlock() {
   std::fill_n(block.lanes, block.threads, Lane());
@@ -168,6 +207,7 @@ std::string RunBlock() {
   }
   block.at_barrier = block.done = 0;
   ++block.number;
+  ClearStatics(block.statics_used);
   ReleaseOrder(&block.begin_order);
   std::string failure;
   while (block.done < block.threads && failure.empty()) {
@@ -198,7 +238,9 @@ std::string WhatIsWrong(dim3 grid, dim3 shape, size_t shared_bytes) {
   if (threads == 0 || threads > kMaxThreads) return "a block of " + std::to_string(threads);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return "an empty grid";
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return "too large a grid";
-  if (shared_bytes > SharedLimit()) return std::to_string(shared_bytes) + " bytes of shared memory";
+  if (shared_bytes > SharedLimit().dynamic) {
+    return std::to_string(shared_bytes) + " bytes of shared memory";
+  }
   return "";
 }
 
@@ -239,7 +281,8 @@ cudaError_t FailedWith(cudaError_t error, const std::string& why) {
   return parity;
 }
 
-cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::function<void()>& body) {
+cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, size_t most_shared,
+                    const std::function<void()>& body) {
   block.threads = shape.x * shape.y * shape.z;
   block.shape = shape;
   block.body = &body;
@@ -249,6 +292,10 @@ cudaError_t RunGrid(dim3 grid, dim3 shape, size_t shared_bytes, const std::funct
     block.fibers.push_back(std::make_unique<Fiber>(&RunThread));
   }
   block.shared.reset(new unsigned char[shared_bytes]);
+  block.shared_bytes = shared_bytes;
+  block.most_shared = most_shared;
+  if (block.statics == nullptr) block.statics.reset(new unsigned char[kStaticsRoom]);
+  ClearStatics(kStaticsRoom);
   blockDim = shape;
   gridDim = grid;
   for (unsigned z = 0; z < grid.z; ++z) {
@@ -274,8 +321,9 @@ cudaError_t LaunchGrid(dim3 grid, dim3 shape, size_t shared_bytes, cudaStream_t 
     return FailedWith(cudaErrorInvalidConfiguration, wrong);
   }
   ++launches;
-  return Enqueue(stream,
-                 [=, body = std::move(body)] { return RunGrid(grid, shape, shared_bytes, body); });
+  return Enqueue(stream, [=, most = SharedLimit().all, body = std::move(body)] {
+    return RunGrid(grid, shape, shared_bytes, most, body);
+  });
 }
 
 void Await() { block.lanes[block.current].awaited = true; }
@@ -284,6 +332,29 @@ void CheckAwaited() {
 }
 
 void* DynamicShared() { return block.shared.get(); }
+
+void* StaticShared(const void* variable, size_t bytes) {
+  for (unsigned i = 0; i < block.variable_count; ++i) {
+    const Variable& known = block.variables[i];
+    if (known.identity == variable) return block.statics.get() + known.begin;
+  }
+  const size_t rounded = (bytes + 15) / 16 * 16;
+  block.statics_bytes += rounded;
+  const size_t all = block.statics_bytes + block.shared_bytes;
+  if (block.statics_bytes > kMaxStaticShared || all > block.most_shared ||
+      block.variable_count == kMaxVariables) {
+    Fail({.shared_bytes = all});
+  }
+  const size_t begin = block.statics_used + kVariableGap;
+  block.statics_used = begin + rounded;
+  block.variables[block.variable_count++] = {variable, begin};
+  unsigned char* const memory = block.statics.get() + begin;
+#if defined(OUTRIDER_ADDRESS_SANITIZER)
+  ASAN_UNPOISON_MEMORY_REGION(memory, bytes);
+#endif
+  return memory;
+}
+
 int64_t Launches() { return launches; }
 void CountOverlap() { ++overlaps; }
 int64_t Overlaps() { return overlaps; }

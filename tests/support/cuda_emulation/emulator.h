@@ -1,15 +1,15 @@
 // Runs CUDA kernels on the host, so that their source can be tested without a device.
 //
 // How to write a kernel: put it in a .cu file of its library, include only <cuda_runtime.h>, launch
-// it with Launch() of common/backend/cuda/launch.h, and declare its dynamic shared memory with
-// OUTRIDER_DYNAMIC_SHARED; for a device, add the file to the module of
+// it with Launch() of common/backend/cuda/launch.h, and declare its shared memory with
+// OUTRIDER_SHARED and OUTRIDER_DYNAMIC_SHARED; for a device, add the file to the module of
 // common/backend/CMakeLists.txt. How to test it: outrider_emulated_cuda_library(name SRCS x.cu y.cc
 // DEPS z) (cmake/OutriderTargets.cmake) compiles the same files as C++; link it into an
 // outrider_test, allocate with cudaMalloc (plain host memory here), call the launcher, compare.
 // What a test detects:
 //   - Every thread of a block is a fiber; blocks run one after another. Wrong indices, missing
-//     bounds and unwritten results show as on a device: new memory is all NaN, and under the
-//     address sanitizer global and dynamic shared memory have exact ends.
+//     bounds and unwritten results show as on a device: new memory, and a block's shared memory, is
+//     all NaN, and under the address sanitizer each allocation and variable has exact ends.
 //   - A barrier or a warp operation that not all threads reach fails the launch: Launch returns
 //     cudaErrorLaunchFailure and LastFailure() says which thread waits where.
 //   - Warp operations are those of full warps: mask 0xffffffff, blocks of a multiple of 32. They
@@ -17,7 +17,7 @@
 //     shared memory take effect only when they are waited for, and whose addresses must be
 //     multiples of 16.
 //   - A kernel launched with LaunchNext fails if a thread exits without AwaitEarlierKernels.
-//   - A block has 48 KB of dynamic shared memory, or 99 KB after AllowShared.
+//   - A block has 48 KB of shared memory, variables included, or 99 KB after AllowShared.
 //   - A missing barrier shows as a data race under the thread sanitizer (preset tsan), which is
 //     told that only barriers, warp operations and launches order the threads. Without it, try
 //     SetReverseOrder: threads then run from the last to the first between two barriers.

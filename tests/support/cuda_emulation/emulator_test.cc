@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -83,6 +84,26 @@ TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(LaunchCount(0, 1, &count), cudaErrorInvalidConfiguration);
 }
 
+TEST(CudaEmulator, VariablesInSharedMemoryBeginAsNan) {
+  float out[2] = {};
+  ASSERT_EQ(LaunchVariables(2, /*write=*/true, 0, out), cudaSuccess);
+  EXPECT_EQ(out[0], 7.f);
+  EXPECT_TRUE(std::isnan(out[1])) << "what the block before has written";
+  ASSERT_EQ(LaunchVariables(1, /*write=*/false, 0, out), cudaSuccess);
+  EXPECT_TRUE(std::isnan(out[0])) << "what the launch before has written";
+}
+
+TEST(CudaEmulator, VariablesCountAsSharedMemory) {
+  char out = 0;
+  EXPECT_EQ(LaunchLargeVariable(48, 0, /*allow=*/false, &out), cudaSuccess);
+  EXPECT_EQ(out, 7);
+  EXPECT_EQ(LaunchLargeVariable(48, 1, /*allow=*/false, &out), cudaErrorLaunchFailure);
+  EXPECT_THAT(LastFailure(), HasSubstr("50176 bytes of shared memory"));
+  EXPECT_EQ(LaunchLargeVariable(48, 51, /*allow=*/true, &out), cudaSuccess);
+  EXPECT_EQ(LaunchLargeVariable(48, 52, /*allow=*/true, &out), cudaErrorLaunchFailure);
+  EXPECT_EQ(LaunchLargeVariable(49, 0, /*allow=*/true, &out), cudaErrorLaunchFailure);
+}
+
 // Under the thread sanitizer this kernel has a data race, which the test below checks.
 #if !defined(OUTRIDER_THREAD_SANITIZER)
 TEST(CudaEmulator, MissingBarrierShowsInSomeOrder) {
@@ -109,6 +130,8 @@ TEST(CudaEmulatorDeathTest, MissingBarrierIsRace) {
 TEST(CudaEmulatorDeathTest, SharedMemoryEndsWhereItEnds) {
   EXPECT_EQ(LaunchSharedWrite(20, 20), cudaSuccess);
   EXPECT_DEATH((void)LaunchSharedWrite(20, 21), "heap-buffer-overflow");
+  float out = 0;
+  EXPECT_DEATH((void)LaunchVariables(1, false, /*more=*/1, &out), "use-after-poison");
 }
 #endif
 

@@ -5,7 +5,7 @@ namespace outrider {
 namespace {
 
 __global__ void BlockSumKernel(const float* x, int n, float* sum) {
-  __shared__ float warp_sums[32];
+  OUTRIDER_SHARED(float[32], warp_sums);
   float own = 0.f;
   for (unsigned i = threadIdx.x; i < static_cast<unsigned>(n); i += blockDim.x) own += x[i];
   for (int step = 16; step > 0; step /= 2) own += __shfl_xor_sync(kFullWarp, own, step);
@@ -53,6 +53,24 @@ __global__ void SharedWriteKernel(int count) {
   for (int i = 0; i < count; ++i) bytes[i] = 1;
 }
 
+// Sums two variables of which a block has written the first, and adds the second's first element.
+__global__ void VariablesKernel(bool write, int more, float* out) {
+  OUTRIDER_SHARED(float[32], first);
+  OUTRIDER_SHARED(float[8], second);
+  first[threadIdx.x] = 1.f;
+  if (write && blockIdx.x == 0 && threadIdx.x == 0) second[0] = 5.f;
+  first[static_cast<int>(threadIdx.x) + more] = 2.f;
+  __syncthreads();
+  if (threadIdx.x == 0) out[blockIdx.x] = first[0] + second[0];
+}
+
+template <int kBytes>
+__global__ void LargeVariableKernel(char* out) {
+  OUTRIDER_SHARED(char[kBytes], bytes);
+  bytes[kBytes - 1] = 7;
+  *out = bytes[kBytes - 1];
+}
+
 __global__ void AwaitingKernel(bool wait) {
   if (!wait && threadIdx.x + 1 == blockDim.x) return;
   AwaitEarlierKernels();
@@ -84,6 +102,22 @@ cudaError_t LaunchMissingBarrier(int* out, int threads) {
 }
 cudaError_t LaunchSharedWrite(int bytes, int count) {
   return Launch(SharedWriteKernel, 1, 1, static_cast<size_t>(bytes), nullptr, count);
+}
+
+cudaError_t LaunchVariables(int blocks, bool write, int more, float* out) {
+  return Launch(VariablesKernel, static_cast<unsigned>(blocks), 32, 0, nullptr, write, more, out);
+}
+cudaError_t LaunchLargeVariable(int kilobytes, int dynamic_kilobytes, bool allow, char* out) {
+  const size_t dynamic = static_cast<size_t>(dynamic_kilobytes) << 10;
+  const auto launch = [&](auto* kernel) {
+    if (allow) {
+      const cudaError_t error = AllowShared(kernel, dynamic);
+      if (error != cudaSuccess) return error;
+    }
+    return Launch(kernel, 1, 1, dynamic, nullptr, out);
+  };
+  return kilobytes == 48 ? launch(LargeVariableKernel<(48 << 10)>)
+                         : launch(LargeVariableKernel<(49 << 10)>);
 }
 
 cudaError_t LaunchAwaiting(int threads, bool wait) {

@@ -18,6 +18,11 @@ cudaError_t LaunchDivergentWarp();
 cudaError_t LaunchMissingBarrier(int* out, int threads);
 // Writes `count` bytes of a shared memory of `bytes` bytes.
 cudaError_t LaunchSharedWrite(int bytes, int count);
+// out[b]: the sum of two variables' first elements, of which the second is written by block 0 only,
+// if `write`. Accesses the first variable `more` elements beyond its end.
+cudaError_t LaunchVariables(int blocks, bool write, int more, float* out);
+// Has a variable of 48 or 49 KB beside dynamic memory, which is asked for before if `allow`.
+cudaError_t LaunchLargeVariable(int kilobytes, int dynamic_kilobytes, bool allow, char* out);
 
 // Launched by LaunchNext: the last of `threads` threads exits without waiting, unless `wait`.
 cudaError_t LaunchAwaiting(int threads, bool wait);

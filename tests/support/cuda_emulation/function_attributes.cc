@@ -1,4 +1,4 @@
-// The limit of a kernel's shared memory, which cudaFuncSetAttribute sets.
+// The limits of a kernel's shared memory, which cudaFuncSetAttribute sets.
 #include <cuda_runtime.h>
 
 #include <map>
@@ -30,10 +30,11 @@ namespace outrider::cuda_emulation {
 
 void SetKernel(const void* kernel) { launched = kernel; }
 
-size_t SharedLimit() {
+SharedMemoryLimit SharedLimit() {
   const std::lock_guard<std::mutex> lock(mutex);
   const auto it = Told().find(launched);
-  return static_cast<size_t>(it == Told().end() ? kMaxShared : it->second);
+  if (it == Told().end()) return {.dynamic = kMaxShared, .all = kMaxShared};
+  return {.dynamic = static_cast<size_t>(it->second), .all = kMaxToldOf};
 }
 
 }  // namespace outrider::cuda_emulation

@@ -17,7 +17,9 @@ using namespace outrider::cuda_emulation;
 
 namespace {
 
-constexpr size_t kDeviceBytes = size_t{16} << 30;      // memory that the emulated device reports
+constexpr size_t kDeviceBytes = size_t{16} << 30;  // memory that the emulated device reports
+constexpr int kCacheBytes = 1 << 20;               // of its L2 cache
+constexpr size_t kAlignment = 256;                 // of allocations, as the programming guide says
 constexpr size_t kQuarantineBytes = size_t{64} << 20;  // freed memory that is not reused
 
 thread_local std::vector<EmulatedDevice> devices(1);
@@ -46,8 +48,7 @@ bool Exists(int device) { return device >= 0 && static_cast<size_t>(device) < de
 cudaError_t Take(void** pointer, size_t bytes, bool pinned) {
   if (Capturing()) return RefuseInCapture();
   if (bytes > kDeviceBytes) return Failed(cudaErrorMemoryAllocation);
-  *pointer = std::malloc(bytes);
-  if (*pointer == nullptr) return Failed(cudaErrorMemoryAllocation);
+  if (posix_memalign(pointer, kAlignment, bytes) != 0) return Failed(cudaErrorMemoryAllocation);
   std::memset(*pointer, 0xff, bytes);
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
@@ -168,6 +169,11 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->totalGlobalMem = kDeviceBytes;
   properties->major = emulated.major;
   properties->multiProcessorCount = emulated.multiprocessors;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {
+  if (!Exists(device)) return Failed(cudaErrorInvalidDevice);
+  *value = kCacheBytes;
   return cudaSuccess;
 }
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,7 +22,10 @@ struct CudaStream {
   bool invalidated = false;
   std::vector<Work> recorded;
 };
-struct CudaEvent {};
+struct CudaEvent {
+  // When it was recorded; shared with the recording, which the event need not outlive.
+  std::shared_ptr<double> milliseconds = std::make_shared<double>(0);
+};
 struct CudaGraph {
   std::vector<Work> nodes;
 };
@@ -33,6 +37,7 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local bool is_late = false;
+thread_local double clock_milliseconds = 0;  // of this thread's device
 thread_local std::map<GraphCall, cudaError_t> to_fail;
 // Streams of this thread with deferred work, and the one that captures.
 thread_local std::set<CudaStream*> late_streams;
@@ -93,6 +98,10 @@ cudaError_t DrainAll() {
     if (const cudaError_t error = Drain(*late_streams.begin()); first == cudaSuccess) first = error;
   }
   return first;
+}
+
+void SpendMilliseconds(float milliseconds) {
+  clock_milliseconds += static_cast<double>(milliseconds);
 }
 
 void SetLate(bool late) { is_late = late; }
@@ -191,12 +200,19 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
   return DrainAll();
 }
 
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new CudaEvent;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t stream) {
-  if (stream->capturing && stream->invalidated) return Failed(cudaErrorStreamCaptureInvalidated);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return Enqueue(stream, [at = event->milliseconds] {
+    *at = clock_milliseconds;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  *milliseconds = static_cast<float>(*end->milliseconds - *begin->milliseconds);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {

@@ -11,6 +11,8 @@ using Work = std::function<cudaError_t()>;
 
 // Runs `work`, defers it until somebody waits, or records it. Without a stream: runs it.
 cudaError_t Enqueue(cudaStream_t stream, Work work);
+// Called by work: it takes so long, as events of its stream measure it. Other work takes no time.
+void SpendMilliseconds(float milliseconds);
 // Waits for all streams of this thread. Returns the first error.
 cudaError_t DrainAll();
 

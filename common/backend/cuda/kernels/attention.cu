@@ -83,10 +83,13 @@ template <int kTile, class T>
 __device__ inline void Attend(const AttentionCall& call, const AttentionPlanUnit& unit,
                               const T* keys, const T* values, float key_scale, float value_scale,
                               float* shared) {
-  __shared__ Query query[kTile];
-  __shared__ int64_t offset[kAttentionChunk];
+  OUTRIDER_SHARED(Query[kTile], query);
+  OUTRIDER_SHARED(int64_t[kAttentionChunk], offset);
   // Maximum and sum of each query, in this chunk and over all chunks so far.
-  __shared__ float chunk_max[kTile], chunk_sum[kTile], all_max[kTile], all_sum[kTile];
+  OUTRIDER_SHARED(float[kTile], chunk_max);
+  OUTRIDER_SHARED(float[kTile], chunk_sum);
+  OUTRIDER_SHARED(float[kTile], all_max);
+  OUTRIDER_SHARED(float[kTile], all_sum);
 
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;

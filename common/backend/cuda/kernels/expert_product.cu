@@ -58,7 +58,8 @@ __global__ void __launch_bounds__(kProductWarps* kWarpSize, Experts::Weights::Bl
     TensorExpertKernel(Experts experts, ExpertProductCall call,
                        const typename Experts::Weights::Element* x, const int32_t* rows,
                        const ExpertTile* tiles) {
-  __shared__ TileSums<kTilesM, kTilesN> warp_sums;
+  using Sums = TileSums<kTilesM, kTilesN>;
+  OUTRIDER_SHARED(Sums, warp_sums);
   AwaitEarlierKernels();
   const ExpertTile tile = tiles[blockIdx.x];
   if (tile.pairs == 0) return;

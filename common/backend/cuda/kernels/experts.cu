@@ -85,7 +85,8 @@ __global__ void __launch_bounds__(kOrderThreads)
     OrderPairsKernel(RouterShape shape, ExpertRouting routing, int pairs, int tile_rows,
                      int max_tiles) {
   AwaitEarlierKernels();
-  __shared__ int begin[kMaxExperts + 1], first_tile[kMaxExperts + 1];
+  OUTRIDER_SHARED(int[kMaxExperts + 1], begin);
+  OUTRIDER_SHARED(int[kMaxExperts + 1], first_tile);
   for (int e = Warp(); e < shape.experts; e += Warps()) {
     const int count = ForPairsOf(routing.chosen, pairs, e, [](int, int) {});
     if (Lane() == 0) {

@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kRopeWarps* kWarpSize)
                          const float* cos_sin, float* qkv, T* keys, T* values, float key_scale,
                          float value_scale) {
   AwaitEarlierKernels();
-  __shared__ float heads[kRopeWarps][kMaxHeadDim];
+  OUTRIDER_SHARED(float[kRopeWarps][kMaxHeadDim], heads);
   const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int row = static_cast<int>(blockIdx.x);

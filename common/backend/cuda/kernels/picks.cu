@@ -151,7 +151,7 @@ __device__ int PickRace(const BatchedPick& row, const float* logits, const RowSu
 // registers that would spill in the others.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) PickRowsKernel(PickArrays a) {
-  __shared__ PickShared shared;
+  OUTRIDER_SHARED(PickShared, shared);
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
   const BatchedPick& row = a.rows[blockIdx.x];
   const PickSpec& spec = row.spec;
@@ -250,7 +250,7 @@ __device__ TokenId DrawFromEntries(const RowEntry* entries, int n, float mass, d
 }
 
 __global__ void DrawRowsKernel(PickArrays a) {
-  __shared__ EntriesShared shared;
+  OUTRIDER_SHARED(EntriesShared, shared);
   const BatchedPick& row = a.rows[blockIdx.x];
   PickHeader& header = a.headers[blockIdx.x];
   const RowEntry* entries = a.entries + row.first_entry;

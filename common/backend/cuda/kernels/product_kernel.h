@@ -204,7 +204,8 @@ template <class Weights, int kTilesM, int kTilesN, class Output>
 __global__ void __launch_bounds__(kProductWarps* kWarpSize, Weights::Blocks(kTilesN))
     ProductKernel(Weights weights, const typename Weights::Element* x, int stride, int out_features,
                   int rows, Output out) {
-  __shared__ TileSums<kTilesM, kTilesN> warp_sums;
+  using Sums = TileSums<kTilesM, kTilesN>;
+  OUTRIDER_SHARED(Sums, warp_sums);
   constexpr int kRows = kTilesN * 8, kOwn = Output::kIsGated ? 16 : kTilesM * 16;
   const int row_tiles = (rows + kRows - 1) / kRows;
   const int block = static_cast<int>(blockIdx.x);

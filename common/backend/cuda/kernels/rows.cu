@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(512)
     RmsNormKernel(const float* x, const float* gain, int n, int stride, float eps, bool accumulate,
                   float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
-  __shared__ float warp_sums[kWarpSize];
+  OUTRIDER_SHARED(float[kWarpSize], warp_sums);
   const int64_t offset =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
   const int first = static_cast<int>(threadIdx.x) * 4, step = static_cast<int>(blockDim.x) * 4;
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(512)
     AnyRmsNormKernel(const float* x, const float* gain, int n, int stride, float eps,
                      bool accumulate, float* out, RoundedRows rounded) {
   AwaitEarlierKernels();
-  __shared__ float warp_sums[kWarpSize];
+  OUTRIDER_SHARED(float[kWarpSize], warp_sums);
   const int64_t offset =
       static_cast<int64_t>(blockIdx.x) * stride + static_cast<int64_t>(blockIdx.y) * n;
   const int first = static_cast<int>(threadIdx.x), step = static_cast<int>(blockDim.x);

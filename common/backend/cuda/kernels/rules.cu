@@ -71,8 +71,8 @@ __device__ FirstTokenAcceptance DecideInWarp(DeviceRound& round, const RuleScrat
 // token. A launch with more threads than its registers allow would fail, so the compiler is told
 // the maximum, 512 for the widest rows.
 __global__ void __launch_bounds__(512) RulesKernel(DeviceRoundArrays a) {
-  __shared__ DrawShared draw;
-  __shared__ SharedStop stop;
+  OUTRIDER_SHARED(DrawShared, draw);
+  OUTRIDER_SHARED(SharedStop, stop);
   DeviceRound round(a, static_cast<int>(blockIdx.x));
   const RoundHeader& header = round.header();
   const bool samples = header.kind() == DraftKind::kSampled;

@@ -32,15 +32,17 @@ __device__ RowAdjustment AdjustmentOf(const DeviceRoundArrays& a, int row) {
           .depth = depth};
 }
 
+struct RowShared {
+  SamplingShared sampling;
+  RaceShared race;
+};
+
 // Rows of kRace, or all other rows. The kernels are separate, because the race's noise needs
 // registers that would spill in the others. Two blocks of 512 threads (for the widest rows) per
 // multiprocessor hide the latency of memory.
 template <bool kIsRace>
 __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) {
-  __shared__ struct {
-    SamplingShared sampling;
-    RaceShared race;
-  } shared;
+  OUTRIDER_SHARED(RowShared, shared);
   OUTRIDER_DYNAMIC_SHARED(double, bounds);
   const int row = static_cast<int>(blockIdx.x);  // of the batch's nodes
   const RoundHeader& round = a.batch.rounds[a.batch.round_of[row]];

@@ -123,8 +123,8 @@ class Description {
                      const cublasLtMatmulAlgo_t& algorithm, float* y, void* workspace,
                      cudaStream_t stream) const {
     const float alpha = 1.f, beta = call.accumulate ? 1.f : 0.f;
-    return cublasLtMatmul(handle, operation_, &alpha, call.w, w_, call.x, x_, &beta, call.y, y_, y,
-                          y_, &algorithm, workspace, kWorkspaceBytes, stream);
+    return cublasLtMatmul(handle, operation_, &alpha, call.w, w_, call.x, x_, &beta, y, y_, y, y_,
+                          &algorithm, workspace, kWorkspaceBytes, stream);
   }
 
  private:

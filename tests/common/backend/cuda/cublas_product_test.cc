@@ -1,0 +1,242 @@
+// cublas_product.cc over the tests' double of cublasLt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/large_product.h"
+#include "common/backend/cuda/stream_capture.h"
+#include "tests/support/cuda_emulation/emulator.h"
+#include "tests/support/cuda_emulation/fake_cublas.h"
+
+namespace outrider {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using namespace cuda_emulation;
+
+// Operands in device memory, with weights and inputs from -1 to 1 that 16 bits hold exactly.
+class Operands {
+ public:
+  Operands(Dtype dtype, int rows, int out, int stride)
+      : call{.dtype = dtype, .out_features = out, .stride = stride, .rows = rows} {
+    w_ = Fill(static_cast<size_t>(out) * stride, &w_floats_);
+    x_ = Fill(static_cast<size_t>(rows) * stride, &x_floats_);
+    y_ = Memory(static_cast<size_t>(rows) * out * sizeof(float));
+    call.w = w_->data();
+    call.x = x_->data();
+    call.y = static_cast<float*>(y_->data());
+  }
+
+  // The largest difference of y from `before` plus the product in double.
+  double Error(float before) const {
+    double most = 0;
+    for (int row = 0; row < call.rows; ++row) {
+      for (int o = 0; o < call.out_features; ++o) {
+        double sum = static_cast<double>(before);
+        for (int i = 0; i < call.stride; ++i) {
+          sum += static_cast<double>(w_floats_[static_cast<size_t>(o) * call.stride + i]) *
+                 static_cast<double>(x_floats_[static_cast<size_t>(row) * call.stride + i]);
+        }
+        const auto got = static_cast<double>(call.y[row * call.out_features + o]);
+        most = std::fmax(most, std::fabs(got - sum));
+      }
+    }
+    return most;
+  }
+  void SetOutputs(float value) {
+    std::fill_n(call.y, static_cast<size_t>(call.rows) * call.out_features, value);
+  }
+
+  ProductCall call;
+
+ private:
+  static std::unique_ptr<CudaBuffer> Memory(size_t bytes) {
+    return CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr).value();
+  }
+  std::unique_ptr<CudaBuffer> Fill(size_t count, std::vector<float>* floats) {
+    auto memory = Memory(count * DtypeBytes(call.dtype));
+    for (size_t i = 0; i < count; ++i) {
+      const float value = static_cast<float>(static_cast<int>(random_() % 129) - 64) / 64.f;
+      floats->push_back(value);
+      if (call.dtype == Dtype::kF32) {
+        static_cast<float*>(memory->data())[i] = value;
+      } else {
+        static_cast<uint16_t*>(memory->data())[i] =
+            call.dtype == Dtype::kF16 ? FloatToF16(value) : FloatToBf16(value);
+      }
+    }
+    return memory;
+  }
+
+  std::mt19937 random_{1};
+  std::vector<float> w_floats_, x_floats_;
+  std::unique_ptr<CudaBuffer> w_, x_, y_;
+};
+
+class CublasProduct : public ::testing::Test {
+ protected:
+  CublasProduct() { Begin({{}}); }
+  ~CublasProduct() override {
+    product_.reset();
+    EXPECT_EQ(LiveCublasObjects(), 0);
+    EXPECT_THAT(Misuses(), IsEmpty());
+  }
+  void Begin(std::vector<FakeAlgorithm> algorithms) {
+    SetAlgorithms(std::move(algorithms));
+    product_ = CreateCublasProduct().value();
+  }
+  bool Run(const Operands& operands) { return product_->Run(operands.call, stream_.get()); }
+  // The same, and whether the result is right.
+  ::testing::AssertionResult Multiplies(Operands* operands) {
+    operands->SetOutputs(2.f);
+    if (!Run(*operands)) return ::testing::AssertionFailure() << "no product";
+    stream_.Wait();
+    const double error = operands->Error(operands->call.accumulate ? 2.f : 0.f);
+    if (error > 1e-5) return ::testing::AssertionFailure() << "off by " << error;
+    return ::testing::AssertionSuccess();
+  }
+
+  Stream stream_;
+  std::unique_ptr<LargeProduct> product_;
+};
+
+TEST_F(CublasProduct, EqualsDouble) {
+  for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16}) {
+    for (const int rows : {1, 17, 130}) {
+      for (const bool accumulate : {false, true}) {
+        Operands operands(dtype, rows, /*out=*/24, /*stride=*/40);
+        operands.call.accumulate = accumulate;
+        EXPECT_TRUE(Multiplies(&operands)) << rows << " rows, accumulating: " << accumulate;
+      }
+    }
+  }
+}
+
+TEST_F(CublasProduct, TakesRowsInTheMiddleOfABuffer) {
+  Operands operands(Dtype::kBf16, 18, 24, 40);
+  ProductCall call = operands.call;
+  call.x = static_cast<const uint16_t*>(call.x) + call.stride;
+  call.y += call.out_features;
+  --call.rows;
+  operands.SetOutputs(0.f);
+  EXPECT_TRUE(Run(operands));
+  std::vector<float> whole(operands.call.y, operands.call.y + 18 * 24);
+  operands.SetOutputs(0.f);
+  EXPECT_TRUE(product_->Run(call, stream_.get()));
+  std::fill_n(whole.begin(), 24, 0.f);
+  EXPECT_EQ(std::vector<float>(operands.call.y, operands.call.y + 18 * 24), whole);
+}
+
+// A megabyte of weights is not timed, as its times would be noise.
+TEST_F(CublasProduct, TakesTheClearlyFastestForLargeWeights) {
+  Operands small(Dtype::kBf16, 2, 24, 40), large(Dtype::kBf16, 2, 1024, 2048);
+  Begin({{.milliseconds = 1.f}, {.milliseconds = 0.97f}});
+  EXPECT_TRUE(Run(large));
+  EXPECT_EQ(ProductsTried().back(), 0u) << "0.97 of the first one's time";
+
+  Begin({{.milliseconds = 1.f},
+         {.milliseconds = 0.1f, .fails = true},
+         {.milliseconds = 0.5f},
+         {.milliseconds = 0.7f}});
+  EXPECT_TRUE(Run(small));
+  EXPECT_THAT(ProductsTried(), ElementsAre(0));
+  EXPECT_TRUE(Multiplies(&large));
+  EXPECT_EQ(ProductsTried().back(), 2u);
+  large.call.accumulate = true;
+  EXPECT_TRUE(Multiplies(&large));
+}
+
+TEST_F(CublasProduct, TimingLeavesSumsAsTheyAre) {
+  Begin({{.milliseconds = 1.f}, {.milliseconds = 0.5f}});
+  Operands operands(Dtype::kBf16, 2, 1024, 2048);
+  operands.call.accumulate = true;
+  EXPECT_TRUE(Multiplies(&operands)) << "the search runs each algorithm several times";
+  EXPECT_GT(ProductsTried().size(), 4u);
+}
+
+TEST_F(CublasProduct, RowsOfABucketShareTheirAlgorithm) {
+  Begin({{.column_multiple = 2}, {}});
+  for (const int rows : {18, 20, 32, 18}) {
+    Operands operands(Dtype::kBf16, rows, 24, 40);
+    EXPECT_TRUE(Multiplies(&operands));
+  }
+  EXPECT_EQ(Searches(), 1);
+  // The bucket's does not take an odd number, so that another is asked for, once.
+  Operands odd(Dtype::kBf16, 19, 24, 40);
+  EXPECT_TRUE(Multiplies(&odd));
+  EXPECT_TRUE(Multiplies(&odd));
+  EXPECT_EQ(Searches(), 2);
+  EXPECT_THAT(ProductsTried(), ElementsAre(0, 0, 0, 0, 1, 1));
+}
+
+// The workspace has 32 MiB.
+TEST_F(CublasProduct, RowsOfABucketMayNeedMoreWorkspace) {
+  Begin({{.workspace_of_column = size_t{700} << 10}, {}});
+  for (const int rows : {33, 48, 34}) {
+    Operands operands(Dtype::kBf16, rows, 24, 40);
+    EXPECT_TRUE(Multiplies(&operands)) << rows;
+  }
+  EXPECT_THAT(ProductsTried(), ElementsAre(0, 1, 0));
+}
+
+TEST_F(CublasProduct, SaysWhereItHasNoAlgorithm) {
+  for (const FakeAlgorithm& algorithm :
+       {FakeAlgorithm{.column_multiple = 1000}, FakeAlgorithm{.fails = true},
+        FakeAlgorithm{.workspace_of_column = size_t{2} << 20}}) {
+    Begin({algorithm});
+    Operands operands(Dtype::kBf16, 17, 24, 40);
+    operands.SetOutputs(3.f);
+    for (int i = 0; i < 2; ++i) EXPECT_FALSE(Run(operands));
+    EXPECT_EQ(operands.call.y[0], 3.f);
+    EXPECT_EQ(Searches(), 1);
+    EXPECT_LE(ProductsTried().size(), 1u);
+  }
+}
+
+TEST_F(CublasProduct, RunsInGraphs) {
+  Operands operands(Dtype::kBf16, 17, 24, 40);
+  EXPECT_TRUE(Run(operands));  // the algorithm is chosen outside
+  operands.SetOutputs(0.f);
+  StreamCapture capture(stream_.get());
+  EXPECT_TRUE(Run(operands));
+  cudaGraph_t graph = capture.End();
+  ASSERT_NE(graph, nullptr) << capture.why();
+  EXPECT_EQ(operands.call.y[0], 0.f);
+  cudaGraphExec_t exec = nullptr;
+  ASSERT_EQ(cudaGraphInstantiate(&exec, graph), cudaSuccess);
+  ASSERT_EQ(cudaGraphLaunch(exec, stream_.get()), cudaSuccess);
+  stream_.Wait();
+  EXPECT_LE(operands.Error(0.f), 1e-5);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
+// The search waits and allocates, which a capture forbids: it fails, and the pass runs without.
+TEST_F(CublasProduct, SearchInvalidatesACapture) {
+  Begin({{.milliseconds = 1.f}, {.milliseconds = 0.5f}});
+  Operands operands(Dtype::kBf16, 2, 1024, 2048);
+  {
+    StreamCapture capture(stream_.get());
+    Run(operands);
+    EXPECT_EQ(capture.End(), nullptr);
+  }
+  EXPECT_TRUE(Multiplies(&operands));
+}
+
+TEST_F(CublasProduct, MissingLibraryIsAnError) {
+  FailNextCreate();
+  const auto product = CreateCublasProduct();
+  EXPECT_EQ(product.status().code(), Code::kInternal);
+  EXPECT_THAT(product.status().message(), HasSubstr("CUBLAS_STATUS_NOT_INITIALIZED"));
+}
+
+}  // namespace
+}  // namespace outrider

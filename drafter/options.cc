@@ -107,6 +107,7 @@ void AddHeadFlags(CLI::App& app, DrafterOptions* o) {
 
 // Checks that need several flags.
 Status Complete(const std::vector<std::string>& verifiers, DrafterOptions* o) {
+  OUTRIDER_TRY(CheckModelFlags(o->service));
   OUTRIDER_TRY(CheckTransport(o->service));
   if (!o->tls_server_name.empty() && o->service.tls.ca.empty()) {
     return InvalidArgument("--tls-server-name needs --tls-ca");

@@ -100,6 +100,7 @@ Result<std::unique_ptr<Backend>> CreateBackend(const std::string& device,
   if (!number.has_value()) return CreateCpuBackend(cpu);
   return CreateCudaBackend({.device = *number,
                             .graphs = cuda.graphs,
+                            .fp8_activations = cuda.fp8_activations,
                             .warn = [](const char* message) { Log(LogLevel::kWarning, message); }});
 }
 

@@ -13,7 +13,8 @@
 namespace outrider {
 
 struct CudaBackendOptions {
-  bool graphs = true;  // a repeated pass becomes one launch (docs/gpu_kernels.md)
+  bool graphs = true;            // a repeated pass becomes one launch (docs/gpu_kernels.md)
+  bool fp8_activations = false;  // in products with FP8 weights (docs/quantization.md)
 };
 
 // "cpu", or "cuda:N" for the N-th CUDA device, whose backend is a shared library next to the

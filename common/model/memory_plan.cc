@@ -98,7 +98,8 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   const int64_t q = int64_t{config.num_heads} * config.head_dim;
   const int64_t kv = int64_t{config.num_kv_heads} * config.head_dim;
   // The buffers of LayerStack and FeedForward, and the rounded copies of a product's widest input
-  // and of another: 16 bits per element, in memory that grows by powers of two.
+  // and of another: 16 bits per element, in memory that grows by powers of two. One more is rounded
+  // to FP8.
   // A rank of several has its own logits, and the leading one those of all.
   const int64_t logits = (shard.leads() ? config.vocab_size : 0) +
                          (shard.ranks > 1 ? shard.LogitsOf(config).count : 0);
@@ -107,6 +108,7 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   const auto rounded =
       std::max<int64_t>(static_cast<int64_t>(feed_forward.gated),
                         int64_t{config.hidden_size} * options.max_batch_tokens * 4);
+  const int64_t copies = options.fp8_activations ? 3 : 2;
   // What the backend allocates later: partial sums of attention, staging, and the memory for
   // verification (some tens of KB per sequence). The library's workspace exists already.
   constexpr int64_t kBackend = int64_t{160} << 20;
@@ -116,7 +118,7 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
   // What NCCL takes for its channels, an estimate, and the memory in which logits are gathered.
   const int64_t collectives = shard.ranks > 1 ? int64_t{512} << 20 : 0;
   return row * options.max_batch_tokens * static_cast<int64_t>(sizeof(float)) +
-         static_cast<int64_t>(feed_forward.all()) + 2 * rounded + kBackend + kLoadedLater +
+         static_cast<int64_t>(feed_forward.all()) + copies * rounded + kBackend + kLoadedLater +
          collectives;
 }
 

@@ -30,6 +30,7 @@ struct ModelOptions {
   int page_tokens = 16;
   // Rows of the largest batch. The workspace grows with it, above all by vocab_size floats per row.
   int max_batch_tokens = 512;
+  bool fp8_activations = false;  // whether the backend needs memory to round them
 };
 
 // What makes a model the leading one of several ranks. By default it is the only one.

@@ -70,7 +70,8 @@ Result<std::unique_ptr<Backend>> MakeBackend(const ServiceOptions& options, int 
   }
   const std::string& device =
       options.devices.empty() ? options.device : options.devices[static_cast<size_t>(rank)];
-  return CreateBackend(device, cpu, {.graphs = options.cuda_graphs});
+  return CreateBackend(device, cpu,
+                       {.graphs = options.cuda_graphs, .fp8_activations = options.fp8_activations});
 }
 
 ModelOptions ModelOptionsOf(const ServiceOptions& options, const ModelConfig& config,
@@ -81,7 +82,8 @@ ModelOptions ModelOptionsOf(const ServiceOptions& options, const ModelConfig& co
           .kv_pages = KvPages(options, config),
           .promised_bytes = promised_bytes,
           .page_tokens = kPageTokens,
-          .max_batch_tokens = max_batch_tokens};
+          .max_batch_tokens = max_batch_tokens,
+          .fp8_activations = options.fp8_activations};
 }
 
 // A rank that is gone leaves the others waiting for it, in the middle of a pass.

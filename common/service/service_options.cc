@@ -58,6 +58,13 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "Round the activations of products with weights in 4 and 8 bits, except for FP8, to 8 bits, "
       "with a scale for each group of inputs: several rows are up to 2.7 times as fast where the "
       "processor has AVX512_VNNI, no effect elsewhere");
+  app.add_flag(
+      "--fp8-activations", o->fp8_activations,
+      "Round the activations of products with FP8 weights to FP8 too, with a scale for each row, "
+      "as "
+      "such checkpoints expect: products of many rows then run at the rate of FP8 on CUDA devices "
+      "that have it. For weights with one scale a row or matrix, and --weights other than f32 and "
+      "f16");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},
                                                               {"bf16", KvType::kBf16},
@@ -132,6 +139,18 @@ void AddServiceFlags(CLI::App& app, ServiceOptions* o) {
   AddModelFlags(app, o);
   AddNetworkFlags(app, o);
   AddObservabilityFlags(app, o);
+}
+
+Status CheckModelFlags(const ServiceOptions& options) {
+  if (!options.fp8_activations) return Status();
+  if (!CudaDeviceOf(options.device).has_value()) {
+    return InvalidArgument("--fp8-activations needs a CUDA device, but --device is " +
+                           options.device);
+  }
+  if (options.weights == WeightType::kF32 || options.weights == WeightType::kF16) {
+    return InvalidArgument("--fp8-activations needs activations in bf16: leave out --weights");
+  }
+  return Status();
 }
 
 Status CheckTransport(const ServiceOptions& options) {

@@ -36,6 +36,7 @@ struct ServiceOptions {
   WeightType weights = WeightType::kBf16;
   bool bf16_activations = false;
   bool int8_activations = false;
+  bool fp8_activations = false;    // on a CUDA device
   std::optional<KvType> kv_cache;  // none: f32 on the CPU, on a CUDA device as wide as the weights
   // 0: on a CUDA device what its memory has left, on the CPU 64 sequences of the longest context,
   // 262,144 at most.
@@ -51,6 +52,8 @@ struct ServiceOptions {
 // values in `options`.
 void AddServiceFlags(CLI::App& app, ServiceOptions* options);
 
+// Checks that flags of the model are honoured together; errors say what to do.
+Status CheckModelFlags(const ServiceOptions& options);
 // Checks addresses and certificates; errors say what to do.
 Status CheckTransport(const ServiceOptions& options);
 

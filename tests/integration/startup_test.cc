@@ -55,6 +55,9 @@ TEST_F(Startup, NamesFlagsThatMissAnother) {
       {{"--http-ignore-unknown"}, "need --http"},
       {{"--http-metrics", "false"}, "need --http"},
       {{"--draft-ahead-tokens", "8"}, "need --draft-model"},
+      {{"--fp8-activations"}, "--fp8-activations needs a CUDA device, but --device is cpu"},
+      {{"--fp8-activations", "--device", "cuda:0", "--weights", "f32"},
+       "--fp8-activations needs activations in bf16"},
       {{"--store-shared", "--store-tokens", "0"}, "--store-shared needs --store-tokens"},
       {{"--trace-max-mb", "8"}, "--trace-max-mb requires --trace-file"},
       {{"--trace-sample-ratio", "0.5"}, "needs --trace-file or --trace-endpoint"}};

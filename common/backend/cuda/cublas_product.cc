@@ -43,8 +43,11 @@ bool IsUnsupported(cublasStatus_t status) {
          status == CUBLAS_STATUS_ARCH_MISMATCH;
 }
 
-cudaDataType_t LibraryType(Dtype dtype) {
-  switch (dtype) {
+bool IsFp8(const ProductCall& call) { return call.w_scales != nullptr; }
+
+cudaDataType_t LibraryType(const ProductCall& call) {
+  if (IsFp8(call)) return CUDA_R_8F_E4M3;
+  switch (call.dtype) {
     case Dtype::kF32: return CUDA_R_32F;
     case Dtype::kF16: return CUDA_R_16F;
     case Dtype::kBf16: return CUDA_R_16BF;
@@ -58,16 +61,18 @@ class Description {
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
   // columns.
   Description(const ProductCall& call, int rows) {
-    const cudaDataType_t type = LibraryType(call.dtype);
+    const cudaDataType_t type = LibraryType(call);
     const auto out = static_cast<uint64_t>(call.out_features);
     const auto columns = static_cast<uint64_t>(rows);
     const auto inner = static_cast<uint64_t>(call.stride);
     // Full f32, no TF32: the parity with the CPU relies on it.
     Must(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing");
-    const cublasOperation_t transposed = CUBLAS_OP_T;
-    Must(cublasLtMatmulDescSetAttribute(operation_, CUBLASLT_MATMUL_DESC_TRANSA, &transposed,
-                                        sizeof(transposed)),
-         "describing");
+    Set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
+    if (IsFp8(call)) {
+      Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      SetScales(call);
+    }
     Must(cublasLtMatrixLayoutCreate(&w_, type, inner, out, call.stride), "describing w");
     Must(cublasLtMatrixLayoutCreate(&x_, type, inner, columns, call.stride), "describing x");
     Must(cublasLtMatrixLayoutCreate(&y_, CUDA_R_32F, out, columns, call.out_features),
@@ -122,12 +127,23 @@ class Description {
   cublasStatus_t Run(cublasLtHandle_t handle, const ProductCall& call,
                      const cublasLtMatmulAlgo_t& algorithm, float* y, void* workspace,
                      cudaStream_t stream) const {
+    if (IsFp8(call)) SetScales(call);
     const float alpha = 1.f, beta = call.accumulate ? 1.f : 0.f;
     return cublasLtMatmul(handle, operation_, &alpha, call.w, w_, call.x, x_, &beta, y, y_, y, y_,
                           &algorithm, workspace, kWorkspaceBytes, stream);
   }
 
  private:
+  template <class T>
+  void Set(cublasLtMatmulDescAttributes_t attribute, T value) const {
+    Must(cublasLtMatmulDescSetAttribute(operation_, attribute, &value, sizeof(value)),
+         "describing");
+  }
+  void SetScales(const ProductCall& call) const {
+    Set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.w_scales);
+    Set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.x_scales);
+  }
+
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
 };
@@ -178,7 +194,7 @@ class CublasProduct final : public LargeProduct {
   }
 
   bool Run(const ProductCall& call, cudaStream_t stream) override {
-    const Shape shape(call.out_features, call.stride, call.rows, call.dtype);
+    const Shape shape(call.out_features, call.stride, call.rows, LibraryType(call));
     auto plan = plans_.find(shape);
     if (plan == plans_.end()) plan = plans_.try_emplace(shape, call).first;
     Plan& chosen = plan->second;
@@ -198,7 +214,7 @@ class CublasProduct final : public LargeProduct {
   }
 
  private:
-  using Shape = std::tuple<int, int, int, Dtype>;
+  using Shape = std::tuple<int, int, int, cudaDataType_t>;
   struct Plan {
     explicit Plan(const ProductCall& call) : description(call, call.rows) {}
     Description description;
@@ -209,7 +225,7 @@ class CublasProduct final : public LargeProduct {
   // The bucket's algorithm, searched for on the first product in it.
   std::optional<cublasLtMatmulAlgo_t> Choose(const Description& description,
                                              const ProductCall& call, cudaStream_t stream) {
-    const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), call.dtype);
+    const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), LibraryType(call));
     const auto known = chosen_.find(bucket);
     if (known != chosen_.end() && description.Takes(handle_, known->second)) return known->second;
     const std::vector<cublasLtMatmulAlgo_t> candidates = description.Candidates(handle_);
@@ -224,8 +240,8 @@ class CublasProduct final : public LargeProduct {
   // Without memory for that, takes the library's own choice.
   size_t Fastest(const Description& description, const ProductCall& call,
                  std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
-    const int64_t weight_bytes =
-        int64_t{call.out_features} * call.stride * static_cast<int64_t>(DtypeBytes(call.dtype));
+    const auto element = static_cast<int64_t>(IsFp8(call) ? 1 : DtypeBytes(call.dtype));
+    const int64_t weight_bytes = int64_t{call.out_features} * call.stride * element;
     if (candidates.size() == 1 || weight_bytes < kLeastTimedBytes) return 0;
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);

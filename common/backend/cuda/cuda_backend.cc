@@ -55,7 +55,7 @@ class CudaBackend final : public Backend, public DeviceOps {
         rounds_(stream_.get()),
         picks_(stream_.get()),
         rounded_(stream_.get()),
-        products_(stream_.get(), &rounded_, std::move(product)),
+        products_(stream_.get(), &rounded_, std::move(product), settings.fp8_activations),
         partials_(stream_.get()),
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
 

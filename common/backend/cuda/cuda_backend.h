@@ -13,6 +13,7 @@ namespace outrider {
 
 struct CudaBackendSettings {
   bool graphs = true;                 // for repeated passes
+  bool fp8_activations = false;       // in products with FP8 weights (MatrixProducts)
   std::string nccl = "libnccl.so.2";  // the library for groups of devices, as dlopen takes it
   // Called once, with a message, when an optional feature does not work.
   std::function<void(const std::string&)> warn;

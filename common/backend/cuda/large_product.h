@@ -15,9 +15,12 @@ namespace outrider {
 struct ProductCall {
   const void* w = nullptr;
   const void* x = nullptr;
-  Dtype dtype = Dtype::kF32;  // of w and x
+  Dtype dtype = Dtype::kF32;  // of w and x, unless they are FP8
+  // Factors of the rows of w and x, which are then codes E4M3; null: they are floats.
+  const float* w_scales = nullptr;
+  const float* x_scales = nullptr;
   int out_features = 0;
-  int stride = 0;  // a multiple of 8; zeros after the inputs
+  int stride = 0;  // a multiple of 8, for FP8 of 16; zeros after the inputs
   int rows = 0;
   bool accumulate = false;
   float* y = nullptr;

@@ -6,6 +6,7 @@
 
 #include "common/backend/cuda/kernels/code_product.h"
 #include "common/backend/cuda/kernels/codes.h"
+#include "common/backend/cuda/kernels/fp8_rows.h"
 #include "common/backend/cuda/kernels/rows.h"
 #include "common/backend/cuda/kernels/small_product.h"
 #include "common/backend/cuda/kernels/tensor_product.h"
@@ -18,6 +19,17 @@ namespace {
 bool ReadsCodes(const CudaMatrix& matrix) {
   return matrix.dtype() != Dtype::kF32 && matrix.codes() != nullptr &&
          HasCodeProduct(matrix.codes()->view());
+}
+
+// Bytes of FP8 codes and a scale for each row.
+size_t Fp8Bytes(int rows, int stride) {
+  return static_cast<size_t>(rows) * (static_cast<size_t>(stride) + sizeof(float));
+}
+// Such a matrix in memory of that size.
+Fp8Matrix Fp8In(void* memory, int rows, int stride) {
+  auto* const codes = static_cast<uint8_t*>(memory);
+  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride);
+  return {codes, reinterpret_cast<float*>(codes + bytes)};
 }
 
 // The number of rows up to which our own product is faster than a library's.
@@ -47,7 +59,10 @@ void MatrixProducts::Multiply(const CudaMatrix& w, const float* x, int rows, con
       MultiplyAny(w, reinterpret_cast<const F16*>(Rounded(x, rows, w)), rows, bias, accumulate,
                   out);
       break;
-    case Dtype::kBf16: MultiplyAny(w, Rounded(x, rows, w), rows, bias, accumulate, out); break;
+    case Dtype::kBf16:
+      if (MultiplyFp8(w, x, rows, bias, accumulate, out)) break;
+      MultiplyAny(w, Rounded(x, rows, w), rows, bias, accumulate, out);
+      break;
   }
   rounded_.Overwritten(out);
 }
@@ -57,6 +72,10 @@ void MatrixProducts::MultiplyExactly(const CudaMatrix& w, const float* x, int ro
   OUTRIDER_CHECK(w.dtype() == Dtype::kF32 && w.codes() == nullptr);
   rounded_.Overwritten(out);
   MultiplyFew(w, w.values<float>(), Padded(x, rows, w), rows, bias, /*accumulate=*/false, out);
+}
+
+bool MatrixProducts::IsLarge(const CudaMatrix& w, int rows) const {
+  return large_ != nullptr && rows > FewRows(w);
 }
 
 bool MatrixProducts::HasGated(const CudaMatrix& w, int rows) {
@@ -93,6 +112,61 @@ const T* MatrixProducts::Floats(const CudaMatrix& matrix) {
   return out;
 }
 
+bool MatrixProducts::RoundsToFp8(const CudaMatrix& matrix) const {
+  if (!fp8_activations_ || matrix.codes() == nullptr || matrix.dtype() != Dtype::kBf16) {
+    return false;
+  }
+  const DeviceCodes& codes = matrix.codes()->view();
+  return codes.type == CodeType::kFp8E4M3 && codes.groups == 1 &&
+         codes.column_of_input == nullptr && codes.offsets == nullptr;
+}
+
+const uint16_t* MatrixProducts::Rounded(const float* x, int rows, const CudaMatrix& matrix) {
+  const int stride = matrix.stride();
+  const uint16_t* const rounded = rounded_.Of(x, rows, matrix.in_features(), stride);
+  if (!RoundsToFp8(matrix)) return rounded;
+  auto* const fp8 = static_cast<uint16_t*>(
+      fp8_.AtLeast(static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t)));
+  MustSucceed(LaunchRoundToFp8(rounded, rows, stride, fp8, stream_.get()), "rounding to FP8");
+  return fp8;
+}
+
+bool MatrixProducts::MultiplyFp8(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                                 bool accumulate, float* out) {
+  constexpr int kMultiple = 16;  // of a matrix's sides
+  const int width = w.out_features(), stride = w.stride();
+  if (!has_fp8_product_ || !RoundsToFp8(w) || !IsLarge(w, rows) || width % kMultiple != 0 ||
+      stride % kMultiple != 0) {
+    return false;
+  }
+  const uint16_t* const rounded = rounded_.Of(x, rows, w.in_features(), stride);
+  const Fp8Matrix inputs = Fp8In(fp8_.AtLeast(Fp8Bytes(rows, stride)), rows, stride);
+  // They take no more than the matrix in bf16.
+  const Fp8Matrix weights = Fp8In(widened_->data(), width, stride);
+  MustSucceed(LaunchRoundToFp8(rounded, rows, stride, inputs, stream_.get()), "rounding to FP8");
+  MustSucceed(LaunchPlainCodes(w.codes()->view(), width, stride, weights, stream_.get()),
+              "ordering weights");
+  has_fp8_product_ = RunLarge({.w = weights.codes,
+                               .x = inputs.codes,
+                               .w_scales = weights.scales,
+                               .x_scales = inputs.scales,
+                               .out_features = width,
+                               .stride = stride,
+                               .rows = rows,
+                               .accumulate = accumulate,
+                               .y = out},
+                              bias);
+  return has_fp8_product_;
+}
+
+bool MatrixProducts::RunLarge(const ProductCall& call, const float* bias) {
+  if (!large_->Run(call, stream_.get())) return false;
+  if (bias != nullptr) {
+    MustSucceed(LaunchBias(bias, call.rows, call.out_features, call.y, stream_.get()), "bias");
+  }
+  return true;
+}
+
 const float* MatrixProducts::Padded(const float* x, int rows, const CudaMatrix& matrix) {
   if (matrix.stride() == matrix.in_features()) return x;
   const auto height = static_cast<size_t>(rows);
@@ -120,25 +194,18 @@ const T* MatrixProducts::Ordered(const CudaMatrix& matrix, const T* x, int rows)
 template <class T>
 void MatrixProducts::MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias,
                                  bool accumulate, float* out) {
-  const int width = w.out_features();
-  const bool is_large = large_ != nullptr && rows > FewRows(w);
+  const bool is_large = IsLarge(w, rows);
   const T* const weights = is_large || !ReadsCodes(w) ? Floats<T>(w) : nullptr;
-  if (is_large) {
-    if (bias != nullptr) {
-      MustSucceed(LaunchBias(bias, rows, width, accumulate, out, stream_.get()), "bias");
-      bias = nullptr;
-      accumulate = true;
-    }
-    const bool done = large_->Run({.w = weights,
-                                   .x = x,
-                                   .dtype = w.dtype(),
-                                   .out_features = width,
-                                   .stride = w.stride(),
-                                   .rows = rows,
-                                   .accumulate = accumulate,
-                                   .y = out},
-                                  stream_.get());
-    if (done) return;
+  if (is_large && RunLarge({.w = weights,
+                            .x = x,
+                            .dtype = w.dtype(),
+                            .out_features = w.out_features(),
+                            .stride = w.stride(),
+                            .rows = rows,
+                            .accumulate = accumulate,
+                            .y = out},
+                           bias)) {
+    return;
   }
   MultiplyFew(w, weights, x, rows, bias, accumulate, out);
 }

@@ -21,12 +21,17 @@ class MatrixProducts {
  public:
   // `stream` is the one that products are enqueued on; `rounded` has the copies that the backend's
   // other ops write. Without `large`, our own kernels multiply any number of rows.
-  MatrixProducts(const Stream* stream, RoundedCopies* rounded, std::unique_ptr<LargeProduct> large)
+  // `fp8_activations`: those of products with FP8 weights that have a scale a row are rounded to
+  // FP8 (kernels/fp8_rows.h), where --weights is bf16.
+  MatrixProducts(const Stream* stream, RoundedCopies* rounded, std::unique_ptr<LargeProduct> large,
+                 bool fp8_activations)
       : stream_(*stream),
         rounded_(*rounded),
         large_(std::move(large)),
+        fp8_activations_(fp8_activations),
         padded_(stream),
-        ordered_(stream) {}
+        ordered_(stream),
+        fp8_(stream) {}
 
   // Allocates what products with `matrix` need, before the first of them. May wait.
   // kResourceExhausted when out of memory.
@@ -51,15 +56,23 @@ class MatrixProducts {
   const T* Floats(const CudaMatrix& matrix);
   // f32 rows as they are, or zero-padded if the matrix's stride is larger than its width.
   const float* Padded(const float* x, int rows, const CudaMatrix& matrix);
-  const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix) {
-    return rounded_.Of(x, rows, matrix.in_features(), matrix.stride());
-  }
+  // The 16-bit copy of the rows; with FP8 values where the matrix asks for it, until the next call.
+  const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix);
+  bool RoundsToFp8(const CudaMatrix& matrix) const;
+  // Whether the product is a library's, if it has one.
+  bool IsLarge(const CudaMatrix& w, int rows) const;
   // The rows in the order of the columns of the matrix's codes.
   template <class T>
   const T* Ordered(const CudaMatrix& matrix, const T* x, int rows);
   template <class T>
   void MultiplyAny(const CudaMatrix& w, const T* x, int rows, const float* bias, bool accumulate,
                    float* out);
+  // Multiply with codes on both sides, by the library. Returns false, and nothing has changed, if
+  // it has no such product, or this is none.
+  bool MultiplyFp8(const CudaMatrix& w, const float* x, int rows, const float* bias,
+                   bool accumulate, float* out);
+  // A product by the library, and the bias. Returns what LargeProduct::Run returns.
+  bool RunLarge(const ProductCall& call, const float* bias);
   // With our own kernels. `weights` are not read where codes are.
   template <class T>
   void MultiplyFew(const CudaMatrix& w, const T* weights, const T* x, int rows, const float* bias,
@@ -68,7 +81,10 @@ class MatrixProducts {
   const Stream& stream_;
   RoundedCopies& rounded_;
   const std::unique_ptr<LargeProduct> large_;
+  const bool fp8_activations_;
+  bool has_fp8_product_ = true;  // until the library says otherwise
   Scratch padded_, ordered_;
+  Scratch fp8_;                          // activations rounded to FP8
   std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
 };
 

@@ -18,6 +18,7 @@ Result<std::unique_ptr<Backend>> Create(const CudaModuleOptions& options) {
   return CreateCudaBackend(
       options.device, std::move(product),
       {.graphs = options.graphs,
+       .fp8_activations = options.fp8_activations,
        .warn = [warn = options.warn](const std::string& message) { warn(message.c_str()); }});
 }
 

@@ -11,7 +11,7 @@ namespace outrider {
 
 inline constexpr char kCudaModuleFile[] = "outrider_cuda_backend.so";
 // Incremented with every change of Backend or of the functions below.
-inline constexpr int kCudaModuleInterface = 5;
+inline constexpr int kCudaModuleInterface = 6;
 
 // Both must equal the caller's own before anything else is called.
 using CudaModuleVersion = const char*();
@@ -22,6 +22,7 @@ inline constexpr char kCudaModuleInterfaceName[] = "outrider_cuda_module_interfa
 struct CudaModuleOptions {
   int device = 0;
   bool graphs = true;
+  bool fp8_activations = false;
   void (*warn)(const char* message) = nullptr;  // the library has no log of its own
 };
 

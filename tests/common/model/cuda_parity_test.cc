@@ -137,6 +137,38 @@ TEST_P(CudaParity, ChainsAreTheHostsDraws) {
   }
 }
 
+// Products of FP8 with FP8, by the library, read what products of few rows read.
+TEST(CudaFp8Parity, LongPromptsEqualShortPieces) {
+  const CudaBackendOptions rounded = {.fp8_activations = true};
+  if (const auto backend = CreateBackend("cuda:0", {}); !backend.ok()) {
+    GTEST_SKIP() << "no CUDA device: skipped (" << backend.status().message() << ")";
+  }
+  const TempDirectory directory;
+  constexpr int kVocab = 128;
+  ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = kVocab,
+                                                .hidden_size = 64,
+                                                .intermediate_size = 96,
+                                                .stored_as = StoredAs::kFp8Channel})
+                  .ok());
+  const auto model = LoadModel(directory.path(), CreateBackend("cuda:0", {}, rounded).value(),
+                               {.weights = WeightType::kBf16, .kv = KvType::kBf16, .kv_pages = 50})
+                         .value();
+  const std::vector<TokenId> tokens = RandomTokens(120, kVocab, 1);
+  const Rows whole = Extend(*model, model->NewSequence(), tokens);
+  Rows pieces;
+  const SequenceId sequence = model->NewSequence();
+  for (size_t begin = 0; begin < tokens.size(); begin += 20) {
+    const std::vector<TokenId> piece(tokens.begin() + static_cast<ptrdiff_t>(begin),
+                                     tokens.begin() + static_cast<ptrdiff_t>(begin) + 20);
+    const Rows rows = Extend(*model, sequence, piece);
+    pieces.insert(pieces.end(), rows.begin(), rows.end());
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    EXPECT_LT(RelativeError(whole[i], std::vector<double>(pieces[i].begin(), pieces[i].end())),
+              3e-2);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, CudaParity,
     ::testing::Values(

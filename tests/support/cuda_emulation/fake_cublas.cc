@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/math/fp8.h"
 #include "common/tensor/tensor.h"
 #include "tests/support/cuda_emulation/streams.h"
 
@@ -22,6 +23,10 @@ struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cudaDataType_t scale = CUDA_R_32F;
   cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
+  // Factors: of all values, or of each row of a and column of b.
+  cublasLtMatmulMatrixScale_t a_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  cublasLtMatmulMatrixScale_t b_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  const float *a_scales = nullptr, *b_scales = nullptr;
 };
 struct cublasLtMatrixLayoutOpaque_t {
   cudaDataType_t type = CUDA_R_32F;
@@ -59,13 +64,42 @@ struct Product {
   cublasLtMatrixLayoutOpaque_t a, b, c, d;
 };
 
-size_t ElementBytes(cudaDataType_t type) { return type == CUDA_R_32F ? 4 : 2; }
+size_t ElementBytes(cudaDataType_t type) {
+  return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
+}
 
 double Load(const void* values, cudaDataType_t type, int64_t index) {
   if (type == CUDA_R_32F) return static_cast<double>(static_cast<const float*>(values)[index]);
+  if (type == CUDA_R_8F_E4M3) {
+    return static_cast<double>(outrider::Fp8ToFloat(static_cast<const uint8_t*>(values)[index]));
+  }
   const uint16_t bits = static_cast<const uint16_t*>(values)[index];
   return static_cast<double>(type == CUDA_R_16F ? outrider::F16ToFloat(bits)
                                                 : outrider::Bf16ToFloat(bits));
+}
+
+// What it forbids for FP8 besides.
+std::string WhatIsWrongInFp8(const Product& p) {
+  const cublasLtMatmulDescOpaque_t& description = p.description;
+  // Sides must be multiples of 16 bytes.
+  if (p.a.rows % 16 != 0 || p.d.rows * sizeof(float) % 16 != 0) {
+    return "FP8 with sides that are no multiples of 16 bytes";
+  }
+  if (p.a.leading % 16 != 0 || p.b.leading % 16 != 0) {
+    return "FP8 with leading dimensions that are no multiples of 16 bytes";
+  }
+  if (description.a_scale_mode != CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ||
+      description.b_scale_mode != description.a_scale_mode) {
+    return "the double has a factor for each row of a and column of b";
+  }
+  const auto are_there = [](const float* scales, uint64_t count) {
+    return IsTaken(scales) && IsTaken(scales + count - 1);
+  };
+  if (!are_there(description.a_scales, p.a.columns) ||
+      !are_there(description.b_scales, p.b.columns)) {
+    return "scales are not in device memory, or not all of them";
+  }
+  return "";
 }
 
 // What the documentation of cublasLtMatmul forbids; empty: nothing.
@@ -88,11 +122,12 @@ std::string WhatIsWrong(const Product& p) {
   if (a.rows != b.rows) return "a and b sum over different sides";
   if (d.rows != a.columns || d.columns != b.columns) return "d has other sides than the product";
   if (c.rows != d.rows || c.columns != d.columns) return "c has other sides than d";
-  return "";
+  return a.type == CUDA_R_8F_E4M3 ? WhatIsWrongInFp8(p) : "";
 }
 
 bool Takes(const FakeAlgorithm& algorithm, const Product& product) {
-  return product.b.columns % static_cast<uint64_t>(algorithm.column_multiple) == 0;
+  return product.b.columns % static_cast<uint64_t>(algorithm.column_multiple) == 0 &&
+         (algorithm.takes_fp8 || product.a.type != CUDA_R_8F_E4M3);
 }
 
 size_t WorkspaceOf(const FakeAlgorithm& algorithm, const Product& product) {
@@ -143,6 +178,10 @@ cudaError_t Multiply(const Product& p, const Operands& o, float milliseconds) {
         sum += Load(o.a, p.a.type, of_a + k) * Load(o.b, p.b.type, of_b + k);
       }
       const auto at = static_cast<int64_t>(column) * p.d.leading + static_cast<int64_t>(row);
+      if (p.a.type == CUDA_R_8F_E4M3) {
+        sum *= static_cast<double>(p.description.a_scales[row]) *
+               static_cast<double>(p.description.b_scales[column]);
+      }
       double result = static_cast<double>(o.alpha) * sum;
       if (o.beta != 0) {
         const auto of_c = static_cast<int64_t>(column) * p.c.leading + static_cast<int64_t>(row);
@@ -180,13 +219,14 @@ cublasStatus_t Destroy(T* object) {
 namespace outrider::cuda_emulation {
 
 void SetAlgorithms(std::vector<FakeAlgorithm> algorithms) {
-  const int objects = state.objects;
-  state = {.algorithms = std::move(algorithms), .objects = objects};
+  state.algorithms = std::move(algorithms);
+  state.products.clear();
+  state.searches = 0;
 }
 void FailNextCreate() { state.fail_create = true; }
 const std::vector<size_t>& ProductsTried() { return state.products; }
 int Searches() { return state.searches; }
-const std::vector<std::string>& Misuses() { return state.misuses; }
+std::vector<std::string> TakeMisuses() { return std::exchange(state.misuses, {}); }
 int LiveCublasObjects() { return state.objects; }
 
 }  // namespace outrider::cuda_emulation
@@ -221,8 +261,16 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, size_t bytes) {
-  const bool is_a = attribute == CUBLASLT_MATMUL_DESC_TRANSA;
-  return Set(is_a ? &description->of_a : &description->of_b, value, bytes);
+  cublasLtMatmulDescOpaque_t& d = *description;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return Set(&d.of_a, value, bytes);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return Set(&d.of_b, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER: return Set(&d.a_scales, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER: return Set(&d.b_scales, value, bytes);
+    case CUBLASLT_MATMUL_DESC_A_SCALE_MODE: return Set(&d.a_scale_mode, value, bytes);
+    case CUBLASLT_MATMUL_DESC_B_SCALE_MODE: return Set(&d.b_scale_mode, value, bytes);
+  }
+  return Misuse(CUBLAS_STATUS_INVALID_VALUE, "an attribute that the double does not have");
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,

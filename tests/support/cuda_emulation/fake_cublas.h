@@ -19,10 +19,11 @@ struct FakeAlgorithm {
   float milliseconds = 1;          // that a product takes, as events measure it
   size_t workspace_of_column = 0;  // bytes, of each column of d
   int column_multiple = 1;         // of the library's matrices: those it takes
-  bool fails = false;              // products with it are not supported after all
+  bool takes_fp8 = true;
+  bool fails = false;  // products with it are not supported after all
 };
 
-// From now on suggests these, its first choice first, and has no notes. At first: one algorithm.
+// From now on suggests these, its first choice first, and counts anew. At first: one algorithm.
 void SetAlgorithms(std::vector<FakeAlgorithm> algorithms);
 // Makes the next cublasLtCreate fail.
 void FailNextCreate();
@@ -31,7 +32,8 @@ void FailNextCreate();
 // asked for.
 const std::vector<size_t>& ProductsTried();
 int Searches();
-const std::vector<std::string>& Misuses();
+// Returns and forgets them.
+std::vector<std::string> TakeMisuses();
 // Handles, descriptions, layouts and preferences that exist.
 int LiveCublasObjects();
 

@@ -157,12 +157,11 @@ __global__ void SoftCapKernel(float* x, int n, float cap) {
   value = cap * tanhf(value / cap);
 }
 
-__global__ void BiasKernel(const float* bias, int n, bool accumulate, float* out) {
+__global__ void BiasKernel(const float* bias, int n, float* out) {
   AwaitEarlierKernels();
   const int i = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (i >= n) return;
-  float& value = out[static_cast<int64_t>(blockIdx.x) * n + i];
-  value = accumulate ? value + bias[i] : bias[i];
+  out[static_cast<int64_t>(blockIdx.x) * n + i] += bias[i];
 }
 
 bool IsAlignedForVectors(const float* values) {
@@ -241,9 +240,8 @@ cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int
   return LaunchNext(GatherRowsKernel, grid, kThreads, 0, stream, x, rows, n, out, rounded);
 }
 
-cudaError_t LaunchBias(const float* bias, int rows, int n, bool accumulate, float* out,
-                       cudaStream_t stream) {
-  return LaunchNext(BiasKernel, ColumnGrid(n, rows), kThreads, 0, stream, bias, n, accumulate, out);
+cudaError_t LaunchBias(const float* bias, int rows, int n, float* out, cudaStream_t stream) {
+  return LaunchNext(BiasKernel, ColumnGrid(n, rows), kThreads, 0, stream, bias, n, out);
 }
 
 }  // namespace outrider

@@ -57,8 +57,7 @@ cudaError_t LaunchSoftCap(float* x, int rows, int n, float cap, cudaStream_t str
 cudaError_t LaunchGatherRows(const float* x, const int32_t* rows, int count, int n, float* out,
                              RoundedRows rounded, cudaStream_t stream);
 
-// out[r] = bias, or out[r] += bias.
-cudaError_t LaunchBias(const float* bias, int rows, int n, bool accumulate, float* out,
-                       cudaStream_t stream);
+// out[r] += bias.
+cudaError_t LaunchBias(const float* bias, int rows, int n, float* out, cudaStream_t stream);
 
 }  // namespace outrider

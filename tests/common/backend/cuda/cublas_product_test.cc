@@ -87,7 +87,7 @@ class CublasProduct : public ::testing::Test {
   ~CublasProduct() override {
     product_.reset();
     EXPECT_EQ(LiveCublasObjects(), 0);
-    EXPECT_THAT(Misuses(), IsEmpty());
+    EXPECT_THAT(TakeMisuses(), IsEmpty());
   }
   void Begin(std::vector<FakeAlgorithm> algorithms) {
     SetAlgorithms(std::move(algorithms));
@@ -116,6 +116,37 @@ TEST_F(CublasProduct, EqualsDouble) {
         operands.call.accumulate = accumulate;
         EXPECT_TRUE(Multiplies(&operands)) << rows << " rows, accumulating: " << accumulate;
       }
+    }
+  }
+}
+
+// Codes of ones with factors for each row of both sides, those of the call.
+TEST_F(CublasProduct, MultipliesFp8WithItsScales) {
+  constexpr int kRows = 3, kOut = 16, kInner = 32;
+  constexpr uint8_t kOne = 0x38;
+  const auto memory = [](size_t bytes) {
+    return CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr).value();
+  };
+  const auto codes = memory(kOut * kInner), y = memory(kRows * kOut * sizeof(float));
+  std::fill_n(static_cast<uint8_t*>(codes->data()), kOut * kInner, kOne);
+  for (const float factor : {1.f, 3.f}) {
+    const auto w_scales = memory(kOut * sizeof(float)), x_scales = memory(kRows * sizeof(float));
+    auto* const of_w = static_cast<float*>(w_scales->data());
+    auto* const of_x = static_cast<float*>(x_scales->data());
+    for (int i = 0; i < kOut; ++i) of_w[i] = factor * static_cast<float>(1 + i);
+    for (int i = 0; i < kRows; ++i) of_x[i] = static_cast<float>(1 + i) / 4;
+    EXPECT_TRUE(product_->Run({.w = codes->data(),
+                               .x = codes->data(),
+                               .w_scales = of_w,
+                               .x_scales = of_x,
+                               .out_features = kOut,
+                               .stride = kInner,
+                               .rows = kRows,
+                               .y = static_cast<float*>(y->data())},
+                              stream_.get()));
+    stream_.Wait();
+    for (int i = 0; i < kRows * kOut; ++i) {
+      ASSERT_EQ(static_cast<float*>(y->data())[i], kInner * of_w[i % kOut] * of_x[i / kOut]);
     }
   }
 }

@@ -1,0 +1,232 @@
+// Products of FP8 weights with activations rounded to FP8: few rows by our own kernels, many by the
+// tests' double of cublasLt.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/backend/cuda/kernels/code_product.h"
+#include "common/backend/cuda/kernels/fp8_rows.h"
+#include "common/backend/cuda/large_product.h"
+#include "common/math/fp8.h"
+#include "common/tensor/tensor.h"
+#include "tests/support/cuda_emulation/emulated_backend.h"
+#include "tests/support/cuda_emulation/fake_cublas.h"
+
+namespace outrider {
+namespace {
+
+using namespace cuda_emulation;
+using ::testing::IsEmpty;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The values that a row of bf16 is rounded to.
+std::vector<float> RoundedRow(const std::vector<float>& row) {
+  float most = 0;
+  for (const float x : row) most = std::fmax(most, std::fabs(x));
+  int exponent = -117;
+  while (std::ldexp(448.f, exponent) < most) ++exponent;
+  std::vector<float> rounded;
+  for (const float x : row) {
+    rounded.push_back(std::ldexp(Fp8ToFloat(FloatToFp8(std::ldexp(x, -exponent))), exponent));
+  }
+  return rounded;
+}
+
+std::vector<float> Bf16Row(int n, float size, std::mt19937& random) {
+  std::normal_distribution<float> normal(0.f, size);
+  std::vector<float> row;
+  for (int i = 0; i < n; ++i) row.push_back(Bf16ToFloat(FloatToBf16(normal(random))));
+  return row;
+}
+
+struct RoundedTo {
+  std::vector<float> values;  // as bf16
+  std::vector<uint8_t> codes;
+  float scale = 0;
+};
+RoundedTo RoundOnDevice(const std::vector<float>& row) {
+  const auto n = static_cast<int>(row.size());
+  std::vector<uint16_t> x, bits(row.size());
+  for (const float value : row) x.push_back(FloatToBf16(value));
+  RoundedTo to = {.codes = std::vector<uint8_t>(row.size())};
+  EXPECT_EQ(LaunchRoundToFp8(x.data(), 1, n, bits.data(), nullptr), cudaSuccess);
+  EXPECT_EQ(LaunchRoundToFp8(x.data(), 1, n, {to.codes.data(), &to.scale}, nullptr), cudaSuccess);
+  for (const uint16_t b : bits) to.values.push_back(Bf16ToFloat(b));
+  return to;
+}
+
+TEST(Fp8Rows, AreTheNearestByTheSmallestPowerOfTwo) {
+  std::mt19937 random(1);
+  for (const int n : {8, 40, 4096 + 8}) {
+    for (const float size : {1e-38f, 1e-30f, 1e-3f, 1.f, 447.f, 1e4f, 1e37f}) {
+      std::vector<float> row = Bf16Row(n, size, random);
+      row[static_cast<size_t>(n) / 2] = 0.f;
+      const RoundedTo to = RoundOnDevice(row);
+      EXPECT_EQ(to.values, RoundedRow(row)) << n << " values of " << size;
+      for (size_t i = 0; i < row.size(); ++i) {
+        ASSERT_EQ(Fp8ToFloat(to.codes[i]) * to.scale, to.values[i]);
+      }
+    }
+  }
+}
+
+TEST(Fp8Rows, LargestValuesFitExactly) {
+  for (const float most : {448.f, 448.f * 1024, 452.f, 256.f, 0.f}) {
+    const std::vector<float> row = {most, -most, 1.f, 0.f, 0.f, 0.f, 0.f, 0.f};
+    EXPECT_EQ(RoundOnDevice(row).values, RoundedRow(row)) << most;
+  }
+  EXPECT_EQ(RoundOnDevice({448.f, 0, 0, 0, 0, 0, 0, 0}).scale, 1.f);
+  EXPECT_EQ(RoundOnDevice({450.f, 0, 0, 0, 0, 0, 0, 0}).scale, 2.f);
+}
+
+// A broken row must not look like one that is not.
+TEST(Fp8Rows, NonFiniteValuesStayBroken) {
+  for (const float broken : {kInfinity, -kInfinity, std::nanf("")}) {
+    const RoundedTo to = RoundOnDevice({1.f, broken, 2.f, 0, 0, 0, 0, 0});
+    EXPECT_TRUE(std::isnan(to.values[1])) << broken;
+    EXPECT_TRUE(std::isnan(Fp8ToFloat(to.codes[1]))) << broken;
+  }
+}
+
+// Random codes with a scale for each row.
+QuantizedMatrix Weights(int out, int in, std::mt19937& random) {
+  QuantizedMatrix matrix = {
+      .type = CodeType::kFp8E4M3, .rows = out, .columns = in, .group_size = in};
+  for (int i = 0; i < out * in; ++i) {
+    const auto code = static_cast<uint8_t>(random());
+    matrix.codes.push_back((code & 0x7f) == 0x7f ? 0 : code);
+  }
+  for (int i = 0; i < out; ++i) {
+    matrix.scales.push_back(1e-3f * static_cast<float>(1 + random() % 100));
+  }
+  return matrix;
+}
+
+class Fp8Product : public ::testing::Test {
+ protected:
+  // Products of `in` inputs and `out` outputs, whose library has these algorithms.
+  void Make(int out, int in, std::vector<FakeAlgorithm> algorithms) {
+    SetAlgorithms(std::move(algorithms));
+    backend_ =
+        CreateEmulatedCudaBackend({.fp8_activations = true}, CreateCublasProduct().value()).value();
+    weights_ = Weights(out, in, random_);
+    packed_ = backend_->Pack(weights_, WeightType::kFp8, WeightType::kBf16).value();
+  }
+  ~Fp8Product() override {
+    packed_.reset();
+    backend_.reset();
+    EXPECT_THAT(TakeMisuses(), IsEmpty());
+  }
+
+  std::unique_ptr<Buffer> Upload(const std::vector<float>& values) {
+    auto buffer = backend_->Allocate(values.size() * sizeof(float)).value();
+    backend_->CopyIn(buffer->data(), values.data(), values.size() * sizeof(float));
+    return buffer;
+  }
+
+  // The largest error of a product of so many rows with a bias, added to ones, by the sum of its
+  // terms' magnitudes.
+  double Error(int rows) {
+    const auto out = static_cast<int>(weights_.rows), in = static_cast<int>(weights_.columns);
+    std::vector<float> x, bias;
+    std::vector<std::vector<float>> rounded;
+    for (int r = 0; r < rows; ++r) {
+      const std::vector<float> row = Bf16Row(in, std::ldexp(1.f, r % 9 - 4), random_);
+      x.insert(x.end(), row.begin(), row.end());
+      rounded.push_back(RoundedRow(row));
+    }
+    for (int o = 0; o < out; ++o) bias.push_back(static_cast<float>(o % 7));
+    const auto device_x = Upload(x), device_bias = Upload(bias);
+    const auto y = Upload(std::vector<float>(static_cast<size_t>(rows) * out, 1.f));
+    backend_->MatMul(*packed_, device_x->floats(), rows, device_bias->floats(),
+                     /*accumulate=*/true, y->floats());
+    std::vector<float> got(static_cast<size_t>(rows) * out);
+    backend_->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
+    backend_->Wait();
+    double worst = 0;
+    for (int r = 0; r < rows; ++r) {
+      for (int o = 0; o < out; ++o) {
+        double sum = 1 + static_cast<double>(bias[o]), size = sum;
+        for (int i = 0; i < in; ++i) {
+          const double term =
+              static_cast<double>(Fp8ToFloat(weights_.codes[static_cast<size_t>(o) * in + i])) *
+              static_cast<double>(weights_.scales[o]) *
+              static_cast<double>(rounded[static_cast<size_t>(r)][i]);
+          sum += term;
+          size += std::fabs(term);
+        }
+        const auto value = static_cast<double>(got[static_cast<size_t>(r) * out + o]);
+        worst = std::max(worst, std::fabs(value - sum) / size);
+      }
+    }
+    return worst;
+  }
+
+  std::mt19937 random_{3};
+  std::unique_ptr<Backend> backend_;
+  QuantizedMatrix weights_;
+  std::unique_ptr<PackedMatrix> packed_;
+};
+
+TEST_F(Fp8Product, FewAndManyRowsReadTheSameActivations) {
+  for (const auto& [out, in] : {std::pair(16, 32), std::pair(48, 272), std::pair(32, 1040)}) {
+    Make(out, in, {{}});
+    for (const int rows : {1, 16, kCodeProductRows}) {
+      EXPECT_LT(Error(rows), 1e-6) << rows << " rows, " << out << " x " << in;
+    }
+    EXPECT_THAT(ProductsTried(), IsEmpty());
+    for (const int rows : {kCodeProductRows + 1, 130}) {
+      EXPECT_LT(Error(rows), 1e-6) << rows << " rows, " << out << " x " << in;
+    }
+    EXPECT_EQ(ProductsTried().size(), 2u);
+  }
+}
+
+// Then weights are widened to bf16, which rounds them with their scales.
+TEST_F(Fp8Product, OtherProductsTakeOverWhereLibraryHasNone) {
+  Make(32, 48, {{.takes_fp8 = false}});
+  for (int i = 0; i < 2; ++i) EXPECT_LT(Error(60), 4e-3);
+  EXPECT_THAT(ProductsTried(), testing::SizeIs(2));
+  EXPECT_EQ(Searches(), 2) << "once for FP8, once for bf16";
+  for (const auto& [out, in] : {std::pair(33, 48), std::pair(32, 40)}) {
+    Make(out, in, {{}});
+    EXPECT_LT(Error(60), 4e-3) << out << " x " << in << ": sides that FP8 products do not take";
+    EXPECT_LT(Error(20), 1e-6);
+  }
+}
+
+// Codes in groups, as in blocks of 128 x 128.
+TEST_F(Fp8Product, OthersKeepTheirActivations) {
+  Make(32, 64, {{}});
+  const std::vector<float> x = Bf16Row(64, 1.f, random_);
+  QuantizedMatrix grouped = weights_;
+  grouped.group_size = 32;
+  grouped.scales.assign(64, 1.f);
+  const auto packed = backend_->Pack(grouped, WeightType::kFp8, WeightType::kBf16).value();
+  const auto device_x = Upload(x), y = Upload(std::vector<float>(32, 0.f));
+  backend_->MatMul(*packed, device_x->floats(), 1, nullptr, false, y->floats());
+  std::vector<float> got(32);
+  backend_->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
+  backend_->Wait();
+  for (size_t o = 0; o < 32; ++o) {
+    double sum = 0, size = 0;
+    for (size_t i = 0; i < 64; ++i) {
+      const double term =
+          static_cast<double>(Fp8ToFloat(grouped.codes[o * 64 + i])) * static_cast<double>(x[i]);
+      sum += term;
+      size += std::fabs(term);
+    }
+    EXPECT_NEAR(static_cast<double>(got[o]), sum, 1e-6 * size);
+  }
+}
+
+}  // namespace
+}  // namespace outrider

@@ -326,8 +326,7 @@ class FewQueries {
   float all_[kOwnPairs][2][4] = {};
 };
 
-// As many blocks as a multiprocessor of 228 KB has shared memory for; heads of 256 take the
-// registers of two.
+// The registers of three blocks, so that nothing is spilled; heads of 256 take those of two.
 template <int kDim, class T>
 __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 3 : 2)
     AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {

@@ -351,7 +351,6 @@ Status CompleteEmbedded(VerifierOptions* o) {
   drafter.memory_fraction = o->service.memory_fraction;
   drafter.bf16_activations = o->service.bf16_activations;
   drafter.int8_activations = o->service.int8_activations;
-  drafter.fp8_activations = o->service.fp8_activations && CudaDeviceOf(drafter.device).has_value();
   drafter.kv_cache = o->service.kv_cache;
   drafter.cuda_graphs = o->service.cuda_graphs;
   o->embedded.prefix_cache = o->engine.admission.prefix_cache;

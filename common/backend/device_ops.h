@@ -32,6 +32,12 @@ struct GraphCounts {
   int64_t captures = 0;
 };
 
+// Products with FP8 weights whose activations are rounded to FP8 (CudaBackendOptions).
+struct Fp8Counts {
+  int matrices = 0;      // packed matrices with such products
+  int64_t products = 0;  // those that multiplied codes on both sides, replays not counted
+};
+
 // Thread: the backend's owner.
 class DeviceOps {
  public:
@@ -49,6 +55,8 @@ class DeviceOps {
   // tokens or without, the ops are the same, on the same memory and with the same arguments.
   virtual void RunPass(const BatchLayout& batch, const AttentionShape& shape, KvType kv,
                        const std::function<void()>& ops) = 0;
+
+  virtual Fp8Counts fp8_counts() const = 0;
 
   // The largest number of rows of a pass that runs as a graph; 0: none does.
   virtual int max_graph_rows() const = 0;

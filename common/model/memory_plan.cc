@@ -49,7 +49,8 @@ Result<int> PlanKvPages(const ModelConfig& config, const ModelOptions& options,
     const int64_t tables_of_page = RopeBytes(config, options.page_tokens);
     // One page more is for rows that pad a pass.
     const int64_t workspace = WorkspaceBytes(config, options, shard) +
-                              (graphs ? GraphBytes(config) : 0) + page_bytes + tables_of_page;
+                              (graphs ? GraphBytes(config, options) : 0) + page_bytes +
+                              tables_of_page;
     OUTRIDER_ASSIGN(kv_bytes,
                     PlanKvBytes({.free = memory.free,
                                  .total = memory.total,
@@ -122,11 +123,12 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
          collectives;
 }
 
-int64_t GraphBytes(const ModelConfig& config) {
-  constexpr int64_t kGraphs = 128;          // as many as are kept (cuda/graph_cache.h)
-  constexpr int64_t kLaunchesOfLayer = 16;  // about 10, and a few more in a mixture of experts
+int64_t GraphBytes(const ModelConfig& config, const ModelOptions& options) {
+  constexpr int64_t kGraphs = 128;  // as many as are kept (cuda/graph_cache.h)
+  // About 10, and a few more in a mixture of experts; one to three more a product with FP8 rows.
+  const int64_t launches = options.fp8_activations ? 24 : 16;
   constexpr int64_t kBytesOfLaunch = 2048;  // an estimate
-  return kGraphs * config.num_layers() * kLaunchesOfLayer * kBytesOfLaunch;
+  return kGraphs * config.num_layers() * launches * kBytesOfLaunch;
 }
 
 }  // namespace outrider

@@ -53,6 +53,6 @@ int64_t RopeBytes(const ModelConfig& config, int64_t positions);
 int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options,
                        const Shard& shard = {});
 // An estimate of the bytes that a device's graphs of a model take.
-int64_t GraphBytes(const ModelConfig& config);
+int64_t GraphBytes(const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace outrider

@@ -76,6 +76,7 @@ class DeviceModel {
   // Counts since the model was loaded.
   virtual int64_t bytes_to_host() const = 0;
   virtual GraphCounts graph_counts() const = 0;
+  virtual Fp8Counts fp8_counts() const = 0;
 };
 
 class Model {

@@ -56,6 +56,7 @@ class Transformer : public Model, public DeviceModel {
   void CaptureGraphs() override;
   int64_t bytes_to_host() const override { return backend_->device()->bytes_to_host(); }
   GraphCounts graph_counts() const override { return backend_->device()->graph_counts(); }
+  Fp8Counts fp8_counts() const override { return backend_->device()->fp8_counts(); }
 
   SequenceId NewSequence() override { return Adopt(PageTable(&pool_, options_.page_tokens)); }
   int PagesNeeded(SequenceId sequence, int tokens) const override {
@@ -447,6 +448,11 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
                                           std::unique_ptr<Backend> backend,
                                           const ModelOptions& options, LeadingRank ranks) {
   OUTRIDER_TRY(CheckOptions(options));
+  if (options.fp8_activations && backend->device()->fp8_counts().matrices == 0) {
+    return InvalidArgument(
+        "--fp8-activations: no weights of this model are in FP8 with one scale for an output or a "
+        "matrix (blocks, and the experts of a mixture, do not count); leave the flag out");
+  }
   OUTRIDER_ASSIGN(const int pages, PlanPages(config, *backend, options, ranks.shard));
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),
                                              std::move(weights), std::move(ranks), pages);

@@ -60,11 +60,10 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "processor has AVX512_VNNI, no effect elsewhere");
   app.add_flag(
       "--fp8-activations", o->fp8_activations,
-      "Round the activations of products with FP8 weights to FP8 too, with a scale for each row, "
-      "as "
-      "such checkpoints expect: products of many rows then run at the rate of FP8 on CUDA devices "
-      "that have it. For weights with one scale a row or matrix, and --weights other than f32 and "
-      "f16");
+      "On a CUDA device, round the activations of products with FP8 weights to FP8 too, with a "
+      "power of two for each row: products of many rows then multiply FP8 with FP8 where the "
+      "device "
+      "can. For weights with one scale an output or a matrix; a draft model's are not affected");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},
                                                               {"bf16", KvType::kBf16},

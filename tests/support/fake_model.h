@@ -73,6 +73,7 @@ class FakeModel final : public Model, public DeviceModel {
     return bytes_to_host_ + (draft_device_ == nullptr ? 0 : draft_device_->bytes_to_host());
   }
   GraphCounts graph_counts() const override { return graph_counts_; }
+  Fp8Counts fp8_counts() const override { return {}; }
   void set_graph_counts(const GraphCounts& counts) { graph_counts_ = counts; }
 
   // The oracle: the logits [vocab_size] after a path of tokens.

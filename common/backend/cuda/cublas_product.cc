@@ -193,20 +193,21 @@ class CublasProduct final : public LargeProduct {
     cublasLtDestroy(handle_);
   }
 
+  bool Supports(const ProductCall& call) override { return !PlanOf(call).candidates.empty(); }
+
   bool Run(const ProductCall& call, cudaStream_t stream) override {
-    const Shape shape(call.out_features, call.stride, call.rows, LibraryType(call));
-    auto plan = plans_.find(shape);
-    if (plan == plans_.end()) plan = plans_.try_emplace(shape, call).first;
-    Plan& chosen = plan->second;
-    if (!chosen.decided) {
-      chosen.algorithm = Choose(chosen.description, call, stream);
-      chosen.decided = true;
+    Plan& plan = PlanOf(call);
+    if (plan.candidates.empty()) return false;
+    if (plan.candidates.size() > 1) {
+      // The search waits, and would be remembered.
+      if (StreamCapture::Invalidate("the algorithm of a product is not chosen yet")) return true;
+      plan.candidates = {plan.candidates[Fastest(plan.description, call, plan.candidates, stream)]};
     }
-    if (!chosen.algorithm) return false;
-    const cublasStatus_t status = chosen.description.Run(handle_, call, *chosen.algorithm, call.y,
-                                                         workspace_->data(), stream);
+    chosen_.try_emplace(Bucket(call), plan.candidates[0]);
+    const cublasStatus_t status =
+        plan.description.Run(handle_, call, plan.candidates[0], call.y, workspace_->data(), stream);
     if (IsUnsupported(status)) {
-      chosen.algorithm.reset();
+      plan.candidates.clear();
       return false;
     }
     Must(status, "multiplying");
@@ -218,21 +219,32 @@ class CublasProduct final : public LargeProduct {
   struct Plan {
     explicit Plan(const ProductCall& call) : description(call, call.rows) {}
     Description description;
-    bool decided = false;
-    std::optional<cublasLtMatmulAlgo_t> algorithm;  // nullopt: the library has none
+    // One, once it is chosen; none: there is no such product.
+    std::vector<cublasLtMatmulAlgo_t> candidates;
   };
 
-  // The bucket's algorithm, searched for on the first product in it.
-  std::optional<cublasLtMatmulAlgo_t> Choose(const Description& description,
-                                             const ProductCall& call, cudaStream_t stream) {
-    const Shape bucket(call.out_features, call.stride, RowBucket(call.rows), LibraryType(call));
-    const auto known = chosen_.find(bucket);
-    if (known != chosen_.end() && description.Takes(handle_, known->second)) return known->second;
-    const std::vector<cublasLtMatmulAlgo_t> candidates = description.Candidates(handle_);
-    if (candidates.empty()) return std::nullopt;
-    const cublasLtMatmulAlgo_t best = candidates[Fastest(description, call, candidates, stream)];
-    if (known == chosen_.end()) chosen_.emplace(bucket, best);
-    return best;
+  static Shape Bucket(const ProductCall& call) {
+    return {call.out_features, call.stride, RowBucket(call.rows), LibraryType(call)};
+  }
+
+  // The plan of the call's shape, made at its first call: with the algorithm of the bucket, or with
+  // those to choose from.
+  Plan& PlanOf(const ProductCall& call) {
+    const Shape shape(call.out_features, call.stride, call.rows, LibraryType(call));
+    const auto [it, is_new] = plans_.try_emplace(shape, call);
+    Plan& plan = it->second;
+    if (!is_new) return plan;
+    const auto known = chosen_.find(Bucket(call));
+    if (known != chosen_.end() && plan.description.Takes(handle_, known->second)) {
+      plan.candidates = {known->second};
+    } else {
+      plan.candidates = plan.description.Candidates(handle_);
+      const int64_t element = IsFp8(call) ? 1 : static_cast<int64_t>(DtypeBytes(call.dtype));
+      const int64_t weight_bytes = int64_t{call.out_features} * call.stride * element;
+      // The library's own first choice.
+      if (weight_bytes < kLeastTimedBytes && plan.candidates.size() > 1) plan.candidates.resize(1);
+    }
+    return plan;
   }
 
   // Times the candidates on the call's own operands, with weights read from memory, as they are
@@ -240,9 +252,6 @@ class CublasProduct final : public LargeProduct {
   // Without memory for that, takes the library's own choice.
   size_t Fastest(const Description& description, const ProductCall& call,
                  std::span<const cublasLtMatmulAlgo_t> candidates, cudaStream_t stream) {
-    const auto element = static_cast<int64_t>(IsFp8(call) ? 1 : DtypeBytes(call.dtype));
-    const int64_t weight_bytes = int64_t{call.out_features} * call.stride * element;
-    if (candidates.size() == 1 || weight_bytes < kLeastTimedBytes) return 0;
     const size_t bytes =
         static_cast<size_t>(call.rows) * static_cast<size_t>(call.out_features) * sizeof(float);
     const Result<std::unique_ptr<CudaBuffer>> aside =

@@ -55,7 +55,8 @@ class CudaBackend final : public Backend, public DeviceOps {
         rounds_(stream_.get()),
         picks_(stream_.get()),
         rounded_(stream_.get()),
-        products_(stream_.get(), &rounded_, std::move(product), settings.fp8_activations),
+        products_(stream_.get(), &rounded_, std::move(product),
+                  {.enabled = settings.fp8_activations, .warn = settings.warn}),
         partials_(stream_.get()),
         graphs_(stream_.get(), {.enabled = settings.graphs, .warn = std::move(settings.warn)}) {}
 
@@ -399,6 +400,7 @@ class CudaBackend final : public Backend, public DeviceOps {
 
   int64_t bytes_to_host() const override { return bytes_to_host_; }
   GraphCounts graph_counts() const override { return graphs_.counts(); }
+  Fp8Counts fp8_counts() const override { return products_.fp8_counts(); }
 
  private:
   void UseDevice() const {

@@ -11,7 +11,8 @@
 
 namespace outrider {
 
-// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, with y and the sums in f32.
+// y[rows, out] (+)= x[rows, stride] w[out, stride]^T, with y in f32 and the sums too, but for FP8,
+// whose sums are as precise as the device makes them.
 struct ProductCall {
   const void* w = nullptr;
   const void* x = nullptr;
@@ -29,8 +30,10 @@ struct ProductCall {
 class LargeProduct {
  public:
   virtual ~LargeProduct() = default;
-  // Returns false if it cannot compute such a product; y is then unchanged, and every such call
-  // returns the same.
+  // Whether there is such a product, by its types, sides and rows; reads no operand.
+  virtual bool Supports(const ProductCall& call) = 0;
+  // Returns false if there is none after all; y is then unchanged, and Supports says so from then
+  // on.
   virtual bool Run(const ProductCall& call, cudaStream_t stream) = 0;
 };
 

@@ -41,6 +41,7 @@ int FewRows(const CudaMatrix& matrix) {
 }  // namespace
 
 Status MatrixProducts::Prepare(const CudaMatrix& matrix) {
+  if (RoundsToFp8(matrix)) ++fp8_counts_.matrices;
   if (matrix.dtype() != Dtype::kF32) rounded_.SetType(matrix.dtype());
   const size_t widened = matrix.codes() != nullptr ? matrix.widened_bytes() : 0;
   if (widened > (widened_ != nullptr ? widened_->bytes() : 0)) {
@@ -113,7 +114,7 @@ const T* MatrixProducts::Floats(const CudaMatrix& matrix) {
 }
 
 bool MatrixProducts::RoundsToFp8(const CudaMatrix& matrix) const {
-  if (!fp8_activations_ || matrix.codes() == nullptr || matrix.dtype() != Dtype::kBf16) {
+  if (!fp8_.enabled || matrix.codes() == nullptr || matrix.dtype() != Dtype::kBf16) {
     return false;
   }
   const DeviceCodes& codes = matrix.codes()->view();
@@ -125,8 +126,8 @@ const uint16_t* MatrixProducts::Rounded(const float* x, int rows, const CudaMatr
   const int stride = matrix.stride();
   const uint16_t* const rounded = rounded_.Of(x, rows, matrix.in_features(), stride);
   if (!RoundsToFp8(matrix)) return rounded;
-  auto* const fp8 = static_cast<uint16_t*>(
-      fp8_.AtLeast(static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t)));
+  auto* const fp8 = static_cast<uint16_t*>(fp8_rows_.AtLeast(
+      static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t)));
   MustSucceed(LaunchRoundToFp8(rounded, rows, stride, fp8, stream_.get()), "rounding to FP8");
   return fp8;
 }
@@ -135,28 +136,40 @@ bool MatrixProducts::MultiplyFp8(const CudaMatrix& w, const float* x, int rows, 
                                  bool accumulate, float* out) {
   constexpr int kMultiple = 16;  // of a matrix's sides
   const int width = w.out_features(), stride = w.stride();
-  if (!has_fp8_product_ || !RoundsToFp8(w) || !IsLarge(w, rows) || width % kMultiple != 0 ||
-      stride % kMultiple != 0) {
+  if (!RoundsToFp8(w) || !IsLarge(w, rows) || width % kMultiple != 0 || stride % kMultiple != 0) {
     return false;
   }
-  const uint16_t* const rounded = rounded_.Of(x, rows, w.in_features(), stride);
-  const Fp8Matrix inputs = Fp8In(fp8_.AtLeast(Fp8Bytes(rows, stride)), rows, stride);
+  const Fp8Matrix inputs = Fp8In(fp8_rows_.AtLeast(Fp8Bytes(rows, stride)), rows, stride);
   // They take no more than the matrix in bf16.
   const Fp8Matrix weights = Fp8In(widened_->data(), width, stride);
+  const ProductCall call = {.w = weights.codes,
+                            .x = inputs.codes,
+                            .w_scales = weights.scales,
+                            .x_scales = inputs.scales,
+                            .out_features = width,
+                            .stride = stride,
+                            .rows = rows,
+                            .accumulate = accumulate,
+                            .y = out};
+  if (!large_->Supports(call)) return WarnOfFp8();
+  const uint16_t* const rounded = rounded_.Of(x, rows, w.in_features(), stride);
   MustSucceed(LaunchRoundToFp8(rounded, rows, stride, inputs, stream_.get()), "rounding to FP8");
   MustSucceed(LaunchPlainCodes(w.codes()->view(), width, stride, weights, stream_.get()),
               "ordering weights");
-  has_fp8_product_ = RunLarge({.w = weights.codes,
-                               .x = inputs.codes,
-                               .w_scales = weights.scales,
-                               .x_scales = inputs.scales,
-                               .out_features = width,
-                               .stride = stride,
-                               .rows = rows,
-                               .accumulate = accumulate,
-                               .y = out},
-                              bias);
-  return has_fp8_product_;
+  if (!RunLarge(call, bias)) return WarnOfFp8();
+  ++fp8_counts_.products;
+  return true;
+}
+
+bool MatrixProducts::WarnOfFp8() {
+  if (fp8_.warn) {
+    fp8_.warn(
+        "cublasLt has no product of FP8 with FP8, with a scale for each row, on this device (or "
+        "not "
+        "for each size): activations are rounded to FP8, but weights are widened to bf16");
+  }
+  fp8_.warn = nullptr;
+  return false;
 }
 
 bool MatrixProducts::RunLarge(const ProductCall& call, const float* bias) {

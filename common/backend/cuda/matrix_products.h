@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "common/backend/backend.h"
@@ -13,25 +15,32 @@
 #include "common/backend/cuda/device_memory.h"
 #include "common/backend/cuda/large_product.h"
 #include "common/backend/cuda/rounded_copies.h"
+#include "common/backend/device_ops.h"
 #include "common/base/status.h"
 
 namespace outrider {
+
+// Whether the activations of products with FP8 weights that have a scale a row are rounded to FP8
+// (kernels/fp8_rows.h), where --weights is bf16.
+struct Fp8Activations {
+  bool enabled = false;
+  // Called once if the device's library has no products of codes on both sides.
+  std::function<void(const std::string&)> warn;
+};
 
 class MatrixProducts {
  public:
   // `stream` is the one that products are enqueued on; `rounded` has the copies that the backend's
   // other ops write. Without `large`, our own kernels multiply any number of rows.
-  // `fp8_activations`: those of products with FP8 weights that have a scale a row are rounded to
-  // FP8 (kernels/fp8_rows.h), where --weights is bf16.
   MatrixProducts(const Stream* stream, RoundedCopies* rounded, std::unique_ptr<LargeProduct> large,
-                 bool fp8_activations)
+                 Fp8Activations fp8)
       : stream_(*stream),
         rounded_(*rounded),
         large_(std::move(large)),
-        fp8_activations_(fp8_activations),
+        fp8_(std::move(fp8)),
         padded_(stream),
         ordered_(stream),
-        fp8_(stream) {}
+        fp8_rows_(stream) {}
 
   // Allocates what products with `matrix` need, before the first of them. May wait.
   // kResourceExhausted when out of memory.
@@ -44,6 +53,7 @@ class MatrixProducts {
   // REQUIRES: w is f32.
   void MultiplyExactly(const CudaMatrix& w, const float* x, int rows, const float* bias,
                        float* out);
+  Fp8Counts fp8_counts() const { return fp8_counts_; }
   // Whether MultiplyGated takes that many rows of w.
   static bool HasGated(const CudaMatrix& w, int rows);
   // Backend::GatedMatMul in one product. REQUIRES: HasGated(w, rows).
@@ -71,6 +81,8 @@ class MatrixProducts {
   // it has no such product, or this is none.
   bool MultiplyFp8(const CudaMatrix& w, const float* x, int rows, const float* bias,
                    bool accumulate, float* out);
+  // Warns once. Returns false.
+  bool WarnOfFp8();
   // A product by the library, and the bias. Returns what LargeProduct::Run returns.
   bool RunLarge(const ProductCall& call, const float* bias);
   // With our own kernels. `weights` are not read where codes are.
@@ -81,10 +93,10 @@ class MatrixProducts {
   const Stream& stream_;
   RoundedCopies& rounded_;
   const std::unique_ptr<LargeProduct> large_;
-  const bool fp8_activations_;
-  bool has_fp8_product_ = true;  // until the library says otherwise
+  Fp8Activations fp8_;
+  Fp8Counts fp8_counts_;
   Scratch padded_, ordered_;
-  Scratch fp8_;                          // activations rounded to FP8
+  Scratch fp8_rows_;                     // activations rounded to FP8
   std::unique_ptr<CudaBuffer> widened_;  // the largest matrix of codes, widened to floats
 };
 

@@ -69,6 +69,7 @@ class GraphTwins {
     return call(*models_[0]);
   }
   Model& with() { return *models_[0]; }
+  Fp8Counts fp8_counts() const { return models_[0]->device()->fp8_counts(); }
   GraphCounts counts() const { return models_[0]->device()->graph_counts(); }
   int64_t passes() const { return passes_; }
   int vocab() const { return checkpoint_.vocab_size; }
@@ -81,11 +82,12 @@ class GraphTwins {
  private:
   bool Agree(const std::vector<float>& one, const std::vector<float>& other) const {
     if (tolerance_ == 0) return BitEqual(one, other);
+    if (one.size() != other.size()) return false;
     float largest = 0, difference = 0;
     for (size_t i = 0; i < one.size(); ++i) {
       largest = std::fmax(largest, std::fabs(other[i]));
       difference = std::fmax(difference, std::fabs(one[i] - other[i]));
-      if (!std::isfinite(one[i])) return false;
+      if (!std::isfinite(one[i]) || !std::isfinite(other[i])) return false;
     }
     return difference <= tolerance_ * largest;
   }

@@ -68,6 +68,7 @@ TEST_P(LibraryProducts, GiveWhatOurKernelsGive) {
     }
     GraphStory(&twins, 5).Run(40);
     EXPECT_GT(twins.counts().launches, 10);
+    EXPECT_EQ(twins.fp8_counts().products > 0, GetParam().stored_as != StoredAs::kFloats);
   }
   EXPECT_THAT(ProductsTried(), ::testing::AllOf(::testing::Contains(0u), ::testing::Contains(1u)));
   EXPECT_THAT(warnings, IsEmpty());

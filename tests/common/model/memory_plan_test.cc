@@ -84,7 +84,7 @@ TEST(MemoryPlan, GraphsAndLoadedCodeCount) {
   config.num_kv_heads = 8;
   config.head_dim = 128;
   const ModelOptions options{.memory_fraction = 0.9, .max_batch_tokens = 512};
-  EXPECT_EQ(GraphBytes(config), 128 << 20);
+  EXPECT_EQ(GraphBytes(config, options), 128 << 20);
   ModelConfig nothing;
   EXPECT_GE(WorkspaceBytes(nothing, options), 416 << 20) << "with code that is loaded later";
 
@@ -92,11 +92,24 @@ TEST(MemoryPlan, GraphsAndLoadedCodeCount) {
   const int without = PlanKvPages(config, options, memory).value();
   const int with = PlanKvPages(config, options, memory, {}, /*graphs=*/true).value();
   const int64_t page = PageBytes(config, options.page_tokens, options.kv);
-  EXPECT_EQ((without - with) * page, GraphBytes(config));
+  EXPECT_EQ((without - with) * page, GraphBytes(config, options));
   // One page is for rows that pad a pass.
   const int64_t used = memory.total - memory.free + (with + 1) * page +
-                       WorkspaceBytes(config, options) + GraphBytes(config);
+                       WorkspaceBytes(config, options) + GraphBytes(config, options);
   EXPECT_LE(static_cast<double>(used), 0.9 * static_cast<double>(memory.total));
+}
+
+// One more rounded copy of a product's widest input, 512 rows of 4096 in 16 bits or twice as much,
+// and more launches of a layer.
+TEST(MemoryPlan, RoundingToFp8Counts) {
+  ModelConfig config;
+  config.hidden_size = 4096;
+  config.layers.resize(32);
+  const ModelOptions floats{.max_batch_tokens = 512};
+  ModelOptions fp8 = floats;
+  fp8.fp8_activations = true;
+  EXPECT_EQ(WorkspaceBytes(config, fp8) - WorkspaceBytes(config, floats), 512 * 4096 * 4);
+  EXPECT_EQ(GraphBytes(config, fp8), 192 << 20);
 }
 
 // A context of a million tokens: its table of 0.5 GiB is as long as the cache lets a sequence be.

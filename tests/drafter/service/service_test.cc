@@ -58,6 +58,7 @@ TEST_F(DrafterService, BadFlagsExitWithTwo) {
            {"--model", model_, "--verifier", "a:1", "--max-sessions", "0"},
            {"--model", model_, "--verifier", "a:1", "--max-draft-tokens", "1025"},
            {"--model", model_, "--verifier", "a:1", "--chunk-depths", "0"},
+           {"--model", model_, "--verifier", "a:1", "--fp8-activations"},
            {"--model", model_, "--verifier", "a:1", "--no-such-flag"}}) {
     std::vector<std::string> argv = {ProgramPath("outrider-drafter")};
     argv.insert(argv.end(), flags.begin(), flags.end());

@@ -84,7 +84,7 @@ TEST(CudaEmulator, RefusesWhatADeviceRefuses) {
   EXPECT_EQ(LaunchCount(0, 1, &count), cudaErrorInvalidConfiguration);
 }
 
-TEST(CudaEmulator, VariablesInSharedMemoryBeginAsNan) {
+TEST(CudaEmulator, SharedVariablesBeginAsNan) {
   float out[2] = {};
   ASSERT_EQ(LaunchVariables(2, /*write=*/true, 0, out), cudaSuccess);
   EXPECT_EQ(out[0], 7.f);

@@ -93,7 +93,7 @@ std::string WhatIsWrongInFp8(const Product& p) {
     return "the double has a factor for each row of a and column of b";
   }
   const auto are_there = [](const float* scales, uint64_t count) {
-    return IsTaken(scales) && IsTaken(scales + count - 1);
+    return IsTaken(scales, count * sizeof(float));
   };
   if (!are_there(description.a_scales, p.a.columns) ||
       !are_there(description.b_scales, p.b.columns)) {
@@ -137,8 +137,7 @@ size_t WorkspaceOf(const FakeAlgorithm& algorithm, const Product& product) {
 // Whether the matrix at `values` is device memory from its first to its last element.
 bool IsDeviceMatrix(const void* values, const cublasLtMatrixLayoutOpaque_t& layout) {
   const size_t elements = (layout.columns - 1) * static_cast<size_t>(layout.leading) + layout.rows;
-  const char* const bytes = static_cast<const char*>(values);
-  return IsTaken(bytes) && IsTaken(bytes + elements * ElementBytes(layout.type) - 1);
+  return IsTaken(values, elements * ElementBytes(layout.type));
 }
 
 struct Operands {
@@ -370,9 +369,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (checked.workspaceSize > workspace_bytes) {
     return Misuse(CUBLAS_STATUS_INVALID_VALUE, "too little workspace");
   }
-  if (workspace_bytes > 0 &&
-      (reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0 || !IsTaken(workspace) ||
-       !IsTaken(static_cast<char*>(workspace) + workspace_bytes - 1))) {
+  if (workspace_bytes > 0 && (reinterpret_cast<uintptr_t>(workspace) % kWorkspaceAlignment != 0 ||
+                              !IsTaken(workspace, workspace_bytes))) {
     return Misuse(CUBLAS_STATUS_INVALID_VALUE,
                   "a workspace outside of device memory, or unaligned");
   }

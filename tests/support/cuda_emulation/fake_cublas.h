@@ -23,7 +23,8 @@ struct FakeAlgorithm {
   bool fails = false;  // products with it are not supported after all
 };
 
-// From now on suggests these, its first choice first, and counts anew. At first: one algorithm.
+// Sets what is suggested from now on, the library's first choice first, and begins to count. At
+// first: one algorithm.
 void SetAlgorithms(std::vector<FakeAlgorithm> algorithms);
 // Makes the next cublasLtCreate fail.
 void FailNextCreate();
@@ -32,7 +33,7 @@ void FailNextCreate();
 // asked for.
 const std::vector<size_t>& ProductsTried();
 int Searches();
-// Returns and forgets them.
+// Returns what was wrong with calls so far, and forgets it.
 std::vector<std::string> TakeMisuses();
 // Handles, descriptions, layouts and preferences that exist.
 int LiveCublasObjects();

@@ -101,14 +101,14 @@ int64_t Allocations() {
   return memory.allocations;
 }
 
-bool IsTaken(const void* pointer) {
+bool IsTaken(const void* pointer, size_t bytes) {
   Memory& memory = TheMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
   const char* address = static_cast<const char*>(pointer);
   auto next = memory.taken.upper_bound(address);
   if (next == memory.taken.begin()) return false;
   --next;
-  return address < next->first + next->second.bytes;
+  return address + bytes <= next->first + next->second.bytes;
 }
 
 }  // namespace outrider::cuda_emulation

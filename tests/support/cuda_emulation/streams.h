@@ -20,9 +20,9 @@ cudaError_t DrainAll();
 bool Capturing();
 cudaError_t RefuseInCapture(cudaError_t error = cudaErrorStreamCaptureUnsupported);
 
-// Whether `pointer` is device memory or pinned, so that a copy may be deferred. Other host memory
-// is read or written immediately.
-bool IsTaken(const void* pointer);
+// Whether `bytes` bytes, at least one, are part of one allocation of device memory or pinned
+// memory, so that a copy may be deferred. Other host memory is read or written immediately.
+bool IsTaken(const void* pointer, size_t bytes = 1);
 
 // Stores an error for cudaGetLastError and returns it.
 cudaError_t Failed(cudaError_t error);

@@ -136,6 +136,7 @@ TEST(CudaBackend, PacksMoreThanAPinnedPiece) {
 class NoProduct final : public LargeProduct {
  public:
   explicit NoProduct(int* calls) : calls_(*calls) {}
+  bool Supports(const ProductCall&) override { return true; }
   bool Run(const ProductCall&, cudaStream_t) override { return ++calls_ < 0; }
 
  private:

@@ -105,11 +105,11 @@ class WorstBodies : public ApiModelTest {
   }
 };
 
-// A body of 8 times the size may take 8 times as long, with a factor of three for cache effects; a
-// parser that walks an array at each of its items takes 64 times as long.
+// A body of 8 times the size may take 8 times as long, with a factor of five for caches, which
+// other programs use too; a parser that walks an array at each of its items takes 64 times as long.
 TEST_F(WorstBodies, CostIsLinearInBytes) {
   constexpr size_t kSmall = 64 << 10, kLarge = 8 * kSmall;
-  constexpr double kMostRatio = 3 * 8;
+  constexpr double kMostRatio = 5 * 8;
   for (const Shape& shape : kShapes) {
     const double small = SecondsOf(BodyOf(shape, kSmall));
     const double large = SecondsOf(BodyOf(shape, kLarge));

@@ -6,6 +6,7 @@
 #include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/rpc/drafting_wire.h"
+#include "common/rpc/serialized.h"
 #include "common/rpc/status_map.h"
 #include "drafter/rpc/link_message.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 // A few rounds of every session; a verifier with this many waiting messages does not read.
 constexpr size_t kMaxQueuedMessages = 1024;
+// The same for their bytes; the message that goes beyond is still queued.
+constexpr size_t kMaxQueuedBytes = 16 << 20;
 
 // Bytes of one verifier's messages that may wait for the loop, by the message that goes beyond.
 constexpr size_t kMaxWaitingBytes = 1 << 20;
@@ -59,17 +62,19 @@ void AttachStream::SendDrafts(std::vector<DraftPart> drafts) { Send(ToWire(draft
 
 void AttachStream::SendLoad(const DrafterLoad& load) { Send(ToWire(load)); }
 
-void AttachStream::Send(v1::FromDrafter message) {
+void AttachStream::Send(const v1::FromDrafter& message) {
+  grpc::ByteBuffer bytes = Serialized(message);
   MutexLock lock(mu_);
   if (closing_ || ending_) return;
-  if (queue_.size() >= kMaxQueuedMessages) {
+  if (queue_.size() >= kMaxQueuedMessages || queued_bytes_ >= kMaxQueuedBytes) {
     Log(LogLevel::kWarning, "the verifier does not read; its stream is cancelled",
-        {{"verifier", address_}, {"waiting", queue_.size()}});
+        {{"verifier", address_}, {"waiting", queue_.size()}, {"bytes", queued_bytes_}});
     ending_ = true;
     context_.TryCancel();
     return;
   }
-  queue_.push_back(std::move(message));
+  queued_bytes_ += bytes.Length();
+  queue_.push_back(std::move(bytes));
   if (queue_.size() == 1) StartWrite(&queue_.front());
 }
 
@@ -101,9 +106,11 @@ void AttachStream::OnWriteDone(bool ok) {
   MutexLock lock(mu_);
   if (!ok) {  // the call is over; OnReadDone is called as well
     queue_.clear();
+    queued_bytes_ = 0;
     ending_ = true;
     return;
   }
+  queued_bytes_ -= queue_.front().Length();
   queue_.pop_front();
   if (ending_) return;
   if (!queue_.empty()) {

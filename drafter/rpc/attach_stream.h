@@ -16,6 +16,7 @@
 
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/client_callback.h>
 
 #include <condition_variable>
@@ -54,11 +55,12 @@ class LinkObserver {
   virtual void OnRefused(const std::string& address, const Status& why) = 0;
 };
 
-// Leaves the verifier's messages unparsed, unlike v1::Drafting::Stub.
-using AttachStub = grpc::TemplatedGenericStub<v1::FromDrafter, Incoming<v1::FromVerifier>>;
+// Leaves the verifier's messages unparsed, and takes the drafter's as bytes, unlike
+// v1::Drafting::Stub.
+using AttachStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, Incoming<v1::FromVerifier>>;
 
 class AttachStream final
-    : public grpc::ClientBidiReactor<v1::FromDrafter, Incoming<v1::FromVerifier>>,
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, Incoming<v1::FromVerifier>>,
       public VerifierLink,
       public std::enable_shared_from_this<AttachStream> {
  public:
@@ -95,7 +97,7 @@ class AttachStream final
   void OnWriteDone(bool ok) override OUTRIDER_EXCLUDES(mu_);
   void OnDone(const grpc::Status& status) override OUTRIDER_EXCLUDES(mu_);
 
-  void Send(v1::FromDrafter message) OUTRIDER_EXCLUDES(mu_);
+  void Send(const v1::FromDrafter& message) OUTRIDER_EXCLUDES(mu_);
   // Handles what was read, and reads on.
   void Take(const Result<v1::FromVerifier>& wire);
   // Reads the next message, now or when there is room for it.
@@ -128,7 +130,8 @@ class AttachStream final
 
   Mutex mu_;
   std::condition_variable ended_;
-  std::deque<v1::FromDrafter> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
+  std::deque<grpc::ByteBuffer> queue_ OUTRIDER_GUARDED_BY(mu_);  // front: in flight
+  size_t queued_bytes_ OUTRIDER_GUARDED_BY(mu_) = 0;
   bool closing_ OUTRIDER_GUARDED_BY(mu_) = false;
   bool wanted_ OUTRIDER_GUARDED_BY(mu_) = true;
   bool told_welcome_ OUTRIDER_GUARDED_BY(mu_) = false;  // the loop knows of the connection

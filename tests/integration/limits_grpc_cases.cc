@@ -191,6 +191,8 @@ const Cases kGrpcCases = {
      HeldBy{"tests/drafter/propose/draft_grammar_test.cc", "ShareEndsMasksBeforeReading"}},
     {"verifier: messages that wait for the drafting loop",
      HeldBy{kVerifierLinkTest, "FloodStaysInItsConnection"}},
+    {"verifier: messages for it that it does not read",
+     HeldBy{kVerifierLinkTest, "UnreadBytesEndStream"}},
 };
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/incoming.h"
+#include "common/rpc/serialized.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/stream_sink.h"
 #include "verifier/rpc/read_gate.h"
@@ -23,14 +23,6 @@ using AttachGate = ReadGate<AttachCall, Incoming<v1::FromDrafter>, AttachSink>;
 // Messages that may wait for a drafter that does not read (it is stopped, or its network stalls): a
 // few rounds of every session. Then the call is cancelled, and the drafter dials again when it can.
 constexpr size_t kMaxQueuedMessages = 4096;
-
-grpc::ByteBuffer Serialized(const v1::FromVerifier& message) {
-  grpc::ByteBuffer bytes;
-  bool is_owned = false;
-  OUTRIDER_CHECK(
-      grpc::SerializationTraits<v1::FromVerifier>::Serialize(message, &bytes, &is_owned).ok());
-  return bytes;
-}
 
 // Empty: no drafter can translate it.
 grpc::ByteBuffer SerializedVocabulary(const TargetIdentity& target) {

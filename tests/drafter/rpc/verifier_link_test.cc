@@ -18,6 +18,9 @@ using ::testing::SizeIs;
 class VerifierLinkTest : public ::testing::Test {
  protected:
   std::unique_ptr<GrpcVerifierLink> Link(const std::string& address) {
+    return Link(address, &events_);
+  }
+  std::unique_ptr<GrpcVerifierLink> Link(const std::string& address, LinkEvents* events) {
     VerifierLinkOptions options;
     options.dial.address = address;
     options.dial.hello = {
@@ -31,7 +34,7 @@ class VerifierLinkTest : public ::testing::Test {
         .max_context = 77};
     options.max_pause = std::chrono::milliseconds(10);
     options.max_refused_pause = std::chrono::milliseconds(1);
-    return std::make_unique<GrpcVerifierLink>(options, &events_, &observer_);
+    return std::make_unique<GrpcVerifierLink>(options, events, &observer_);
   }
 
   // The link of the n-th attachment.
@@ -354,6 +357,28 @@ TEST_F(VerifierLinkTest, LeavesVerifierThatDoesNotRead) {
     stream->SendDrafts({large});
   }
   (void)events_.Await<DisconnectedEvent>();
+}
+
+TEST_F(VerifierLinkTest, UnreadBytesEndStream) {
+  for (const bool reads : {true, false}) {
+    RecordedEvents events;
+    FakeDraftingServer server(&FakeDraftingServer::Welcomer, 0, reads);
+    const auto link = Link(server.address(), &events);
+    const LinkEvent welcome = events.Await<WelcomeEvent>();
+    // Fewer messages than may wait, of a MB each.
+    DraftPart large{.session = 1, .round = 1, .chunk = {}};
+    large.chunk.tokens.assign(500'000, 1000);
+    for (int i = 1; i <= 64; ++i) {
+      std::get<WelcomeEvent>(welcome.message).link->SendDrafts({large});
+      if (!reads) continue;
+      ASSERT_TRUE(server.Await([i](const auto& messages) { return Drafts(messages) == i; }));
+    }
+    if (reads) {
+      EXPECT_EQ(events.Count<DisconnectedEvent>(), 0);
+    } else {
+      (void)events.Await<DisconnectedEvent>();
+    }
+  }
 }
 
 TEST_F(VerifierLinkTest, StopFlushesAndHalfCloses) {

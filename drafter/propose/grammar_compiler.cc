@@ -2,10 +2,26 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/log.h"
 
 namespace outrider {
+namespace {
+
+// About what it takes while it waits.
+size_t BytesOf(const SessionOpening& open) {
+  const SamplingParams& sampling = open.sampling;
+  size_t bytes = (open.tokens.size() + sampling.allowed_tokens.size()) * sizeof(TokenId) +
+                 sampling.logit_bias.size() * sizeof(sampling.logit_bias[0]) +
+                 sampling.grammar->bytes();
+  for (const std::vector<TokenId>& word : sampling.bad_words) {
+    bytes += sizeof(word) + word.size() * sizeof(TokenId);
+  }
+  return bytes;
+}
+
+}  // namespace
 
 GrammarCompiler::GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events)
     : cache_(cache), events_(events), thread_([this] { Run(); }) {}
@@ -20,16 +36,19 @@ GrammarCompiler::~GrammarCompiler() {
 }
 
 Result<uint64_t> GrammarCompiler::Submit(uint64_t connection, SessionOpening opening) {
+  const size_t bytes = BytesOf(opening);
   uint64_t ticket = 0;
   {
     const MutexLock lock(mu_);
-    std::deque<Waiting>& waiting = waiting_[connection];
-    if (waiting.size() == kMostWaiting) {
-      return ResourceExhausted(std::to_string(kMostWaiting) +
-                               " grammars of this verifier wait to be compiled");
+    Queue& queue = waiting_[connection];
+    if (queue.openings.size() == kMostWaiting || queue.bytes >= kMostWaitingBytes) {
+      return ResourceExhausted(std::to_string(queue.openings.size()) + " sessions (" +
+                               std::to_string(queue.bytes) +
+                               " bytes) of this verifier wait for their grammars to be compiled");
     }
     ticket = ++tickets_;
-    waiting.push_back({.ticket = ticket, .opening = std::move(opening)});
+    queue.openings.push_back({.ticket = ticket, .opening = std::move(opening), .bytes = bytes});
+    queue.bytes += bytes;
   }
   changed_.notify_all();
   return ticket;
@@ -54,10 +73,11 @@ void GrammarCompiler::Run() {
       while (!stopping_ && waiting_.empty()) lock.Wait(changed_);
       if (stopping_) return;
       served_ = connection = NextConnection();
-      std::deque<Waiting>& waiting = waiting_.at(connection);
-      next = std::move(waiting.front());
-      waiting.pop_front();
-      if (waiting.empty()) waiting_.erase(connection);
+      Queue& queue = waiting_.at(connection);
+      next = std::move(queue.openings.front());
+      queue.openings.pop_front();
+      queue.bytes -= next.bytes;
+      if (queue.openings.empty()) waiting_.erase(connection);
     }
     CompiledEvent event{.ticket = next.ticket, .opening = std::move(next.opening)};
     Result<std::shared_ptr<grammar::GrammarMasks>> masks =

@@ -23,6 +23,8 @@ class GrammarCompiler {
  public:
   // The most waiting openings of a connection.
   static constexpr size_t kMostWaiting = 256;
+  // With so many bytes or more of openings no further one waits.
+  static constexpr size_t kMostWaitingBytes = 4 << 20;
 
   // `events`: gets a CompiledEvent for each opening. Both outlive it.
   GrammarCompiler(grammar::GrammarCache* cache, LinkEvents* events);
@@ -33,7 +35,7 @@ class GrammarCompiler {
     return cache_->Find(source);
   }
   // Returns a ticket, which the event will have. kResourceExhausted: too many of the
-  // connection's wait.
+  // connection's wait, or too large ones.
   Result<uint64_t> Submit(uint64_t connection, SessionOpening opening) OUTRIDER_EXCLUDES(mu_);
   // The connection has ended: its openings are not compiled any more.
   void Forget(uint64_t connection) OUTRIDER_EXCLUDES(mu_);
@@ -42,6 +44,11 @@ class GrammarCompiler {
   struct Waiting {
     uint64_t ticket = 0;
     SessionOpening opening;
+    size_t bytes = 0;
+  };
+  struct Queue {
+    std::deque<Waiting> openings;  // not empty
+    size_t bytes = 0;              // of all
   };
 
   void Run();
@@ -54,8 +61,8 @@ class GrammarCompiler {
   std::condition_variable changed_;
   uint64_t tickets_ OUTRIDER_GUARDED_BY(mu_) = 0;
   bool stopping_ OUTRIDER_GUARDED_BY(mu_) = false;
-  // By connection; none is empty.
-  std::map<uint64_t, std::deque<Waiting>> waiting_ OUTRIDER_GUARDED_BY(mu_);
+  // By connection.
+  std::map<uint64_t, Queue> waiting_ OUTRIDER_GUARDED_BY(mu_);
   uint64_t served_ OUTRIDER_GUARDED_BY(mu_) = 0;  // the connection that had the last turn
   std::thread thread_;
 };

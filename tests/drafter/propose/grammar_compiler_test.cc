@@ -62,8 +62,11 @@ class GrammarCompilerTest : public ::testing::Test {
     open.sampling.grammar = {.kind = GrammarSource::Kind::kRegex, .text = "a*"};
     return open;
   }
-  Code Submit(uint64_t connection, uint64_t session) {
-    return compiler_.Submit(connection, Opening(session)).status().code();
+  // Of an opening with `tokens` tokens.
+  Code Submit(uint64_t connection, uint64_t session, size_t tokens = 1) {
+    SessionOpening open = Opening(session);
+    open.tokens.resize(tokens);
+    return compiler_.Submit(connection, std::move(open)).status().code();
   }
 
   void TearDown() override { events_.Open(); }
@@ -94,6 +97,21 @@ TEST_F(GrammarCompilerTest, FullQueueIsItsVerifiers) {
   compiler_.Forget(kVerifier);
   events_.Open();
   EXPECT_THAT(events_.Await(3), ElementsAre(0, 1001, 1002)) << "none of a connection that ended";
+}
+
+TEST_F(GrammarCompilerTest, QueueIsFullOfBytesToo) {
+  EXPECT_EQ(Submit(kVerifier, 0), Code::kOk);
+  events_.Await(1);
+  const size_t quarter = GrammarCompiler::kMostWaitingBytes / 4 / sizeof(TokenId);
+  for (uint64_t session = 1; session <= 4; ++session) {
+    EXPECT_EQ(Submit(kVerifier, session, quarter), Code::kOk);
+  }
+  EXPECT_EQ(Submit(kVerifier, 5), Code::kResourceExhausted);
+  EXPECT_EQ(Submit(kOther, 11), Code::kOk);
+  events_.Open();
+  events_.Await(6);
+  EXPECT_EQ(Submit(kVerifier, 6), Code::kOk) << "the bytes were returned";
+  EXPECT_THAT(events_.Await(7), ElementsAre(0, 11, 1, 2, 3, 4, 6));
 }
 
 }  // namespace

@@ -52,8 +52,14 @@ void DraftLoop::Run() {
 }
 
 bool DraftLoop::Step() {
+  const int verifiers = static_cast<int>(sessions_.connections().size());
   for (auto& [id, connection] : sessions_.connections()) {
-    connection.bounds.grammar_share->Refill(static_cast<int>(sessions_.connections().size()));
+    GrammarShare& share = *connection.bounds.grammar_share;
+    if (verifiers == 1) {
+      share.SetUnlimited();
+    } else {
+      share.Refill(verifiers);
+    }
   }
   std::vector<LinkEvent> events = inbox_.Take();
   for (LinkEvent& event : events) Handle(std::move(event));

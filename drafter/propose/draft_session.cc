@@ -51,11 +51,11 @@ Result<DraftShape> Fit(const DraftShape& planned, size_t length, const DraftBoun
 Status Follow(std::span<const TokenId> tokens, GrammarShare& share,
               std::optional<grammar::DraftGrammar>* grammar) {
   for (const TokenId token : tokens) {
-    if (!share.allows_reading()) {
+    if (!share.CanRead()) {
       grammar->reset();
       return Status();
     }
-    if (share.Spend([&](auto& scratch) { return (*grammar)->Advance(token, scratch); })) continue;
+    if (share.SpendOnReading([&](auto& s) { return (*grammar)->Advance(token, s); })) continue;
     return FailedPrecondition("token " + std::to_string(token) +
                               " is not one that the session's grammar goes on with here");
   }
@@ -240,9 +240,9 @@ TokenId DraftSession::ToVerifier(TokenId own) const {
 
 std::span<const uint32_t> DraftSession::MaskOfRow(int node) const {
   // Without a mask the draft is still lossless.
-  if (!grammar_.has_value() || !bounds_->grammar_share->allows_masks()) return {};
+  if (!grammar_.has_value() || !bounds_->grammar_share->CanMask()) return {};
   row_mask_.resize(grammar_->mask_words());
-  const bool is_known = bounds_->grammar_share->Spend(
+  const bool is_known = bounds_->grammar_share->SpendOnMask(
       [&](auto& scratch) { return grammar_->Fill(draft(), node, scratch, row_mask_).ok(); });
   return is_known ? std::span<const uint32_t>(row_mask_) : std::span<const uint32_t>();
 }

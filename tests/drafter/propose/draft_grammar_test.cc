@@ -190,18 +190,37 @@ TEST_F(DraftGrammarTest, ShareEndsMasksBeforeReading) {
   grammar::DraftGrammar text(grammars_.Get(*costly.sampling.grammar).value(), {});
   GrammarShare share(&scratch);
   auto token = costly.tokens.begin() + costly.prompt_tokens;
-  const auto read = [&] { return share.Spend([&](auto& s) { return text.Advance(*token++, s); }); };
+  const auto read = [&] {
+    return share.SpendOnReading([&](auto& s) { return text.Advance(*token++, s); });
+  };
   share.Refill(2);
-  while (share.allows_masks()) ASSERT_TRUE(read());
-  EXPECT_TRUE(share.allows_reading());
-  while (share.allows_reading()) ASSERT_TRUE(read());
-  EXPECT_GT(scratch.stepper.steps(), 2 * GrammarShare::kMost);
-  for (int64_t step = 0; step < 2 * GrammarShare::kMost / GrammarShare::kSteps; ++step) {
-    EXPECT_FALSE(share.allows_masks()) << step;
+  while (share.CanMask()) ASSERT_TRUE(read());
+  EXPECT_LT(scratch.stepper.steps(), 2 * GrammarShare::kSteps) << "a new one has saved nothing";
+  EXPECT_TRUE(share.CanRead());
+  while (share.CanRead()) ASSERT_TRUE(read());
+  EXPECT_GT(scratch.stepper.steps(), GrammarShare::kMostForReading);
+  const int64_t owed = GrammarShare::kMostForReading - 2 * GrammarShare::kSteps;
+  for (int64_t step = 0; step < 2 * owed / GrammarShare::kSteps; ++step) {
+    EXPECT_FALSE(share.CanMask()) << step;
     share.Refill(2);
   }
-  share.Refill(1);
-  EXPECT_TRUE(share.allows_masks()) << "nobody else waits";
+  share.SetUnlimited();
+  EXPECT_TRUE(share.CanMask()) << "nobody else waits";
+}
+
+TEST_F(DraftGrammarTest, CostlyMaskLeavesReading) {
+  grammar::MaskScratch scratch;
+  GrammarShare share(&scratch);
+  const auto work = [](grammar::MaskScratch& s) {
+    s.stepper.Charge(66'000'000);
+    return true;
+  };
+  share.Refill(2);
+  share.SpendOnMask(work);
+  EXPECT_FALSE(share.CanMask());
+  EXPECT_TRUE(share.CanRead());
+  share.SpendOnReading(work);
+  EXPECT_FALSE(share.CanRead());
 }
 
 TEST_F(DraftGrammarTest, DraftsWithoutMasksIfCompilationFails) {

@@ -52,20 +52,26 @@ void DraftLoop::Run() {
 }
 
 bool DraftLoop::Step() {
-  const int verifiers = static_cast<int>(sessions_.connections().size());
-  for (auto& [id, connection] : sessions_.connections()) {
-    GrammarShare& share = *connection.bounds.grammar_share;
-    if (verifiers == 1) {
-      share.SetUnlimited();
-    } else {
-      share.Refill(verifiers);
-    }
-  }
+  RefillGrammarShares();
   std::vector<LinkEvent> events = inbox_.Take();
   for (LinkEvent& event : events) Handle(std::move(event));
   const bool ran = RunPass();
   sender_.Flush();
   return ran || !events.empty();
+}
+
+void DraftLoop::RefillGrammarShares() {
+  auto& connections = sessions_.connections();
+  const auto sharers = std::count_if(connections.begin(), connections.end(),
+                                     [](const auto& entry) { return entry.second.HasGrammars(); });
+  for (auto& [id, connection] : connections) {
+    GrammarShare& share = *connection.bounds.grammar_share;
+    if (connections.size() == 1) {
+      share.SetUnlimited();
+    } else {
+      share.Refill(std::max(static_cast<int>(sharers), 1));
+    }
+  }
 }
 
 int DraftLoop::step_tokens() const {

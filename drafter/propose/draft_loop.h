@@ -94,6 +94,7 @@ class DraftLoop final : public LinkEvents {
   Status Apply(HeldSession& held, const SessionVerdict& verdict);
   // Stamps the plan that the session has begun, and secures its pages.
   Status Begin(HeldSession& held);
+  void RefillGrammarShares();
   // Returns false if no session needs a forward pass.
   bool RunPass();
   int step_tokens() const;  // per forward pass

@@ -62,6 +62,8 @@ class DraftSession {
   std::span<const TokenId> tokens() const { return tokens_; }
   // True until the plan is answered.
   bool drafting() const { return !builder_.frontier().empty(); }
+  // Whether its drafts follow a grammar.
+  bool has_grammar() const { return grammar_.has_value(); }
   const DraftTree& draft() const { return builder_.tree(); }
   int depths_drawn() const { return builder_.depths(); }
   // Whether DrawDepth needs the head's acceptance probabilities.
@@ -97,7 +99,7 @@ class DraftSession {
   void AddRows(PickBatch* batch) const;
   // Whether a device can sample several depths in one go. AddChain adds the next `depths` of them
   // to a step's batch.
-  bool draws_chain() const { return drafting() && !grammar_.has_value() && builder_.draws_chain(); }
+  bool draws_chain() const { return drafting() && !has_grammar() && builder_.draws_chain(); }
   void AddChain(int depths, PickBatch* batch) const;
   // Whether TakeChunk has something to return. False if the row before the draft was broken.
   bool has_chunk() const { return draft().size() > sent_nodes_; }

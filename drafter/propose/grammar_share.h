@@ -1,7 +1,7 @@
 // How much grammar work the sessions of one verifier may cause on the drafting loop, for which the
 // sessions of all verifiers wait: a mask takes up to half a second, and reading a session's text
-// has no bound. Verifiers share the work equally. One that has used up its share gets drafts
-// without masks, which are lossless, but less often accepted.
+// has no bound. Verifiers whose sessions have grammars share the work equally. One that has used up
+// its share gets drafts without masks, which are lossless, but less often accepted.
 //
 // Owner: the verifier's connection. Thread: the drafting loop.
 #pragma once
@@ -26,7 +26,7 @@ class GrammarShare {
   // `scratch`: the loop's, must outlive it.
   explicit GrammarShare(grammar::MaskScratch* scratch) : scratch_(scratch) {}
 
-  // A step of the loop begins, which `sharers` verifiers share.
+  // A step of the loop begins, for which `sharers` verifiers have grammars.
   void Refill(int sharers) {
     left_ = std::min(left_ + kSteps / sharers, kMostSaved);
     for_reading_ = std::min(for_reading_ + kSteps / sharers, kMostForReading);

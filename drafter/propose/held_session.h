@@ -3,6 +3,7 @@
 // Owner: DraftSessions. Thread: the drafting loop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -46,6 +47,12 @@ struct VerifierConnection {
   bool wanted = true;                    // WantedEvent
 
   int held() const { return static_cast<int>(sessions.size()); }
+  // Whether any of its sessions follows a grammar, or waits for one.
+  bool HasGrammars() const {
+    return !compiling.empty() || std::any_of(sessions.begin(), sessions.end(), [](const auto& s) {
+      return s.second.mirror->session.has_grammar();
+    });
+  }
   // Tokens of all its sessions, without drafts.
   int64_t tokens() const {
     int64_t tokens = 0;

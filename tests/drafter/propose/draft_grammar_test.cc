@@ -223,6 +223,27 @@ TEST_F(DraftGrammarTest, CostlyMaskLeavesReading) {
   EXPECT_FALSE(share.CanRead());
 }
 
+TEST_F(DraftGrammarTest, IdleVerifiersTakeNoShare) {
+  Start({.total_pages = 1024, .max_position_embeddings = 4096, .eos_token_ids = {30}},
+        {.grammars = &grammars_});
+  std::vector<std::shared_ptr<PuppetVerifierLink>> idle;
+  for (uint64_t id = 100; id < 116; ++id) idle.push_back(Connect(id));
+  SessionOpening open = Following(2, Sequences(1, 6), "(b[ac]|d{2})*z", {1, 2, 3});
+  Push(open);
+  const DraftTree draft = Assemble(NextParts());
+  ASSERT_FALSE(draft.empty());
+  Push(Costly(1));
+  Assemble(NextParts());  // no masks are left, and the text is not followed
+  for (int i = 0; i < 50; ++i) loop_->Step();
+  open.tokens.push_back(3);
+  Push(SessionVerdict{.session = 2,
+                      .round = 1,
+                      .node = 0,
+                      .next = {3},
+                      .plan = {.round = 2, .shape = Sequences(1, 6)}});
+  ExpectOfTheGrammar(Assemble(NextParts()), open);
+}
+
 TEST_F(DraftGrammarTest, DraftsWithoutMasksIfCompilationFails) {
   StartWithGrammars();
   Push(Following(1, Sequences(1, 3), "("));

@@ -59,8 +59,9 @@ struct DraftLoopOptions {
 
 class DraftLoop final : public LinkEvents {
  public:
-  // The most waiting events, apart from urgent ones.
-  static constexpr size_t kMostWaiting = 4096;
+  // The most waiting events, apart from urgent ones: more than those of all verifiers may be
+  // (drafter/rpc/attach_stream.cc).
+  static constexpr size_t kMostWaiting = 1 << 16;
 
   // `model`, `clock` and `observer` (may be null) must outlive the loop.
   DraftLoop(Model* model, const DraftLoopOptions& options, const Clock* clock,

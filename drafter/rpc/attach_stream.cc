@@ -8,7 +8,9 @@
 #include "common/rpc/drafting_wire.h"
 #include "common/rpc/serialized.h"
 #include "common/rpc/status_map.h"
+#include "drafter/propose/draft_loop.h"
 #include "drafter/rpc/link_message.h"
+#include "drafter/subset/verifier_subset.h"
 
 namespace outrider {
 namespace {
@@ -23,6 +25,9 @@ constexpr size_t kMaxWaitingBytes = 1 << 20;
 // What a verdict, or a message of another kind, counts as if it is shorter: it costs the loop some
 // microseconds, and a refusal that is sent, whatever its length.
 constexpr size_t kLeastBytes = 4096;
+// All connections together cannot fill the loop's inbox, even if all verifiers are being replaced.
+static_assert(2 * kMaxSubset * (kMaxWaitingBytes / kLeastBytes + GrammarCompiler::kMostWaiting) <=
+              DraftLoop::kMostWaiting);
 
 }  // namespace
 

@@ -220,6 +220,7 @@ Result<int> Serve(const DrafterOptions& options, const StopOnSignal& signals,
       {attachments.refused() ? LogField("reason", "refused")
                              : LogField("signal", SignalName(signals.signal()))});
   attachments.Drain();
+  // Before the loop: a stream that waits for room ends once the loop has handled its events.
   links.Stop();
   loop.Stop();
   owner.join();

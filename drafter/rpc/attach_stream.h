@@ -11,7 +11,8 @@
 // Thread: any.
 // If the verifier does not read, or the loop's inbox is full, the call is cancelled. If it sends
 // faster than the loop takes, its stream is read no faster: a flood fills its own connection, not
-// the inbox that all verifiers share.
+// the inbox that all verifiers share. A stream that is not read ends once the loop has handled
+// enough of what waits, so links are stopped before the loop.
 #pragma once
 
 #include <grpcpp/client_context.h>

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <thread>
 
 #include "drafter/rpc/grpc_verifier_link.h"
 #include "tests/drafter/rpc/fake_drafting_server.h"
@@ -379,6 +381,50 @@ TEST_F(VerifierLinkTest, UnreadBytesEndStream) {
       (void)events.Await<DisconnectedEvent>();
     }
   }
+}
+
+// Sends what fills the connection's room, so that it is not read until HandleAll.
+void Pause(FakeDraftingServer& server, RecordedEvents& events) {
+  events.HoldRoom();
+  v1::FromVerifier verdicts;
+  for (int i = 0; i < 256; ++i) verdicts.mutable_verdicts()->add_verdicts();
+  server.Send(verdicts);
+  (void)events.Await<std::vector<SessionVerdict>>();
+}
+
+TEST_F(VerifierLinkTest, PausedStreamEndsWhenHandled) {
+  using End = std::function<void(FakeDraftingServer&, VerifierLink&)>;
+  const End ends[] = {
+      [](FakeDraftingServer& server, VerifierLink&) { server.End(grpc::Status::OK); },
+      [](FakeDraftingServer& server, VerifierLink&) { server.Cancel(); },
+      [](FakeDraftingServer& server, VerifierLink& stream) {
+        server.Cancel();
+        for (uint32_t i = 0; i < 50; ++i) stream.SendDrafts({MakeDraft(1, i)});
+      }};
+  for (const End& end : ends) {
+    RecordedEvents events;
+    FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+    const auto link = Link(server.address(), &events);
+    const LinkEvent welcome = events.Await<WelcomeEvent>();
+    Pause(server, events);
+    end(server, *std::get<WelcomeEvent>(welcome.message).link);
+    EXPECT_EQ(events.Count<DisconnectedEvent>(), 0);
+    events.HandleAll();
+    (void)events.Await<DisconnectedEvent>();
+    (void)events.Await<WelcomeEvent>(2);
+  }
+}
+
+TEST_F(VerifierLinkTest, PausedStreamStopsWhenHandled) {
+  FakeDraftingServer server(&FakeDraftingServer::Welcomer);
+  const auto link = Link(server.address());
+  ASSERT_NE(Attached(), nullptr);
+  Pause(server, events_);
+  std::thread stopper([&link] { link->Stop(); });
+  EXPECT_TRUE(server.AwaitHalfClosed(1));
+  events_.HandleAll();
+  stopper.join();
+  EXPECT_EQ(events_.Count<DisconnectedEvent>(), 1);
 }
 
 TEST_F(VerifierLinkTest, StopFlushesAndHalfCloses) {

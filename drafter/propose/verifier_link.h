@@ -64,7 +64,7 @@ using LinkMessage =
 struct LinkEvent {
   uint64_t connection = 0;  // unique in the process
   LinkMessage message;
-  // Goes once the event is handled, by which the connection learns that there is room again;
+  // Its destruction, once the event is handled, tells the connection that there is room again.
   // nullptr: nobody waits for that.
   std::shared_ptr<void> room = nullptr;
 };

@@ -138,13 +138,13 @@ void AttachStream::OnReadDone(bool ok) {
   // The first one only: another one is refused without looking at it.
   if (wire.ok() && wire->has_vocabulary() && !has_vocabulary_) {
     has_vocabulary_ = true;
-    translator_ = std::thread([this, wire = std::move(wire)] { Take(wire); });
+    translator_ = std::thread([this, wire = std::move(wire)] { HandleAndReadOn(wire); });
   } else {
-    Take(wire);
+    HandleAndReadOn(wire);
   }
 }
 
-void AttachStream::Take(const Result<v1::FromVerifier>& wire) {
+void AttachStream::HandleAndReadOn(const Result<v1::FromVerifier>& wire) {
   if (broken_.ok()) {
     broken_ = wire.ok() ? Handle(*wire) : wire.status();
     if (!broken_.ok()) context_.TryCancel();

@@ -100,7 +100,7 @@ class AttachStream final
 
   void Send(const v1::FromDrafter& message) OUTRIDER_EXCLUDES(mu_);
   // Handles what was read, and reads on.
-  void Take(const Result<v1::FromVerifier>& wire);
+  void HandleAndReadOn(const Result<v1::FromVerifier>& wire);
   // Reads the next message, now or when there is room for it.
   void Read() OUTRIDER_EXCLUDES(mu_);
   // An object that lasts as long as `wire` waits for the loop.

@@ -157,10 +157,10 @@ class AttachReactor final : public AttachCall {
   // `bytes`: of the message that the task holds.
   template <class Task>
   Status Post(size_t bytes, Task task) {
-    gate_->Pend(bytes);
+    gate_->TakeRoom(bytes);
     if (thread_->TryPost([bytes, task = std::move(task), gate = gate_]() mutable {
           task();
-          gate->Release(bytes);
+          gate->ReturnRoom(bytes);
         })) {
       return Status();
     }

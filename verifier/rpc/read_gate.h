@@ -25,13 +25,13 @@ class ReadGate {
       : reactor_(reactor), message_(message), sink_(std::move(sink)) {}
 
   // One more message of so many bytes waits for the engine.
-  void Pend(size_t bytes) OUTRIDER_EXCLUDES(mu_) {
+  void TakeRoom(size_t bytes) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     ++pending_;
     bytes_ += bytes;
   }
   // The engine has taken a message of so many bytes.
-  void Release(size_t bytes) OUTRIDER_EXCLUDES(mu_) {
+  void ReturnRoom(size_t bytes) OUTRIDER_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     --pending_;
     bytes_ -= bytes;

@@ -24,16 +24,16 @@ class ReadGateTest : public ::testing::Test {
  protected:
   // A message of so many bytes was read and waits for the engine. Returns whether the next one is
   // read at once.
-  bool Pend(size_t bytes) {
-    gate_.Pend(bytes);
+  bool TakeRoom(size_t bytes) {
+    gate_.TakeRoom(bytes);
     const int before = stream_.started;
     gate_.Read();
     return stream_.started > before;
   }
   // The engine takes a message. Returns whether the next one is read.
-  bool Release(size_t bytes) {
+  bool ReturnRoom(size_t bytes) {
     const int before = stream_.started;
-    gate_.Release(bytes);
+    gate_.ReturnRoom(bytes);
     return stream_.started > before;
   }
 
@@ -44,24 +44,24 @@ class ReadGateTest : public ::testing::Test {
 };
 
 TEST_F(ReadGateTest, CountsMessagesThatWait) {
-  for (int i = 1; i < kMaxPendingMessages; ++i) EXPECT_TRUE(Pend(1)) << i;
-  EXPECT_FALSE(Pend(1));
-  EXPECT_TRUE(Release(1));
-  EXPECT_FALSE(Release(1)) << "one read is under way";
+  for (int i = 1; i < kMaxPendingMessages; ++i) EXPECT_TRUE(TakeRoom(1)) << i;
+  EXPECT_FALSE(TakeRoom(1));
+  EXPECT_TRUE(ReturnRoom(1));
+  EXPECT_FALSE(ReturnRoom(1)) << "one read is under way";
 }
 
 TEST_F(ReadGateTest, CountsBytesThatWait) {
-  EXPECT_TRUE(Pend(kMaxPendingBytes - 1));
-  EXPECT_FALSE(Pend(kMaxPendingBytes)) << "the largest message";
-  EXPECT_FALSE(Release(kMaxPendingBytes - 1)) << "the other still fills the room";
-  EXPECT_TRUE(Release(kMaxPendingBytes));
-  EXPECT_TRUE(Pend(0));
+  EXPECT_TRUE(TakeRoom(kMaxPendingBytes - 1));
+  EXPECT_FALSE(TakeRoom(kMaxPendingBytes)) << "the largest message";
+  EXPECT_FALSE(ReturnRoom(kMaxPendingBytes - 1)) << "the other still fills the room";
+  EXPECT_TRUE(ReturnRoom(kMaxPendingBytes));
+  EXPECT_TRUE(TakeRoom(0));
 }
 
 TEST_F(ReadGateTest, EndedStreamIsNotRead) {
-  EXPECT_FALSE(Pend(kMaxPendingBytes));
+  EXPECT_FALSE(TakeRoom(kMaxPendingBytes));
   sink_->open = false;
-  EXPECT_FALSE(Release(kMaxPendingBytes));
+  EXPECT_FALSE(ReturnRoom(kMaxPendingBytes));
 }
 
 }  // namespace

@@ -73,7 +73,8 @@ struct DrafterWelcome {
 struct DrafterLoad {
   int sessions = 0;  // over all its verifiers
   int free_pages = 0;
-  // The most sessions that the receiving verifier may have at present. Unset: as many as the hello
+  // The most sessions that the receiving verifier may have at present. 0: the drafter leaves it
+  // with the last of its sessions, or, if it has none, others hold all. Unset: as many as the hello
   // says, less those of others.
   std::optional<int> session_limit;
   friend bool operator==(const DrafterLoad&, const DrafterLoad&) = default;

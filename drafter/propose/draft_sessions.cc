@@ -13,8 +13,13 @@ int SessionShare(int max_sessions, int verifiers) {
   return std::max(max_sessions / std::max(verifiers, 1), 1);
 }
 
-int SessionLimitOf(int held, int size, int max_sessions, int share) {
-  return std::max(held + max_sessions - size, share);
+int SessionLimitOf(const std::vector<int>& others, int max_sessions, int share) {
+  int free = max_sessions, room = max_sessions;  // `room`: also what would give way
+  for (const int held : others) {
+    free -= held;
+    room -= std::min(held, share);
+  }
+  return std::min(std::max(free, share), room);
 }
 
 DraftSessions::DraftSessions(int max_sessions, Model* model, DraftObservers* observers,
@@ -56,13 +61,11 @@ int DraftSessions::Part() const {
 
 int DraftSessions::SessionLimit(const VerifierConnection& connection) const {
   if (!connection.wanted) return 0;
-  const int share = Part();
-  int room = max_sessions_ - size_;  // what is free, and what would give way
+  std::vector<int> others;
   for (const auto& [id, other] : connections_) {
-    if (&other != &connection) room += std::max(other.held() - share, 0);
+    if (&other != &connection) others.push_back(other.held());
   }
-  const int held = connection.held();
-  return std::min(SessionLimitOf(held, size_, max_sessions_, share), held + room);
+  return SessionLimitOf(others, max_sessions_, Part());
 }
 
 Status DraftSessions::MakeRoom(const VerifierConnection& connection) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -26,9 +27,10 @@ namespace outrider {
 
 // The equal share that each of `verifiers` may claim of a drafter's sessions: at least one.
 int SessionShare(int max_sessions, int verifiers);
-// The most sessions that a verifier which holds `held` may hold, of `size` that all hold: those
-// that are free, and its share in any case.
-int SessionLimitOf(int held, int size, int max_sessions, int share);
+// The most sessions that a verifier may hold while the others hold `others`: what they leave free,
+// and its share in any case, but no more than fit beside those of the others that do not give way.
+// That may be 0, as verifiers that are no longer wanted have no share but keep sessions.
+int SessionLimitOf(const std::vector<int>& others, int max_sessions, int share);
 
 class DraftSessions {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "drafter/propose/draft_sessions.h"
 
@@ -111,12 +112,15 @@ void RateDrafter::TellLoads(Time now) {
 void RateDrafter::TellLoad(Connection* connection) const {
   const auto wanted = std::count_if(connections_.begin(), connections_.end(),
                                     [](const auto& entry) { return entry.second.wanted; });
-  const auto held = static_cast<int>(connection->sessions.size());
+  std::vector<int> others;
+  for (const auto& [id, other] : connections_) {
+    if (&other != connection) others.push_back(static_cast<int>(other.sessions.size()));
+  }
   const int most = scenario_.drafter.sessions;
   const int share = SessionShare(most, static_cast<int>(wanted));
   const DrafterLoad load{
       .sessions = sessions_,
-      .session_limit = connection->wanted ? SessionLimitOf(held, sessions_, most, share) : 0};
+      .session_limit = connection->wanted ? SessionLimitOf(others, most, share) : 0};
   if (connection->told == load) return;
   connection->link->SendLoad(load);
   connection->told = load;

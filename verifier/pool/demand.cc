@@ -8,9 +8,11 @@ DrafterDemand DemandOf(const ConnectedDrafters& drafters, const Assignments& ass
                        const RequestLoad& load, int most, Time now) {
   int attached = 0, held = 0;
   for (const auto& [id, drafter] : drafters) {
-    held += assignments.CountOf(id);
-    const bool takes_sessions = drafter.load.session_limit.value_or(1) > 0;
-    if (takes_sessions && !drafter.punctuality.silent()) ++attached;
+    const int of_drafter = assignments.CountOf(id);
+    held += of_drafter;
+    // One that leaves stays for its sessions alone; without any it is full for now.
+    const bool leaves = drafter.load.session_limit == 0 && of_drafter > 0;
+    if (!leaves && !drafter.punctuality.silent()) ++attached;
   }
   const bool has_room =
       ChooseDrafter(drafters, assignments, /*tokens=*/1, /*try_silent=*/false, now).has_value();

@@ -25,8 +25,9 @@ struct RequestLoad {
 
 // What to tell the drafters. Sessions that a drafter holds count, whether it is suspended or not.
 // So do the others if no drafter has room for one more (or else they do without by choice), and as
-// many waiting requests as are running. Suspended drafters, and those that take no sessions because
-// they are about to leave, do not count as attached. `most`: the most drafters that may attach.
+// many waiting requests as are running. Suspended drafters, and those about to leave, which take no
+// more sessions than they have, do not count as attached. `most`: the most drafters that may
+// attach.
 DrafterDemand DemandOf(const ConnectedDrafters& drafters, const Assignments& assignments,
                        const RequestLoad& load, int most, Time now);
 

@@ -31,6 +31,14 @@ class DraftSessionsTest : public PartsTest {
   Ends ends_;
 };
 
+TEST(SessionLimit, FitsBesideOthers) {
+  EXPECT_EQ(SessionLimitOf({}, /*max_sessions=*/8, /*share=*/4), 8);
+  EXPECT_EQ(SessionLimitOf({3}, 8, 4), 5);
+  EXPECT_EQ(SessionLimitOf({8}, 8, 4), 4) << "half of them give way";
+  EXPECT_EQ(SessionLimitOf({4, 3}, 8, 4), 1) << "one of these is left, and has no share";
+  EXPECT_EQ(SessionLimitOf({4, 4}, 8, 4), 0);
+}
+
 TEST_F(DraftSessionsTest, EachVerifierHasEqualShare) {
   Build({.max_sessions = 4}, {}, &ends_);
   VerifierConnection& large = Connect(1);

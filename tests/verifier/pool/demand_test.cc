@@ -70,5 +70,10 @@ TEST_F(Demand, LeavingDraftersDoNotCount) {
   EXPECT_EQ(DemandFor(5), MakeDemand(1, 1));
 }
 
+TEST_F(Demand, FullDraftersCount) {
+  Add(1, 0);
+  EXPECT_EQ(DemandFor(5), MakeDemand(1, 1)) << "others hold its sessions for now";
+}
+
 }  // namespace
 }  // namespace outrider

@@ -190,7 +190,7 @@ TEST_F(Pool, TellsDraftersWhatItWants) {
   EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 1, .attached = 1}));
   pool_.roster().OnLoad(2, {.sessions = 0, .session_limit = 0});
   pool_.roster().TellDemand({.running = 30, .waiting = 0});
-  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 4, .attached = 0}));
+  EXPECT_EQ(a->demands.back(), (DrafterDemand{.wanted = 4, .attached = 1}));
   EXPECT_TRUE(unaware->demands.empty());
 }
 

@@ -161,7 +161,7 @@ bool SchemaReader::HasType(const JsonValue& value, const std::vector<SchemaType>
 Result<ExprId> SchemaReader::WriteValue(const JsonValue& value) {
   if (value.is_string()) return rules_.Bytes(QuoteJson(value.text()));
   if (value.is_number() && !value.is_integer() && !value.Number(-9e15, 9e15).ok()) {
-    return value.Error("integers of more than 64 bits and numbers beyond 9e15 are not supported");
+    return value.Error("numbers beyond 9e15 are not supported unless they are written as integers");
   }
   if (!value.is_array() && !value.is_object()) return rules_.Bytes(value.Dump());
   std::vector<ExprId> parts;
@@ -283,7 +283,7 @@ Result<RuleId> ParseJsonSchema(std::string_view schema, RuleSet& rules,
                   ParseJsonObject(schema, "the schema",
                                   {.bytes = rules.limits().source_bytes,
                                    .depth = static_cast<size_t>(rules.limits().nesting),
-                                   .text_order = true}));
+                                   .exact_text = true}));
   OUTRIDER_TRY(CheckReferences(root, rules));
   return SchemaReader(root, rules).Read(path);
 }

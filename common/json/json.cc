@@ -74,6 +74,13 @@ Status Store(Result<T> value, Out* out) {
 // names belong to the parsed value.
 using MemberOrders = std::unordered_map<const Json::object_t*, std::vector<const std::string*>>;
 
+// Texts of integers beyond 64 bits, of which the parsed value has the nearest double.
+using LongIntegers = std::unordered_map<const Json*, std::string>;
+
+bool IsIntegerText(const std::string& text) {
+  return text.find_first_of(".eE") == std::string::npos;
+}
+
 // Builds the value during parsing, and stops the parser at a limit.
 class Builder final : public nlohmann::json_sax<Json> {
  public:
@@ -81,27 +88,35 @@ class Builder final : public nlohmann::json_sax<Json> {
       : name_(name), limits_(limits), root_(root), orders_(orders) {}
 
   const std::string& error() const { return error_; }
+  // Call it when all is parsed: until then items move as their arrays grow.
+  LongIntegers TakeLongIntegers() {
+    LongIntegers out;
+    for (LongInteger& found : long_integers_) {
+      const Json* const at = found.array ? &(*found.array)[found.index] : found.member;
+      out.emplace(at, std::move(found.text));
+    }
+    return out;
+  }
 
   bool null() override { return Add(nullptr, 0) != nullptr; }
   bool boolean(bool value) override { return Add(value, 0) != nullptr; }
   bool number_integer(int64_t value) override { return Add(value, 0) != nullptr; }
   bool number_unsigned(uint64_t value) override { return Add(value, 0) != nullptr; }
   bool number_float(double value, const std::string& text) override {
-    const Json* const added = Add(value, 0);
-    if (added == nullptr) return false;
-    const bool is_integer = text.find_first_of(".eE") == std::string::npos;
-    if (!is_integer || !limits_.text_order) return true;
-    const std::string steps = StepsTo(added, *root_).value_or("");
-    error_ = (steps.empty() ? name_ : WithoutDot(steps)) + " is " + Printable(text, kMaxShownText) +
-             ", must be an integer of 64 bits";
-    return false;
+    const bool keeps_text = limits_.exact_text && IsIntegerText(text) && !open_.empty();
+    if (Add(value, keeps_text ? 1 : 0) == nullptr) return false;
+    if (!keeps_text) return true;
+    const auto* const array = open_.back()->get_ptr<const Json::array_t*>();
+    const size_t index = array == nullptr ? 0 : array->size() - 1;
+    long_integers_.push_back({array, index, member_, text});
+    return true;
   }
   bool string(std::string& value) override { return Add(std::move(value), 1) != nullptr; }
   bool binary(Json::binary_t& /*value*/) override { return false; }
   bool start_object(size_t /*size*/) override { return Open(Json::object()); }
   bool start_array(size_t /*size*/) override { return Open(Json::array()); }
   bool end_object() override {
-    if (limits_.text_order) KeepOrder();
+    if (limits_.exact_text) KeepOrder();
     return Close();
   }
   bool end_array() override { return Close(); }
@@ -109,7 +124,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     if (!Count(0, 1)) return false;
     const auto [it, is_new] = open_.back()->get_ref<Json::object_t&>().emplace(name, nullptr);
     member_ = &it->second;
-    if (limits_.text_order && is_new) names_.back().push_back(&it->first);
+    if (limits_.exact_text && is_new) names_.back().push_back(&it->first);
     if (is_new || limits_.repeated_members) return true;
     error_ = WithoutDot(StepsTo(open_.back(), *root_).value_or("") + Step(name)) +
              " is given twice; give it once";
@@ -121,6 +136,13 @@ class Builder final : public nlohmann::json_sax<Json> {
   }
 
  private:
+  struct LongInteger {
+    const Json::array_t* array;  // nullptr: it is `member` of an object
+    size_t index;
+    const Json* member;
+    std::string text;
+  };
+
   bool Fail(const std::string& why) {
     error_ = name_ + " " + why;
     return false;
@@ -133,7 +155,7 @@ class Builder final : public nlohmann::json_sax<Json> {
     }
     return large_values_ <= limits_.large_values ||
            Fail("holds more than " + std::to_string(limits_.large_values) +
-                " members, strings, arrays and objects");
+                " members, strings, arrays, objects and integers beyond 64 bits");
   }
   // Returns nullptr at a limit.
   Json* Add(Json value, size_t large_values) {
@@ -175,6 +197,7 @@ class Builder final : public nlohmann::json_sax<Json> {
   std::vector<Json*> open_;                             // from the root to the parser's position
   std::vector<std::vector<const std::string*>> names_;  // of each of these, as the text has them
   Json* member_ = nullptr;  // member of the innermost object whose value comes next
+  std::vector<LongInteger> long_integers_;
   size_t values_ = 0, large_values_ = 0;
   std::string error_;
 };
@@ -186,6 +209,7 @@ struct JsonValue::Document {
   std::string prefix;  // of every message: "<file>: " or empty
   Json root;
   MemberOrders orders;
+  LongIntegers long_integers;
 
   static Result<JsonValue> Parse(std::string_view text, const std::string& name,
                                  const std::string& prefix, const JsonLimits& limits) {
@@ -198,9 +222,10 @@ struct JsonValue::Document {
       return InvalidArgument(prefix + name + " has a NUL at byte " + std::to_string(nul) +
                              ", which JSON does not have");
     }
-    const auto document = std::make_shared<Document>(Document{name, prefix, nullptr, {}});
+    const auto document = std::make_shared<Document>(Document{name, prefix, nullptr, {}, {}});
     Builder builder(name, limits, &document->root, &document->orders);
     if (!Json::sax_parse(text, &builder)) return InvalidArgument(prefix + builder.error());
+    document->long_integers = builder.TakeLongIntegers();
     if (!document->root.is_object()) {
       return InvalidArgument(prefix + name + " is not a JSON object but " +
                              ShownJson(document->root));
@@ -223,6 +248,12 @@ const Json& JsonValue::json() const {
   if (!absent()) return *json_;
   static const Json kNull;
   return kNull;
+}
+
+const std::string* JsonValue::long_integer() const {
+  if (absent()) return nullptr;
+  const auto found = document_->long_integers.find(json_);
+  return found == document_->long_integers.end() ? nullptr : &found->second;
 }
 
 JsonValue JsonValue::operator[](std::string_view name) const {
@@ -275,7 +306,14 @@ Status JsonValue::AllowOnly(std::initializer_list<std::string_view> names) const
 
 bool JsonValue::is_null() const { return json().is_null(); }
 bool JsonValue::is_bool() const { return json().is_boolean(); }
-bool JsonValue::is_integer() const { return json().is_number_integer(); }
+bool JsonValue::is_integer() const {
+  return json().is_number_integer() || long_integer() != nullptr;
+}
+bool JsonValue::is_int64() const {
+  // An unsigned one first: get<int64_t> of a larger number would wrap.
+  return json().is_number_integer() &&
+         !(json().is_number_unsigned() && json().get<uint64_t>() > uint64_t{INT64_MAX});
+}
 bool JsonValue::is_number() const { return json().is_number(); }
 bool JsonValue::is_string() const { return json().is_string(); }
 bool JsonValue::is_array() const { return json().is_array(); }
@@ -299,11 +337,7 @@ Result<int> JsonValue::Int(int low, int high) const {
 }
 
 Result<int64_t> JsonValue::Int64(int64_t low, int64_t high) const {
-  // Unsigned first: get<int64_t> of a larger number would wrap.
-  const bool fits =
-      json().is_number_integer() &&
-      !(json().is_number_unsigned() && json().get<uint64_t>() > uint64_t{INT64_MAX}) &&
-      json().get<int64_t>() >= low && json().get<int64_t>() <= high;
+  const bool fits = is_int64() && json().get<int64_t>() >= low && json().get<int64_t>() <= high;
   if (!fits) return Wrong("an integer from " + std::to_string(low) + " to " + std::to_string(high));
   return json().get<int64_t>();
 }
@@ -365,10 +399,15 @@ std::string JsonValue::path() const {
   return document_->prefix + (steps.empty() ? document_->name : WithoutDot(steps));
 }
 
-std::string JsonValue::Shown() const { return ShownJson(json()); }
+std::string JsonValue::Shown() const {
+  const std::string* const digits = long_integer();
+  return digits == nullptr ? ShownJson(json()) : Printable(*digits, kMaxShownText);
+}
 
 std::string JsonValue::Dump() const {
-  if (absent() || !json_->is_structured() || document_->orders.empty()) return ToText(json());
+  if (const std::string* const digits = long_integer()) return *digits;
+  const bool is_plain = document_->orders.empty() && document_->long_integers.empty();
+  if (absent() || !json_->is_structured() || is_plain) return ToText(json());
   std::string out;
   const auto add = [&](const std::string& name, const JsonValue& value) {
     if (!out.empty()) out += ',';

@@ -39,15 +39,16 @@ struct JsonLimits {
   // nesting of arrays and objects; error paths recurse for each level
   size_t depth = kMaxJsonDepth;
   size_t values = std::numeric_limits<size_t>::max();
-  // Members, strings, arrays and objects, which take up to 200 bytes each plus their text.
+  // Members, strings, arrays, objects and integers beyond 64 bits with exact_text, which take up to
+  // 200 bytes each plus their text.
   size_t large_values = std::numeric_limits<size_t>::max();
   // Whether an object may repeat a member, of which the last one counts. Readers differ in which
   // one they use, so it is refused unless files in use need it.
   bool repeated_members = false;
-  // Whether objects keep the order of the text instead of that of the names: for what is shown to a
-  // model, where a client's order matters. Integers of more than 64 bits are then refused, as they
-  // would be shown as the nearest double.
-  bool text_order = false;
+  // For what is shown to a model: objects keep the order of the text instead of that of the names,
+  // and integers beyond 64 bits their digits instead of the nearest double. Not with
+  // `repeated_members`.
+  bool exact_text = false;
 };
 
 class JsonValue {
@@ -60,7 +61,7 @@ class JsonValue {
   JsonValue operator[](size_t index) const;
   // Number of items of an array or members of an object; else 0.
   size_t size() const;
-  // In the order of the names, or of the text with JsonLimits::text_order. Stops at the first error
+  // In the order of the names, or of the text with JsonLimits::exact_text. Stops at the first error
   // and returns it.
   Status ForEachMember(
       const std::function<Status(const std::string& name, const JsonValue& value)>& visit) const;
@@ -70,7 +71,8 @@ class JsonValue {
   bool absent() const { return !missing_.empty(); }
   bool is_null() const;  // or absent, which is equivalent for most readers
   bool is_bool() const;
-  bool is_integer() const;
+  bool is_integer() const;  // also beyond 64 bits, with JsonLimits::exact_text
+  bool is_int64() const;
   bool is_number() const;  // including integers
   bool is_string() const;
   bool is_array() const;
@@ -125,6 +127,8 @@ class JsonValue {
       : document_(std::move(document)), json_(json) {}
 
   const nlohmann::json& json() const;
+  // The text of an integer beyond 64 bits, with JsonLimits::exact_text; else nullptr.
+  const std::string* long_integer() const;
 
   std::shared_ptr<const Document> document_;
   const nlohmann::json* json_;  // the value, or the last existing one on the path to it

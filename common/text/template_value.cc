@@ -14,11 +14,12 @@ Result<Value> TemplateValueOf(const JsonValue& json) {
     OUTRIDER_ASSIGN(const bool value, json.Bool());
     return Value::Bool(value);
   }
-  if (json.is_integer()) {
+  if (json.is_int64()) {
     using Limits = std::numeric_limits<int64_t>;
     OUTRIDER_ASSIGN(const int64_t value, json.Int64(Limits::min(), Limits::max()));
     return Value::Int(value);
   }
+  if (json.is_integer()) return Value::LongInt(json.Dump());
   if (json.is_number()) {
     constexpr double kMax = std::numeric_limits<double>::max();
     OUTRIDER_ASSIGN(const double value, json.Number(-kMax, kMax));

@@ -10,7 +10,8 @@
 namespace outrider {
 
 // Marks all strings, including member names, as the request's. Members keep the order in which
-// `json` iterates (JsonLimits::text_order). kInvalidArgument: an integer beyond 64 bits.
+// `json` iterates. With JsonLimits::exact_text integers are exact, whatever their size.
+// kInvalidArgument: beyond jinja::kMaxExtent.
 Result<jinja::Value> TemplateValueOf(const JsonValue& json);
 
 }  // namespace outrider

@@ -138,7 +138,8 @@ const Cases kHttpCases = {
     {"values of the JSON", Only{Completing([](int64_t size) {
        return Json{{"metadata", ListOf(size, [](int64_t) { return 1; })}};
      })}},
-    {"of these members, strings, arrays and objects", Only{Completing([](int64_t size) {
+    {"of these members, strings, arrays, objects and integers beyond 64 bits",
+     Only{Completing([](int64_t size) {
        return Json{{"metadata", ListOf(size, [](int64_t) { return ""; })}};
      })}},
     {"a member that comes twice in an object", Only{TwoPrompts}},

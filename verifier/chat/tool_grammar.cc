@@ -192,7 +192,7 @@ class Writer {
     OUTRIDER_ASSIGN(const JsonValue schema,
                     ParseJsonObject(tool.parameters, tool.name,
                                     {.depth = static_cast<size_t>(grammar::GrammarLimits().nesting),
-                                     .text_order = true}));
+                                     .exact_text = true}));
     const auto refuse = [&](const std::string& why) {
       return InvalidArgument(tool.name + ": its parameters " + why +
                              ", which calls in Python cannot be constrained to");

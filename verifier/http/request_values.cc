@@ -14,7 +14,7 @@ constexpr JsonLimits kBodyLimits = {
     .values = 1 << 20,
     // A chat of 6000 messages has this many.
     .large_values = 1 << 16,
-    .text_order = true,  // the model sees chat_template_kwargs
+    .exact_text = true,  // the model sees tools and chat_template_kwargs
 };
 
 Status CheckSize(const JsonValue& field, int max_items) {

@@ -190,7 +190,7 @@ Result<std::vector<ChatToolCall>> ToolCallsOf(const JsonValue& calls, const ApiM
     if (read.arguments.empty()) read.arguments = "{}";
     const Result<JsonValue> json =
         ParseJsonObject(read.arguments, "the text",
-                        {.depth = kMaxBodyDepth, .values = kMaxArgumentValues, .text_order = true});
+                        {.depth = kMaxBodyDepth, .values = kMaxArgumentValues, .exact_text = true});
     if (!json.ok()) return json.status().Annotate(function["arguments"].path());
     Result<jinja::Value> object = TemplateValueOf(*json);
     if (!object.ok()) return object.status().Annotate(function["arguments"].path());

@@ -199,6 +199,7 @@ Result<Value> IntFilter(Runtime& /*runtime*/, const Value& self, const Bound& bo
   OUTRIDER_ASSIGN(const int64_t base, IntArgument(bound.at[1], "base", 10));
   if (self.is_undefined()) return InvalidArgument(self.undefined_reason());
   if (const auto number = self.AsInt()) return Value::Int(*number);
+  if (self.Is(Kind::kLongInt)) return self;
   if (self.Is(Kind::kFloat)) {
     if (std::isnan(self.real())) return otherwise;
     return TruncatedToInt(self.real());
@@ -219,6 +220,7 @@ Result<Value> FloatFilter(Runtime& /*runtime*/, const Value& self, const Bound& 
   const Value otherwise = bound.at[0] == nullptr ? Value::Float(0) : *bound.at[0];
   if (self.is_undefined()) return InvalidArgument(self.undefined_reason());
   if (const auto number = self.AsNumber()) return Value::Float(*number);
+  if (self.Is(Kind::kLongInt)) return Value::Float(ParseFloat(self.digits()).value_or(0));
   if (!self.is_string()) return otherwise;
   OUTRIDER_ASSIGN(const MarkedText* const text, TextArgument(self, "the string"));
   const auto real = ParseFloat(text->text());

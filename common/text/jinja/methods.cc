@@ -453,7 +453,8 @@ Methods MethodsOf(const Value& object) {
     case Kind::kLoop: return {kLoopMethods, {}, {}};
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: return {{}, {}, kNumberUnsupported};
+    case Kind::kFloat:
+    case Kind::kLongInt: return {{}, {}, kNumberUnsupported};
     case Kind::kMacro: return {{}, {}, kMacroUnsupported};
     case Kind::kSequence: break;
     default: return {};

@@ -105,6 +105,9 @@ Status Runtime::AppendRepr(const Value& value, MarkedText* out) {
   OUTRIDER_TRY(CountBytes(16));
   if (const auto text = PlainText(value)) {
     out->Append(*text);
+  } else if (value.Is(Kind::kLongInt)) {
+    OUTRIDER_TRY(CountBytes(value.digits().size()));
+    out->Append(value.digits());
   } else if (value.is_undefined()) {
     out->Append("Undefined");
   } else if (value.is_string()) {

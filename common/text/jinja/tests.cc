@@ -26,8 +26,12 @@ Result<Value> IsBool(Runtime& /*runtime*/, const Value& self, const Bound& /*bou
   return Value::Bool(self.Is(Kind::kBool) && self.boolean() == wanted);
 }
 
+Result<Value> IsInteger(Runtime& /*runtime*/, const Value& self, const Bound& /*bound*/) {
+  return Value::Bool(self.Is(Kind::kInt) || self.Is(Kind::kLongInt));
+}
+
 Result<Value> IsNumber(Runtime& /*runtime*/, const Value& self, const Bound& /*bound*/) {
-  return Value::Bool(self.AsNumber().has_value());
+  return Value::Bool(self.AsNumber().has_value() || self.Is(Kind::kLongInt));
 }
 
 Result<Value> IsSequence(Runtime& /*runtime*/, const Value& self, const Bound& /*bound*/) {
@@ -132,7 +136,7 @@ constexpr Builtin kTests[] = {
     {"greaterthan", "/other", Compares<kMore>},
     {"gt", "/other", Compares<kMore>},
     {"in", "seq", Compares<kIn>},
-    {"integer", "", IsKind<Kind::kInt>},
+    {"integer", "", IsInteger},
     {"iterable", "", IsIterable},
     {"le", "/other", Compares<kLessOrEqual>},
     {"lessthan", "/other", Compares<kLess>},

@@ -52,6 +52,10 @@ class Writer {
       case Kind::kBool: out_.Append(value.boolean() ? "true" : "false"); return Status();
       case Kind::kInt: out_.Append(std::to_string(value.integer())); return Status();
       case Kind::kFloat: out_.Append(NumberText(value.real())); return Status();
+      case Kind::kLongInt:
+        OUTRIDER_TRY(runtime_.CountBytes(value.digits().size()));
+        out_.Append(value.digits());
+        return Status();
       case Kind::kString: return WriteString(value.marked());
       case Kind::kDict: return WriteDict(value.dict());
       case Kind::kSequence:
@@ -128,6 +132,7 @@ class Writer {
       case Kind::kBool:
       case Kind::kInt:
       case Kind::kFloat:
+      case Kind::kLongInt:
         out_.Append("\"");
         OUTRIDER_TRY(Write(key));
         out_.Append("\"");

@@ -117,6 +117,10 @@ Value Value::Undefined(std::string why) {
   return Value(UndefinedReason(std::make_shared<const std::string>(std::move(why))));
 }
 
+Value Value::LongInt(std::string digits) {
+  return Value(Digits(std::make_shared<const LongInteger>(LongInteger{std::move(digits)})));
+}
+
 Value Value::Text(std::string text, bool from_request) {
   return Text(MarkedText(std::move(text), from_request));
 }
@@ -268,6 +272,7 @@ bool IsHashable(const Value& value) {
 size_t HashOf(const Value& value) {
   if (const std::optional<double> number = value.AsNumber()) return std::hash<double>()(*number);
   switch (value.kind()) {
+    case Kind::kLongInt: return std::hash<std::string_view>()(value.digits());
     case Kind::kString: return std::hash<std::string_view>()(value.text());
     case Kind::kSequence: {
       size_t hash = value.sequence().items.size();
@@ -285,6 +290,7 @@ bool IsEqual(const Value& a, const Value& b) {
   switch (a.kind()) {
     case Kind::kUndefined:
     case Kind::kNone: return true;
+    case Kind::kLongInt: return a.digits() == b.digits();
     case Kind::kString: return a.text() == b.text();
     case Kind::kSequence: return AreEqualSequences(a, b);
     case Kind::kDict: return a.IsSameObject(b) || AreEqualDicts(a.dict(), b.dict());
@@ -321,6 +327,7 @@ std::string_view TypeName(const Value& value) {
     case Kind::kBool: return "bool";
     case Kind::kInt: return "int";
     case Kind::kFloat: return "float";
+    case Kind::kLongInt: return "int beyond 64 bits";
     case Kind::kString: return "str";
     case Kind::kDict: return "dict";
     case Kind::kNamespace: return "Namespace";

@@ -44,6 +44,7 @@ class Value {
     kBool,
     kInt,
     kFloat,
+    kLongInt,
     kString,
     kSequence,
     kDict,
@@ -59,6 +60,9 @@ class Value {
   static Value Bool(bool value) { return Value(value); }
   static Value Int(int64_t value) { return Value(value); }
   static Value Float(double value) { return Value(value); }
+  // An integer beyond 64 bits, of a request: it is printed, written as JSON and compared with ==,
+  // but not computed with. `digits`: in decimal, after a sign if negative.
+  static Value LongInt(std::string digits);
   // REQUIRES: well-formed UTF-8.
   static Value Text(std::string text, bool from_request = false);
   static Value Text(MarkedText text);
@@ -82,6 +86,7 @@ class Value {
   bool boolean() const { return std::get<bool>(data_); }
   int64_t integer() const { return std::get<int64_t>(data_); }
   double real() const { return std::get<double>(data_); }
+  const std::string& digits() const { return std::get<Digits>(data_)->text; }
   const String& string() const { return *std::get<std::shared_ptr<const String>>(data_); }
   const MarkedText& marked() const;
   const std::string& text() const { return marked().text(); }
@@ -92,7 +97,7 @@ class Value {
   Loop* loop() const { return std::get<Loop*>(data_); }
   const Function& function() const { return *std::get<std::shared_ptr<const Function>>(data_); }
 
-  // An integer, or a boolean as 0 or 1, which Python treats as integers.
+  // An integer of 64 bits, or a boolean as 0 or 1, which Python treats as integers.
   std::optional<int64_t> AsInt() const;
   // The same, and floats.
   std::optional<double> AsNumber() const;
@@ -105,10 +110,14 @@ class Value {
     bool operator==(const None&) const = default;
   };
   using UndefinedReason = std::shared_ptr<const std::string>;
-  using Variant =
-      std::variant<UndefinedReason, None, bool, int64_t, double, std::shared_ptr<const String>,
-                   std::shared_ptr<Sequence>, std::shared_ptr<const Dict>, Namespace*, Macro*,
-                   Loop*, std::shared_ptr<const Function>>;
+  struct LongInteger {
+    std::string text;
+  };
+  using Digits = std::shared_ptr<const LongInteger>;
+  using Variant = std::variant<UndefinedReason, None, bool, int64_t, double, Digits,
+                               std::shared_ptr<const String>, std::shared_ptr<Sequence>,
+                               std::shared_ptr<const Dict>, Namespace*, Macro*, Loop*,
+                               std::shared_ptr<const Function>>;
 
   template <class T>
   explicit Value(T data) : data_(std::move(data)) {}

@@ -380,6 +380,18 @@ TEST(JsonSchema, ChoicesAndReferences) {
   });
 }
 
+TEST(JsonSchema, IntegersBeyond64BitsAreExact) {
+  Check({
+      {R"({"type":"integer","default":123456789012345678901,"examples":[-99999999999999999999]})",
+       {"1"},
+       {"1.5"}},
+      {R"({"enum":[123456789012345678901]})",
+       {"123456789012345678901"},
+       {"123456789012345678902", "123456789012345683968", "1.2345678901234568e+20"}},
+      {R"({"type":"integer","const":-99999999999999999999})", {"-99999999999999999999"}, {"-1e20"}},
+  });
+}
+
 TEST(JsonSchema, RefusesByNameAndPath) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"properties":{"a":{"type":"integer","multipleOf":1001}}})",
@@ -413,6 +425,9 @@ TEST(JsonSchema, RefusesByNameAndPath) {
       {R"({"type":"string","minLength":3,"maxLength":2})", "maxLength"},
       {R"({"type":"string","maxLength":1000000})", "maxLength"},
       {R"({"type":"integer","minimum":1e300})", "minimum"},
+      {R"({"type":"integer","minimum":123456789012345678901})",
+       "minimum is 123456789012345678901, must be an integer from"},
+      {R"({"type":"number","maximum":123456789012345678901})", "maximum is 123456789012345678901"},
       {R"({"type":"integer","minimum":true})", "minimum"},
       {R"({"type":"integer","minimum":5,"maximum":4})", "no text matches"},
       {R"({"type":"thing"})", "type is \"thing\""},
@@ -451,7 +466,7 @@ TEST(JsonSchema, RefusesByNameAndPath) {
       {R"({"enum":[]})", "enum"},
       {R"({"anyOf":[]})", "anyOf"},
       {R"({"properties":{"a":false},"required":["a"]})", "false allows nothing"},
-      {R"({"const":12345678901234567890123})", "const"},
+      {R"({"const":1e17})", "const: numbers beyond 9e15"},
       {R"({"type":"array","items":[{}]})", "items"},
       {R"([])", "not a JSON object"},
       {R"({"type":"null","type":"null"})", "twice"},

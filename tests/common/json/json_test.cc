@@ -51,23 +51,29 @@ TEST(Json, StopsAtEachLimit) {
       ParseJsonObject(text, "", {.bytes = text.size(), .values = 6, .large_values = 6}).ok());
   EXPECT_EQ(Refusal(text, {.bytes = 24}), "the body has 25 bytes, at most 24 are read");
   EXPECT_EQ(Refusal(text, {.values = 5}), "the body holds more than 5 values");
-  EXPECT_EQ(Refusal(text, {.large_values = 5}),
-            "the body holds more than 5 members, strings, arrays and objects");
+  EXPECT_EQ(
+      Refusal(text, {.large_values = 5}),
+      "the body holds more than 5 members, strings, arrays, objects and integers beyond 64 bits");
 }
 
-TEST(Json, ShowsNoIntegerBeyond64Bits) {
-  const JsonLimits shown = {.text_order = true};
-  for (const char* number : {"18446744073709551616", "-9223372036854775809"}) {
-    const std::string text = R"({"a": [)" + std::string(number) + "]}";
-    EXPECT_EQ(Refusal(text, shown),
-              "a[0] is " + std::string(number) + ", must be an integer of 64 bits");
-    EXPECT_TRUE(ParseJsonObject(text, "the body").ok());
-  }
-  EXPECT_EQ(
-      ParseJsonObject(R"({"a": [18446744073709551615, 2e20, -9223372036854775808]})", "", shown)
-          .value()
-          .Dump(),
-      R"({"a":[18446744073709551615,2e+20,-9223372036854775808]})");
+TEST(Json, LongIntegersKeepTheirDigits) {
+  const std::string text =
+      R"({"b":{"n":-9223372036854775809,"x":2e+20},"a":[1,[18446744073709551616],)"
+      R"(18446744073709551617,"",123456789012345678901234567890],"c":18446744073709551615})";
+  const JsonValue json = ParseJsonObject(text, "the body", {.exact_text = true}).value();
+  EXPECT_EQ(json.Dump(), text);
+  EXPECT_EQ(json["a"][2].Dump(), "18446744073709551617");
+  EXPECT_EQ(json["a"][9].Dump(), "null");
+  EXPECT_TRUE(json["a"][2].is_integer() && json["c"].is_integer());
+  EXPECT_FALSE(json["b"]["x"].is_integer() || json["a"][2].is_int64() || json["c"].is_int64());
+  EXPECT_TRUE(json["a"][0].is_int64());
+  EXPECT_EQ(json["a"][2].Int().status().message(),
+            "a[2] is 18446744073709551617, must be an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(json["b"]["n"].Number(-1e19, 0).value(), -9223372036854775808.0);
+  EXPECT_FALSE(ParseJsonObject(text, "the body").value()["a"][2].is_integer());
+  EXPECT_THAT(Refusal(text, {.large_values = 13, .exact_text = true}),
+              HasSubstr("more than 13 members, strings, arrays, objects and integers beyond"));
+  EXPECT_TRUE(ParseJsonObject(text, "", {.large_values = 14, .exact_text = true}).ok());
 }
 
 // What follows the value that exceeds the limit is not even read.
@@ -201,13 +207,13 @@ TEST(Json, CanWalkMembersInTextOrder) {
     return names;
   };
   EXPECT_EQ(order({}), "abxyzc");
-  EXPECT_EQ(order({.text_order = true}), "bzyxac");
+  EXPECT_EQ(order({.exact_text = true}), "bzyxac");
 }
 
 TEST(Json, DumpsMembersInTheSameOrder) {
   const std::string text = R"({"b":{"z\n":[1,{"y":2.5,"x":null}],"é":"\""},"a":[]})";
-  EXPECT_EQ(ParseJsonObject(text, "it", {.text_order = true})->Dump(), text);
-  EXPECT_EQ(ParseJsonObject(text, "it", {.text_order = true})->operator[]("b")["z\n"].Dump(),
+  EXPECT_EQ(ParseJsonObject(text, "it", {.exact_text = true})->Dump(), text);
+  EXPECT_EQ(ParseJsonObject(text, "it", {.exact_text = true})->operator[]("b")["z\n"].Dump(),
             R"([1,{"y":2.5,"x":null}])");
   EXPECT_EQ(ParseJsonObject(text, "it")->Dump(),
             R"({"a":[],"b":{"z\n":[1,{"x":null,"y":2.5}],"é":"\""}})");

@@ -67,8 +67,6 @@ TEST_F(ChatTemplateFields, KwargsBecomeVariables) {
   }
   EXPECT_THAT(PromptOf(user_ + R"(, "chat_template_kwargs": [1])"),
               HasSubstr("chat_template_kwargs is an array, must be an object"));
-  EXPECT_THAT(PromptOf(user_ + R"(, "chat_template_kwargs": {"n": 18446744073709551615})"),
-              HasSubstr("chat_template_kwargs.n is 18446744073709551615, must be an integer"));
 }
 
 TEST_F(ChatTemplateFields, NamesAndPartsAreShown) {

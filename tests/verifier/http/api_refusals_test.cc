@@ -43,6 +43,7 @@ TEST_F(ApiRequestTest, RefusesUnservedFieldsByName) {
   model_.ignore_unknown = true;
   for (const BadField& field : kUnserved) EXPECT_TRUE(Completion(field.fields).ok()) << field.named;
   for (const BadField& field : kOfChats) EXPECT_TRUE(Chat(field.fields).ok()) << field.named;
+  EXPECT_TRUE(Completion(R"("unknown": 123456789012345678901)").ok());
   for (const char* always : {R"("suffix": "x")", R"("tools": [{}])"}) {
     EXPECT_FALSE(Completion(always).ok()) << always;
   }

@@ -109,6 +109,26 @@ TEST_F(ToolFieldsTest, ToolMessagesReachTemplate) {
   EXPECT_EQ(Prompt({{"messages", messages}}), "<{\"b\": 1, \"a\": {\"c\": [2.5]}}><{}>");
 }
 
+// What a model has written into a call comes back with the next turn.
+TEST_F(ToolFieldsTest, LongIntegersReachTemplateExactly) {
+  const auto prompt = [&](const std::string& number) {
+    const auto parsed = ParseChat(
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls":
+            [{"id": "1", "function": {"name": "f", "arguments": "{\"id\": )" +
+            number + R"(}"}}]}], "tools": [{"type": "function", "function": {"name": "f",
+            "parameters": {"properties": {"id": {"type": "integer", "default": )" +
+            number + "}}}}}]}",
+        model_);
+    if (!parsed.ok()) return parsed.status().ToString();
+    return tokenizer_->Decode(parsed->prompts.at(0).prompt, /*skip_special=*/false);
+  };
+  for (const char* number :
+       {"123456789012345678901", "9223372036854775808", "-9223372036854775809"}) {
+    EXPECT_THAT(prompt(number), HasSubstr("\"arguments\": {\"id\": " + std::string(number) + "}"));
+    EXPECT_THAT(prompt(number), HasSubstr("\"default\": " + std::string(number) + "}"));
+  }
+}
+
 // Text that a client writes into a call never becomes a special token.
 TEST_F(ToolFieldsTest, TextsOfToolsNeverBecomeSpecial) {
   const Json messages = Json::parse(R"([
@@ -245,8 +265,7 @@ TEST_F(ToolFieldsTest, RefusesToolMessagesByName) {
   const auto with_arguments = [&](const Json& arguments) {
     return calling({{"id", "1"}, {"function", {{"name", "f"}, {"arguments", arguments}}}});
   };
-  for (const char* text : {"[]", "1", "{", "{}x", "{\"a\": 1, \"a\": 2}",
-                           "{\"a\": 9223372036854775808}", "{\"a\": 18446744073709551616}"}) {
+  for (const char* text : {"[]", "1", "{", "{}x", "{\"a\": 1, \"a\": 2}"}) {
     EXPECT_THAT(with_arguments(text), HasSubstr("messages[1].tool_calls[0].function.arguments"))
         << text;
   }

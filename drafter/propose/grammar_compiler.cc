@@ -16,7 +16,7 @@ size_t BytesOf(const SessionOpening& open) {
                  sampling.logit_bias.size() * sizeof(sampling.logit_bias[0]) +
                  sampling.grammar->bytes();
   for (const std::vector<TokenId>& word : sampling.bad_words) {
-    bytes += sizeof(word) + word.size() * sizeof(TokenId);
+    bytes += sizeof(std::vector<TokenId>) + word.size() * sizeof(TokenId);
   }
   return bytes;
 }

@@ -59,7 +59,8 @@ __global__ void VariablesKernel(bool write, int more, float* out) {
   OUTRIDER_SHARED(float[8], second);
   first[threadIdx.x] = 1.f;
   if (write && blockIdx.x == 0 && threadIdx.x == 0) second[0] = 5.f;
-  first[static_cast<int>(threadIdx.x) + more] = 2.f;
+  float* const values = first;  // of a length that the compiler cannot check
+  values[static_cast<int>(threadIdx.x) + more] = 2.f;
   __syncthreads();
   if (threadIdx.x == 0) out[blockIdx.x] = first[0] + second[0];
 }

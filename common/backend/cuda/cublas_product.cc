@@ -60,10 +60,10 @@ class Description {
  public:
   // Row-major y[rows, out] is the column-major [out, rows] of the library: W^T x, with W's rows as
   // columns.
-  Description(const ProductCall& call, int rows) {
+  explicit Description(const ProductCall& call) {
     const cudaDataType_t type = LibraryType(call);
     const auto out = static_cast<uint64_t>(call.out_features);
-    const auto columns = static_cast<uint64_t>(rows);
+    const auto columns = static_cast<uint64_t>(call.rows);
     const auto inner = static_cast<uint64_t>(call.stride);
     // Full f32, no TF32: the parity with the CPU relies on it.
     Must(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing");
@@ -202,8 +202,8 @@ class CublasProduct final : public LargeProduct {
       // The search waits, and would be remembered.
       if (StreamCapture::Invalidate("the algorithm of a product is not chosen yet")) return true;
       plan.candidates = {plan.candidates[Fastest(plan.description, call, plan.candidates, stream)]};
+      chosen_.try_emplace(Bucket(call), plan.candidates[0]);
     }
-    chosen_.try_emplace(Bucket(call), plan.candidates[0]);
     const cublasStatus_t status =
         plan.description.Run(handle_, call, plan.candidates[0], call.y, workspace_->data(), stream);
     if (IsUnsupported(status)) {
@@ -217,7 +217,7 @@ class CublasProduct final : public LargeProduct {
  private:
   using Shape = std::tuple<int, int, int, cudaDataType_t>;
   struct Plan {
-    explicit Plan(const ProductCall& call) : description(call, call.rows) {}
+    explicit Plan(const ProductCall& call) : description(call) {}
     Description description;
     // One, once it is chosen; none: there is no such product.
     std::vector<cublasLtMatmulAlgo_t> candidates;
@@ -243,6 +243,7 @@ class CublasProduct final : public LargeProduct {
       const int64_t weight_bytes = int64_t{call.out_features} * call.stride * element;
       // The library's own first choice.
       if (weight_bytes < kLeastTimedBytes && plan.candidates.size() > 1) plan.candidates.resize(1);
+      if (plan.candidates.size() == 1) chosen_.try_emplace(Bucket(call), plan.candidates[0]);
     }
     return plan;
   }

@@ -165,8 +165,7 @@ bool MatrixProducts::WarnOfFp8() {
   if (fp8_.warn) {
     fp8_.warn(
         "cublasLt has no product of FP8 with FP8, with a scale for each row, on this device (or "
-        "not "
-        "for each size): activations are rounded to FP8, but weights are widened to bf16");
+        "not for each size): activations are rounded to FP8, but weights are widened to bf16");
   }
   fp8_.warn = nullptr;
   return false;

@@ -3,21 +3,19 @@
 #include "common/backend/cuda/kernels/device.h"
 #include "common/backend/cuda/kernels/fp8_rows.h"
 #include "common/backend/cuda/kernels/widen_codes.h"
+#include "common/math/fp4.h"
 
 namespace outrider {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLeastExponent = -117;
-
-__device__ inline float PowerOfTwo(int exponent) {
-  return __uint_as_float(static_cast<unsigned>(exponent + 127) << 23);
-}
+// As ExponentToFloat takes them: of 1, and of the least scale, 2^-117.
+constexpr int kOne = 127, kLeastExponent = kOne - 117;
 
 // The exponent of the scale of a row whose largest magnitude is `most`, which is finite.
 __device__ inline int ScaleExponent(float most) {
   const unsigned bits = __float_as_uint(most);
-  const int exponent = static_cast<int>(bits >> 23) - 127;
+  const auto exponent = static_cast<int>(bits >> 23);
   // 448 is 1.75 x 2^8.
   const int above = (bits & 0x7fffffu) > 0x600000u ? 7 : 8;
   return max(exponent - above, kLeastExponent);
@@ -55,8 +53,9 @@ __global__ void __launch_bounds__(kThreads) RoundToFp8Kernel(const Bf16* x, int 
   }
   most = BlockReduce(most, warp_results, Largest());
   const bool is_finite = most < INFINITY;
-  const int exponent = is_finite ? ScaleExponent(most) : 0;
-  const float scale = PowerOfTwo(exponent), inverse = PowerOfTwo(-exponent);
+  const int exponent = is_finite ? ScaleExponent(most) : kOne;
+  const float scale = ExponentToFloat(static_cast<uint8_t>(exponent));
+  const float inverse = ExponentToFloat(static_cast<uint8_t>(2 * kOne - exponent));
   for (int i = first; i < stride; i += step) {
     LoadEight(in + i, values);
     uint8_t codes[8];

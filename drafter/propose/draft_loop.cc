@@ -62,15 +62,14 @@ bool DraftLoop::Step() {
 
 void DraftLoop::RefillGrammarShares() {
   auto& connections = sessions_.connections();
+  if (connections.size() == 1) {
+    connections.begin()->second.bounds.grammar_share->SetUnlimited();
+    return;
+  }
   const auto sharers = std::count_if(connections.begin(), connections.end(),
                                      [](const auto& entry) { return entry.second.HasGrammars(); });
   for (auto& [id, connection] : connections) {
-    GrammarShare& share = *connection.bounds.grammar_share;
-    if (connections.size() == 1) {
-      share.SetUnlimited();
-    } else {
-      share.Refill(std::max(static_cast<int>(sharers), 1));
-    }
+    connection.bounds.grammar_share->Refill(std::max(static_cast<int>(sharers), 1));
   }
 }
 

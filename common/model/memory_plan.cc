@@ -110,8 +110,8 @@ int64_t WorkspaceBytes(const ModelConfig& config, const ModelOptions& options, c
       std::max<int64_t>(static_cast<int64_t>(feed_forward.gated),
                         int64_t{config.hidden_size} * options.max_batch_tokens * 4);
   const int64_t copies = options.fp8_activations ? 3 : 2;
-  // What the backend allocates later: partial sums of attention, staging, and the memory for
-  // verification (some tens of KB per sequence). The library's workspace exists already.
+  // What the backend allocates later: partial sums of attention, staging, and the memory for picks
+  // and for verification (some tens of KB per sequence). The library's workspace exists already.
   constexpr int64_t kBackend = int64_t{160} << 20;
   // An estimate of the code that the driver loads when a kernel or a library's product first runs,
   // and of the buffers with which the library's products are timed.

@@ -18,7 +18,8 @@ DevicePicks::DevicePicks(const Stream* stream)
       ring_(stream, MemoryKind::kDeviceOutsideGraphs),
       device_results_(stream, MemoryKind::kDeviceOutsideGraphs),
       results_(stream, MemoryKind::kPinnedHost),
-      sampled_(stream, MemoryKind::kDeviceOutsideGraphs) {}
+      sampled_(stream, MemoryKind::kDeviceOutsideGraphs),
+      parts_(stream, MemoryKind::kDeviceOutsideGraphs) {}
 
 void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
   OUTRIDER_CHECK(vocab <= kMaxVocabulary);
@@ -31,11 +32,23 @@ void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
     row.first_entry = entries;
     entries += row.spec.count;
     longest = std::max(longest, row.depth);
-    (row.spec.pick == RowPick::kRace ? arrays_.races : arrays_.others) = true;
+    const bool is_race = row.spec.pick == RowPick::kRace;
+    (is_race ? arrays_.races : arrays_.others) = true;
+    if (!IsReadInParts(row.spec)) continue;
+    (is_race ? arrays_.parts_of_races : arrays_.parts_of_others) = true;
+    const bool is_summed = row.spec.pick != RowPick::kTop || row.spec.measure != RowMeasure::kNone;
+    arrays_.parts_have_summaries |= is_summed;
   }
+  PlaceParts();
   std::vector<int32_t> parents(static_cast<size_t>(longest) + 1);
   std::iota(parents.begin(), parents.end(), -1);
-  key_ = {vocab, arrays_.count, arrays_.races, arrays_.others};
+  key_ = {vocab,
+          arrays_.count,
+          arrays_.races,
+          arrays_.others,
+          arrays_.parts_of_races,
+          arrays_.parts_of_others,
+          arrays_.parts_have_summaries};
   const auto send = [this](const auto& host) {
     const size_t room = std::bit_ceil(host.size());
     key_.push_back(static_cast<int32_t>(room));
@@ -54,6 +67,17 @@ void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
   arrays_.headers = static_cast<PickHeader*>(device_results_.AtLeast(room));
   arrays_.entries = reinterpret_cast<RowEntry*>(arrays_.headers + rows_.size());
   results_.AtLeast(room);
+}
+
+// Memory for as many rows as are read in parts at once, whatever the batch, so that it never grows.
+void DevicePicks::PlaceParts() {
+  if (!arrays_.parts_of_races && !arrays_.parts_of_others) return;
+  arrays_.parts_of_row = PartsOf(arrays_.vocab);
+  const size_t parts = size_t{kRowsInParts} * static_cast<size_t>(arrays_.parts_of_row);
+  auto* const memory =
+      static_cast<unsigned char*>(parts_.AtLeast(parts * (kFoundBytesOfPart + sizeof(PickPart))));
+  arrays_.found = memory;
+  arrays_.parts = reinterpret_cast<PickPart*>(memory + parts * kFoundBytesOfPart);
 }
 
 void DevicePicks::CopyBack() {

@@ -33,7 +33,8 @@ class DevicePicks {
   explicit DevicePicks(const Stream* stream);
 
   // Enqueues everything, and waits only while its buffers still grow: one upload of the batch's
-  // arrays, one launch per kind of pick, one copy of the result. rows [.., vocab] is device memory;
+  // arrays, one launch per kind of pick (more for long rows: kernels/pick_parts.h), one copy of the
+  // result. rows [.., vocab] is device memory;
   // the batch's rows are overwritten, the others are not. REQUIRES: the previous batch's picks have
   // been waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every pick.
   void Pick(const PickBatch& batch, float* rows, int vocab);
@@ -58,12 +59,13 @@ class DevicePicks {
  private:
   // Copies rows_ and the batch's other arrays to the device.
   void Upload(const PickBatch& batch, float* rows, int vocab);
+  void PlaceParts();
 
   const Stream& stream_;
   // Graphs do refer to this device memory, but none is found again after it has moved (key_).
   UploadRing ring_;
   Scratch device_results_, results_;  // headers, then entries; results_ pinned
-  Scratch sampled_;
+  Scratch sampled_, parts_;
   PickArrays arrays_;              // for all rows_
   int chains_ = 0, depths_ = 0;    // of the last BeginChains
   std::vector<BatchedPick> rows_;  // of the last batch; for chains, depth by depth

@@ -72,10 +72,11 @@ __device__ T WarpPrefix(T value) {
   return value;
 }
 
-// Part `part` of [begin, end) when split into one part per warp, in multiples of the warp size.
 struct IndexRange {
   int begin, end;
+  __device__ bool has(int i) const { return begin <= i && i < end; }
 };
+// Part `part` of [begin, end) when split into one part per warp, in multiples of the warp size.
 __device__ inline IndexRange PartOf(IndexRange all, int part) {
   const int steps = (all.end - all.begin + kWarpSize - 1) / kWarpSize;
   const int length = (steps + Warps() - 1) / Warps() * kWarpSize;

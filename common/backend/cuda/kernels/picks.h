@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "common/backend/cuda/kernels/pick_parts.h"
 #include "common/backend/pick_batch.h"
 
 namespace outrider {
@@ -30,15 +31,22 @@ struct PickArrays {
   int count = 0;                       // number of rows
   bool races = false, others = false;  // whether there are rows of kRace, and of other picks
 
+  // For rows that are read in parts (pick_parts.h).
+  PickPart* parts = nullptr;       // [kRowsInParts, parts_of_row]
+  unsigned char* found = nullptr;  // [kRowsInParts, parts_of_row * kFoundBytesOfPart]
+  int parts_of_row = 0;
+  bool parts_of_races = false, parts_of_others = false;  // whether there are such rows
+  bool parts_have_summaries = false;                     // whether picks of such rows need them
+
   PickHeader* headers = nullptr;  // [count]
   RowEntry* entries = nullptr;
   TokenId* sampled = nullptr;  // [count], for chains
 };
 
-// One block per row. Rows of kDistribution become the distributions that LaunchSampleRows makes (up
-// to `allowed`); other rows are left with penalties and bias applied. kTop gives the result of
-// TopTokens, kRace that of RaceOrder (row_sampling.h), except for arrivals within rounding of each
-// other. The picks of a row depend on that row alone.
+// Overwrites the rows. kDistribution gives the largest entries of the distribution that
+// LaunchSampleRows makes (up to `allowed`), kTop the result of TopTokens, kRace that of RaceOrder
+// (row_sampling.h), except for arrivals within rounding of each other. The picks of a row depend on
+// that row alone.
 cudaError_t LaunchPickRows(const PickArrays& arrays, cudaStream_t stream);
 
 // Called after it if the rows are those of chains: samples from what was picked, for kDistribution

@@ -34,15 +34,24 @@ struct After {
   }
 };
 
-// The first arrival among the participants; none if no weight is above 0. entry(i) increases with
-// token i's weight, which is weight(entry). bounds [tiles] is shared memory. Must be called by the
-// whole block: it first computes a bound for each tile and the earlier arrival of two tokens per
-// tile, then visits the tiles that may beat it.
+// The earliest of the threads' arrivals, ties by the lower id; a thread without one has the time
+// INFINITY. Must be called by the whole block.
+__device__ inline RaceArrival EarliestOf(double time, int id, RaceShared& shared) {
+  const double first = BlockReduce(time, shared.time, Least());
+  id = BlockReduce(time == first && time < INFINITY ? id : INT32_MAX, shared.id, Least());
+  return {first, id == INT32_MAX ? -1 : id};
+}
+
+// The first arrival among the participants of `range`, which begins with a tile; none if no weight
+// is above 0. entry(i) increases with token i's weight, which is weight(entry). bounds [tiles of
+// the range] is shared memory. Must be called by the whole block: it first computes a bound for
+// each tile and the earlier arrival of two tokens per tile, then visits the tiles that may beat it.
 template <class Entry, class Weight, class Runs>
-__device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, int n, uint64_t seed,
-                                    uint32_t position, const Runs& runs, double* bounds,
-                                    RaceShared& shared) {
+__device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, IndexRange range,
+                                    uint64_t seed, uint32_t position, const Runs& runs,
+                                    double* bounds, RaceShared& shared) {
   constexpr int kTile = TileNoise::kTile;
+  const int first_tile = range.begin / kTile;
   double limit = INFINITY;
   const auto arrival = [&](const TileNoise& noise, double least, int i) {
     const double w = weight(entry(i));
@@ -50,8 +59,8 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
         w > 0 ? noise.Of(static_cast<uint32_t>(i), least) / w : static_cast<double>(INFINITY);
     return runs(time, i) ? time : static_cast<double>(INFINITY);
   };
-  for (int tile = Warp(); tile * kTile < n; tile += Warps()) {
-    const int end = min((tile + 1) * kTile, n);
+  for (int tile = first_tile + Warp(); tile * kTile < range.end; tile += Warps()) {
+    const int end = min((tile + 1) * kTile, range.end);
     Bits best = 0;
     for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
       const float e = entry(i);
@@ -66,32 +75,30 @@ __device__ RaceArrival FirstArrival(const Entry& entry, const Weight& weight, in
       if (w > 0) bound = least / w;
       limit = Least()(limit, arrival(noise, least, IdOf(best)));
       const int index = static_cast<int>(noise.least_at());
-      if (index < n) limit = Least()(limit, arrival(noise, least, index));
+      if (index < range.end) limit = Least()(limit, arrival(noise, least, index));
     }
-    if (Lane() == 0) bounds[tile] = bound;
+    if (Lane() == 0) bounds[tile - first_tile] = bound;
   }
   limit = BlockReduce(limit, shared.time, Least());
   double time = INFINITY;
   int id = INT32_MAX;
-  for (int tile = Warp(); tile * kTile < n; tile += Warps()) {
-    if (!(bounds[tile] <= limit)) continue;
+  for (int tile = first_tile + Warp(); tile * kTile < range.end; tile += Warps()) {
+    if (!(bounds[tile - first_tile] <= limit)) continue;
     const TileNoise noise(seed, position, static_cast<uint32_t>(tile));
     const double least = noise.least();
-    const int end = min((tile + 1) * kTile, n);
+    const int end = min((tile + 1) * kTile, range.end);
     for (int i = tile * kTile + Lane(); i < end; i += kWarpSize) {
       const double own = arrival(noise, least, i);
       if (own < time) time = own, id = i;  // ids ascend, so ties go to the first
     }
   }
-  const double first = BlockReduce(time, shared.time, Least());
-  id = BlockReduce(time == first && time < INFINITY ? id : INT32_MAX, shared.id, Least());
-  return {first, id == INT32_MAX ? -1 : id};
+  return EarliestOf(time, id, shared);
 }
 
 template <class Entry, class Weight>
 __device__ TokenId RaceWinner(const Entry& entry, const Weight& weight, int n, uint64_t seed,
                               uint32_t position, double* bounds, RaceShared& shared) {
-  return FirstArrival(entry, weight, n, seed, position, AllArrivals(), bounds, shared).token;
+  return FirstArrival(entry, weight, {0, n}, seed, position, AllArrivals(), bounds, shared).token;
 }
 
 }  // namespace outrider

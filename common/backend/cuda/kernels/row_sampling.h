@@ -56,11 +56,11 @@ struct RowAdjustment {
   int node, depth;
 };
 
-// As MaskLogits of row_sampling.cc. Must be called by the whole block.
-__device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) {
+// As MaskLogits of row_sampling.cc, for the tokens of `range`. Must be called by the whole block.
+__device__ inline void MaskLogits(const RowAdjustment& a, IndexRange range, float* logits) {
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   if (a.mask != nullptr) {
-    for (int i = thread; i < n; i += threads) {
+    for (int i = range.begin + thread; i < range.end; i += threads) {
       if (!MaskHolds(a.mask, i)) logits[i] = -INFINITY;
     }
     __syncthreads();
@@ -78,7 +78,7 @@ __device__ inline void MaskLogits(const RowAdjustment& a, int n, float* logits) 
   for (int i = thread; i < a.bad_word_count; i += threads) {
     const BadWord word = a.bad_words[i];
     const TokenId last = a.bad_tokens[word.first + word.size - 1];
-    if (last < n && IsBegun(word, a.bad_tokens, before)) logits[last] = -INFINITY;
+    if (range.has(last) && IsBegun(word, a.bad_tokens, before)) logits[last] = -INFINITY;
   }
   __syncthreads();
 }
@@ -89,9 +89,9 @@ __device__ inline bool Adjusts(const RowAdjustment& a) {
          a.bad_word_count > 0 || a.suppressed_count > 0;
 }
 
-// Applies penalties, bias, then masks, in place on the first `n` logits. Must be called by the
+// Applies penalties, bias, then masks, in place on the logits of `range`. Must be called by the
 // whole block.
-__device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits) {
+__device__ inline void AdjustLogits(const RowAdjustment& a, IndexRange range, float* logits) {
   const RowSampling& sampling = a.sampling;
   const auto penalize = [&](TokenId token, int in_output) {
     logits[token] = PenalizedLogit(sampling, in_output, logits[token]);
@@ -100,7 +100,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
   if (sampling.has_penalties()) {
     for (int i = thread; i < a.seen_count; i += threads) {
       const TokenId token = a.seen[i].token;
-      if (token < 0 || token >= n) continue;
+      if (!range.has(token)) continue;
       penalize(token, a.seen[i].in_output + CountOnPath(a.parents, a.tokens, a.node, token));
     }
     // The path's tokens that were not seen before, each by the thread of its first occurrence.
@@ -108,7 +108,7 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
       int node = a.node;
       for (int i = 0; i < up; ++i) node = a.parents[node];
       const TokenId token = a.tokens[node];
-      if (token < 0 || token >= n || Contains(a.seen, a.seen_count, token)) continue;
+      if (!range.has(token) || Contains(a.seen, a.seen_count, token)) continue;
       if (CountOnPath(a.parents, a.tokens, a.parents[node], token) > 0) continue;
       penalize(token, CountOnPath(a.parents, a.tokens, a.node, token));
     }
@@ -117,15 +117,15 @@ __device__ inline void AdjustLogits(const RowAdjustment& a, int n, float* logits
   if (a.bias_count > 0) {
     for (int i = thread; i < a.bias_count; i += threads) {
       const TokenId token = a.biases[i].token;
-      if (token >= 0 && token < n) logits[token] += a.biases[i].bias;
+      if (range.has(token)) logits[token] += a.biases[i].bias;
     }
     __syncthreads();
   }
-  MaskLogits(a, n, logits);
+  MaskLogits(a, range, logits);
   if (a.suppressed_count > 0) {
     for (int i = thread; i < a.suppressed_count; i += threads) {
       const TokenId token = a.suppressed[i];
-      if (token >= 0 && token < n) logits[token] = -INFINITY;
+      if (range.has(token)) logits[token] = -INFINITY;
     }
     __syncthreads();
   }
@@ -137,16 +137,16 @@ struct SamplingShared {
   double sum[kMaxWarps];
 };
 
-// Adjusts the row. Returns its summary afterwards, except `broken`, which refers to the model's own
-// row, since penalties may produce infinities. `sums`: as Summarize. Must be called by the whole
-// block.
-__device__ inline RowSummary AdjustAndSummarize(const RowAdjustment& a, int n, bool sums,
+// Adjusts the row's logits of `range`. Returns their summary afterwards, except `broken`, which
+// refers to the model's own logits, since penalties may produce infinities. `sums`: as Summarize.
+// Must be called by the whole block.
+__device__ inline RowSummary AdjustAndSummarize(const RowAdjustment& a, IndexRange range, bool sums,
                                                 float* logits, SamplingShared& shared) {
   const float inverse = InverseTemperature(a.sampling.temperature);
-  const RowSummary before = Summarize(logits, n, inverse, sums, shared.best, shared.sum);
+  const RowSummary before = Summarize(logits, range, inverse, sums, shared.best, shared.sum);
   if (!Adjusts(a)) return before;
-  AdjustLogits(a, n, logits);
-  RowSummary after = Summarize(logits, n, inverse, sums, shared.best, shared.sum);
+  AdjustLogits(a, range, logits);
+  RowSummary after = Summarize(logits, range, inverse, sums, shared.best, shared.sum);
   after.broken = before.broken;
   return after;
 }
@@ -188,6 +188,8 @@ class SampledRow {
     const float p = distribution_.ProbabilityOf(logit, i);
     return cut_.Keeps(p, i) ? __fmul_rn(p, scale_) : 0.f;
   }
+  // Whether every entry that it keeps had a probability above `p` before the cuts.
+  __device__ bool KeepsOnlyAbove(float p) const { return fmaxf(cut_.value, cut_.floor) > p; }
 
  private:
   const SoftmaxRow& distribution_;

@@ -36,10 +36,15 @@ __device__ void ForEntries(const float* row, int begin, int end, int step, const
   }
   for (; i < end; i += step) f(row[i], i);
 }
-// The same for this thread's share of the first n.
+// The same for this thread's share of `range`, and of the first n.
+template <class F>
+__device__ void ForEntries(const float* row, IndexRange range, const F& f) {
+  ForEntries(row, range.begin + static_cast<int>(threadIdx.x), range.end,
+             static_cast<int>(blockDim.x), f);
+}
 template <class F>
 __device__ void ForEntries(const float* row, int n, const F& f) {
-  ForEntries(row, static_cast<int>(threadIdx.x), n, static_cast<int>(blockDim.x), f);
+  ForEntries(row, IndexRange{0, n}, f);
 }
 // Calls f(distribution(i), i) for this thread's share of a distribution, which may name the entries
 // from which it is computed: distribution(i) is
@@ -74,15 +79,16 @@ struct RowSummary {
   double sum = 0;         // of the entries' exponentials, relative to the largest
 };
 
-// A thread's sum is relative to the largest entry that it has seen so far, and is scaled down when
-// it meets a larger one (Milakov and Gimelshein 2018). Without `sums` the sum over finite entries
-// is omitted. Must be called by the whole block.
-__device__ inline RowSummary Summarize(const float* row, int n, float inverse_temperature,
-                                       bool sums, Bits* warp_results, double* warp_sums) {
+// Of the row's entries of `range`. A thread's sum is relative to the largest entry that it has seen
+// so far, and is scaled down when it meets a larger one (Milakov and Gimelshein 2018). Without
+// `sums` the sum over finite entries is omitted. Must be called by the whole block.
+__device__ inline RowSummary Summarize(const float* row, IndexRange range,
+                                       float inverse_temperature, bool sums, Bits* warp_results,
+                                       double* warp_sums) {
   Bits best = 0, broken = 0;
   float finite_max = -INFINITY;
   double sum = 0, infinite = 0;
-  ForEntries(row, n, [&](float x, int i) {
+  ForEntries(row, range, [&](float x, int i) {
     if (!(fabsf(x) < INFINITY)) broken = 1;
     if (x > -INFINITY) best = Largest()(best, RankKey(x, i));
     if (x == INFINITY) infinite += 1;

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   const bool is_argmax = round.kind() == DraftKind::kArgmax;
   const bool sums = !is_argmax && (!kIsRace || sampling.truncates(n));
   const RowAdjustment adjustment = AdjustmentOf(a, row);
-  const RowSummary summary = AdjustAndSummarize(adjustment, n, sums, logits, shared.sampling);
+  const RowSummary summary = AdjustAndSummarize(adjustment, {0, n}, sums, logits, shared.sampling);
   if (thread == 0) a.broken[row] = summary.broken ? 1 : 0;
   const int depth = adjustment.depth;
   if (is_argmax) {

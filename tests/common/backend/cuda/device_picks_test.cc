@@ -6,13 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
+#include "common/backend/cuda/kernels/pick_parts.h"
 #include "common/math/coins.h"
 #include "common/math/softmax.h"
 #include "common/spec/draft_distribution.h"
 #include "common/spec/sequence_sampling.h"
 #include "tests/common/backend/cuda/random_params.h"
+#include "tests/support/cuda_emulation/emulator.h"
 #include "tests/support/extreme_floats.h"
 #include "tests/support/sequence_rows.h"
 
@@ -37,7 +41,7 @@ struct TestRow {
 struct Read {
   std::vector<RowEntry> entries;
   float measure = 0;
-  std::vector<float> left;  // the row, as the device left it
+  bool broken = false;
 
   std::vector<TokenId> tokens() const {
     std::vector<TokenId> ids;
@@ -53,7 +57,9 @@ SequenceSampling SamplingOf(const TestRow& row, int vocab, int allowed) {
   return sampling;
 }
 
-std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int allowed) {
+// `left`: if set, what the device leaves in the rows.
+std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int allowed,
+                               std::vector<float>* left = nullptr) {
   const Stream stream;
   DevicePicks picks(&stream);
   PickBatch batch;
@@ -81,12 +87,11 @@ std::vector<Read> ReadOnDevice(const std::vector<TestRow>& rows, int vocab, int 
   picks.Pick(batch, device, vocab);
   EXPECT_EQ(picks.bytes(), bytes);
   std::vector<Read> all;
-  const float* next = device;
   for (const PickedRow& row : picks.Picked()) {
-    all.push_back({{row.entries.begin(), row.entries.end()}, row.measure, {next, next + vocab}});
-    next += vocab;
+    all.push_back({{row.entries.begin(), row.entries.end()}, row.measure, row.broken});
   }
   EXPECT_EQ(all.size(), rows.size());
+  if (left != nullptr) left->assign(device, device + logits.size());
   return all;
 }
 
@@ -133,25 +138,38 @@ void ExpectMeasure(const TestRow& row, const Read& read, int vocab, int allowed)
   EXPECT_NEAR(static_cast<double>(read.measure), expected, 3e-6 * std::max(expected, 1.));
 }
 
+// Expects the largest entries of the host's distribution, ties by rising id.
+void ExpectLargest(const TestRow& row, const Read& read, int vocab, int allowed) {
+  const std::vector<float> host = HostDistribution(row, vocab, allowed);
+  std::vector<float> device = host;  // with the device's values
+  std::vector<bool> is_picked(host.size(), false);
+  float least = kInf;
+  TokenId last = -1;  // of the least ones on the host
+  for (const RowEntry& entry : read.entries) {
+    const auto id = static_cast<size_t>(entry.id);
+    ASSERT_FALSE(is_picked[id]) << "token " << entry.id << " twice";
+    ASSERT_GT(entry.value, 0.f);
+    is_picked[id] = true;
+    device[id] = entry.value;
+    if (host[id] < least || (host[id] == least && entry.id > last)) last = entry.id;
+    least = std::min(least, host[id]);
+  }
+  ExpectSameDistribution(host, device, "entries");
+  const auto likely = std::count_if(host.begin(), host.end(), [](float p) { return p > 1e-35f; });
+  ASSERT_LE(read.entries.size(), static_cast<size_t>(row.count));
+  ASSERT_GE(read.entries.size(), static_cast<size_t>(std::min<std::ptrdiff_t>(row.count, likely)));
+  if (read.entries.size() < static_cast<size_t>(row.count)) return;
+  for (size_t i = 0; i < host.size(); ++i) {
+    if (is_picked[i]) continue;
+    ASSERT_LE(host[i], least * (1 + 4e-6f) + 1e-35f) << "token " << i << " is missing";
+    ASSERT_TRUE(host[i] != least || static_cast<TokenId>(i) > last) << "equal to token " << i;
+  }
+}
+
 void ExpectHosts(const TestRow& row, const Read& read, int vocab, int allowed) {
+  ASSERT_EQ(read.broken, !IsFinite(std::span(row.logits).first(static_cast<size_t>(allowed))));
   if (row.pick == RowPick::kDistribution) {
-    // The row becomes the host's distribution; the entries are its largest ones, and the draft
-    // distribution made from them is that of the whole row.
-    std::vector<float> left = read.left;
-    std::fill(left.begin() + allowed, left.end(), 0.f);
-    if (!row.params.greedy()) {
-      ExpectSameDistribution(HostDistribution(row, vocab, allowed), left, "row");
-    } else {
-      left = HostDistribution(row, vocab, allowed);
-    }
-    for (const float mass : {1.f, 0.9f}) {
-      const DraftDistributionLimits limits{.mass = mass, .max_entries = row.count};
-      const DraftDistribution expected = MakeDraftDistribution(left, limits);
-      const DraftDistribution actual = MakeDraftDistribution(read.entries, limits);
-      ASSERT_EQ(actual.ids, expected.ids);
-      ASSERT_EQ(actual.weights, expected.weights);
-    }
-    ASSERT_EQ(read.entries.size(), TopEntries(left, row.count).size());
+    ExpectLargest(row, read, vocab, allowed);
     return;
   }
   std::vector<float> logits = row.logits;
@@ -197,8 +215,10 @@ TEST_P(DevicePicksOf, MatchTheHost) {
                                               {33, 33, 120},
                                               {257, 250, 80},
                                               {1500, 1499, 40},
-                                              {5001, 4999, 8},
-                                              {131071, 131000, 2}}) {
+                                              {4097, 4096, 8},
+                                              {4100, 4097, 16},
+                                              {8193, 8193, 40},
+                                              {131071, 131000, 4}}) {
     std::vector<TestRow> rows;
     for (int i = 0; i < count; ++i) {
       rows.push_back(RandomRow(random, GetParam(), vocab, allowed));
@@ -206,6 +226,132 @@ TEST_P(DevicePicksOf, MatchTheHost) {
     ExpectHosts(rows, vocab, allowed);
     if (HasFatalFailure()) return;
   }
+}
+
+// Rows of several parts, with the entries that count in one or in all of them.
+TEST_P(DevicePicksOf, FindEntriesInAnyPart) {
+  constexpr int kVocab = 3 * kPartEntries + 50, kAllowed = 3 * kPartEntries + 1;
+  Random random(47);
+  std::vector<TestRow> rows;
+  for (const int first : {0, kPartEntries - 40, kPartEntries, 2 * kPartEntries + 7,
+                          3 * kPartEntries - 70, kAllowed - 80}) {
+    for (int kind = 0; kind < 8; ++kind) {
+      TestRow row{.pick = GetParam(), .seed = random.Bits(), .count = 1 + random.Below(6)};
+      if (GetParam() == RowPick::kDistribution && kind % 2 == 0) row.count = kMostPickedByParts;
+      row.logits = random.Logits(kVocab, false);
+      for (int i = first; i < std::min(first + 80, kAllowed); ++i) {
+        row.logits[static_cast<size_t>(i)] += 20.f;
+      }
+      if (kind == 2) row.params.top_k = 1 + random.Below(kPartCandidates - 1);
+      if (kind == 3) row.params.top_p = 0.9f;
+      if (kind == 4) row.params.min_p = 0.05f;
+      if (kind == 5) row.params.top_k = 90, row.params.top_p = 0.8f, row.params.min_p = 0.01f;
+      if (kind >= 6) row.params.temperature = kind == 6 ? 0.f : 0.3f;
+      if (row.pick != RowPick::kDistribution) row.measure = static_cast<RowMeasure>(kind % 3);
+      rows.push_back(row);
+    }
+  }
+  ExpectHosts(rows, kVocab, kAllowed);
+}
+
+// Cuts that keep more entries of a part than are candidates: the whole row is read.
+TEST_P(DevicePicksOf, CutsBeyondTheCandidates) {
+  constexpr int kVocab = 2 * kPartEntries + 9;
+  Random random(48);
+  std::vector<TestRow> rows;
+  for (const int likely : {kPartCandidates - 1, kPartCandidates, kPartCandidates + 1, 1000}) {
+    for (int kind = 0; kind < 7; ++kind) {
+      TestRow row{.pick = GetParam(), .seed = random.Bits(), .count = 4};
+      row.logits.assign(kVocab, 0.f);
+      for (int i = 0; i < likely; ++i) {
+        row.logits[static_cast<size_t>(kPartEntries + 2 * i)] =
+            20.f + (kind % 2 == 0 ? 0.f : static_cast<float>(random.Unit()));
+      }
+      if (kind < 2) row.params.top_k = kPartCandidates - 1 + kind;
+      if (kind == 2) row.params.top_k = kPartCandidates - 1;
+      if (kind == 3 || kind == 4) row.params.top_p = 0.99f;
+      if (kind == 5) row.params.min_p = 0.2f;
+      if (kind == 6) row.params.top_p = 0.7f, row.params.temperature = 5.f;
+      if (row.pick != RowPick::kDistribution) row.measure = static_cast<RowMeasure>(kind % 3);
+      rows.push_back(row);
+    }
+  }
+  // Of 300 equal entries the first 180 are kept, of which the first part names 128.
+  TestRow row{.pick = GetParam(), .count = 4};
+  row.params.top_p = 0.6f;
+  row.logits.assign(kVocab, 0.f);
+  for (size_t i = kPartEntries - 200; i < kPartEntries + 100; ++i) row.logits[i] = 40.f;
+  for (int i = 0; i < 10; ++i) {
+    row.seed = random.Bits();
+    rows.push_back(row);
+  }
+  ExpectHosts(rows, kVocab, kVocab);
+}
+
+// A distribution is written where its entries are picked: among candidates, if these suffice.
+TEST(DevicePicks, LikelyCutsReadNoWholeRow) {
+  constexpr int kVocab = 3 * kPartEntries;
+  Random random(49);
+  TestRow row{.count = 8, .logits = random.Logits(kVocab, false)};
+  for (size_t i = 0; i < row.logits.size(); i += kPartEntries / 20) row.logits[i] += 15.f;
+  for (const SamplingParams& params :
+       std::vector<SamplingParams>{{}, {.top_k = 50}, {.top_p = 0.9f}, {.min_p = 0.01f}}) {
+    row.params = params;
+    std::vector<float> left;
+    ReadOnDevice({row}, kVocab, kVocab, &left);
+    EXPECT_EQ(left, row.logits) << params.top_k << " " << params.top_p << " " << params.min_p;
+  }
+  row.params = {.top_p = 0.99999f};
+  row.logits.assign(kVocab, 0.f);
+  std::vector<float> left;
+  ReadOnDevice({row}, kVocab, kVocab, &left);
+  EXPECT_NE(left, row.logits);
+}
+
+TEST(DevicePicks, PartsTakeTheirMemoryOnce) {
+  const Stream stream;
+  DevicePicks picks(&stream);
+  std::vector<float> logits(size_t{kPartEntries} + 1, 1.f);
+  const auto pick = [&](int rows) {
+    PickBatch batch;
+    batch.BeginSequence({});
+    for (int i = 0; i < rows; ++i) {
+      batch.AddRow({.pick = RowPick::kTop, .allowed = kPartEntries + 1}, {});
+    }
+    std::vector<float> all;
+    for (int i = 0; i < rows; ++i) all.insert(all.end(), logits.begin(), logits.end());
+    picks.Pick(batch, all.data(), kPartEntries + 1);
+    EXPECT_EQ(picks.Picked().size(), static_cast<size_t>(rows));
+  };
+  pick(1);
+  const int64_t before = cuda_emulation::Allocations();
+  pick(2 * kRowsInParts);
+  EXPECT_EQ(cuda_emulation::Allocations(), before);
+}
+
+// More than are read in parts at once.
+TEST(DevicePicks, ManyRowsInParts) {
+  Random random(53);
+  std::vector<TestRow> rows;
+  for (int i = 0; i < 2 * kRowsInParts + 3; ++i) {
+    rows.push_back(RandomRow(random, kPicks[i % 3], kPartEntries + 300, kPartEntries + 290));
+  }
+  ExpectHosts(rows, kPartEntries + 300, kPartEntries + 290);
+}
+
+TEST_P(DevicePicksOf, EqualEntriesOfSeveralParts) {
+  constexpr int kVocab = 2 * kPartEntries + 70;
+  std::vector<TestRow> rows;
+  for (const int count : {1, 2, 5, 40, kMostPickedByParts, kMostPickedByParts + 1}) {
+    TestRow row{.pick = GetParam(), .count = count};
+    row.logits.assign(kVocab, 0.f);
+    rows.push_back(row);
+    for (size_t i = kPartEntries - 100; i < row.logits.size(); i += 3) row.logits[i] = 1.f;
+    rows.push_back(row);
+    row.params.top_k = 50;
+    rows.push_back(row);
+  }
+  ExpectHosts(rows, kVocab, kVocab);
 }
 
 TEST_P(DevicePicksOf, EqualEntriesByRisingId) {
@@ -251,6 +397,21 @@ TEST_P(DevicePicksOf, BrokenRowsStayRows) {
     }
   }
   ExpectHosts(rows, 4, 4);
+  // The same at the ends of several parts.
+  constexpr int kVocab = 2 * kPartEntries;
+  std::vector<TestRow> longer;
+  for (size_t i = 0; i < rows.size(); i += 5) {
+    TestRow& row = longer.emplace_back(rows[i]);
+    row.logits.assign(kVocab, -kInf);
+    for (size_t k = 0; k < 4; ++k) row.logits[kPartEntries - 2 + k] = rows[i].logits[k];
+  }
+  // More infinities in a part than it has candidates.
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    TestRow& row = longer.emplace_back(TestRow{.pick = GetParam(), .seed = seed, .count = 3});
+    row.logits.assign(kVocab, 0.f);
+    std::fill_n(row.logits.begin() + kPartEntries + 100, 4 * kPartCandidates, kInf);
+  }
+  ExpectHosts(longer, kVocab, kVocab);
 }
 
 // At temperature 0 a distribution is a point mass, in which a race has a single winner.
@@ -297,26 +458,36 @@ TEST(DevicePicks, RaceOfWidestRow) {
   ExpectHosts({row}, kMaxVocabulary, kMaxVocabulary);
 }
 
-TEST(DevicePicks, DoNotDependOnTheBatch) {
+std::vector<std::pair<TokenId, float>> ByRisingId(const Read& read) {
+  std::vector<std::pair<TokenId, float>> entries;
+  for (const RowEntry& entry : read.entries) entries.emplace_back(entry.id, entry.value);
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+class DevicePicksOfBatches : public ::testing::TestWithParam<int> {};
+
+TEST_P(DevicePicksOfBatches, DoNotDependOnTheBatch) {
+  const int vocab = GetParam(), allowed = vocab - 10;
   Random random(46);
   std::vector<TestRow> rows;
-  for (int i = 0; i < 30; ++i) rows.push_back(RandomRow(random, kPicks[i % 3], 600, 590));
-  const std::vector<Read> together = ReadOnDevice(rows, 600, 590);
+  for (int i = 0; i < 30; ++i) rows.push_back(RandomRow(random, kPicks[i % 3], vocab, allowed));
+  const std::vector<Read> together = ReadOnDevice(rows, vocab, allowed);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Read alone = ReadOnDevice({rows[i]}, 600, 590)[0];
+    const Read alone = ReadOnDevice({rows[i]}, vocab, allowed)[0];
     // Bit-identical, in any order.
-    const DraftDistributionLimits limits{.mass = 1.f, .max_entries = 1 << 20};
     EXPECT_EQ(together[i].measure, alone.measure);
     ASSERT_EQ(together[i].entries.size(), alone.entries.size());
     if (rows[i].pick == RowPick::kDistribution) {
-      EXPECT_EQ(MakeDraftDistribution(together[i].entries, limits).ids,
-                MakeDraftDistribution(alone.entries, limits).ids);
-      EXPECT_EQ(together[i].left, alone.left);
+      EXPECT_EQ(ByRisingId(together[i]), ByRisingId(alone));
     } else {
       EXPECT_EQ(together[i].tokens(), alone.tokens());
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies, DevicePicksOfBatches, ::testing::Values(600, 9000),
+                         ::testing::PrintToStringParamName());
 
 TEST(DevicePicks, NothingOfNothing) {
   const Stream stream;
@@ -357,8 +528,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
   auto memory = CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs,
                                      chains.size() * width * sizeof(float), nullptr);
   auto* const device = static_cast<float*>(memory.value()->data());
-  std::vector<std::vector<float>> left;  // by depth, then by chain
-  std::vector<TokenId> drawn;            // likewise
+  std::vector<TokenId> drawn;  // by depth, then by chain
   picks.BeginChains(batch, device, vocab);
   for (size_t depth = 0; depth < static_cast<size_t>(depths); ++depth) {
     for (size_t i = 0; i < chains.size(); ++i) {
@@ -366,9 +536,6 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
     }
     picks.SampleDepth(static_cast<int>(depth));
     drawn.insert(drawn.end(), picks.sampled(), picks.sampled() + chains.size());
-    for (size_t i = 0; i < chains.size(); ++i) {
-      left.emplace_back(device + i * width, device + (i + 1) * width);
-    }
   }
   picks.CopyBack();
   const std::span<const PickedRow> picked = picks.Picked();
@@ -382,7 +549,7 @@ void ExpectHostsDraws(const std::vector<TestChain>& chains, int vocab, int allow
       const size_t index = depth * chains.size() + i;
       const Read read = {{picked[index].entries.begin(), picked[index].entries.end()},
                          picked[index].measure,
-                         left[index]};
+                         picked[index].broken};
       row.logits = chain.rows[depth];
       row.position = chain.first.position + static_cast<uint32_t>(depth);
       ExpectHosts(row, read, vocab, allowed);
@@ -426,7 +593,7 @@ TEST(DeviceChains, DrawWhatTheHostDraws) {
                                                       {33, 33, 90, 1},
                                                       {257, 250, 60, 7},
                                                       {1500, 1499, 40, 4},
-                                                      {5001, 4999, 6, 3},
+                                                      {9001, 8999, 12, 3},
                                                       {40, 40, 2, 16}}) {
     std::vector<TestChain> chains;
     for (int i = 0; i < count; ++i) {
@@ -528,6 +695,26 @@ TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
     most_likely.push_back(picks.Picked()[index].sampled);
   }
   EXPECT_EQ(most_likely, (std::vector<TokenId>{0, 1, 4, 4, 4}));
+}
+
+// The memory of parts still holds what was found at the depth before.
+TEST(DeviceChains, PartsWithFewEntriesFollowFullOnes) {
+  constexpr int kVocab = 2 * kPartEntries;
+  Random random(52);
+  const Stream stream;
+  DevicePicks picks(&stream);
+  std::vector<TestChain> chains;
+  for (const RowPick pick : kPicks) {
+    for (const float min_p : {0.f, 0.001f}) {
+      TestChain chain{.first = {.pick = pick, .count = 6}};
+      chain.first.params.min_p = min_p;
+      chain.rows.push_back(random.Logits(kVocab, false));
+      std::vector<float>& few = chain.rows.emplace_back(kVocab, -kInf);
+      few[7] = 1.f, few[kPartEntries + 3] = 2.f;
+      chains.push_back(chain);
+    }
+  }
+  ExpectHostsDraws(chains, kVocab, kVocab, picks);
 }
 
 TEST(DeviceChains, BrokenRowsStillGiveTokens) {

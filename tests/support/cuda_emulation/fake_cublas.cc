@@ -3,6 +3,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -23,7 +24,7 @@ struct cublasLtMatmulDescOpaque_t {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   cudaDataType_t scale = CUDA_R_32F;
   cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
-  // Factors: of all values, or of each row of a and column of b.
+  // Scales of all values, of each row of a and column of b, or of blocks of these.
   cublasLtMatmulMatrixScale_t a_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
   cublasLtMatmulMatrixScale_t b_scale_mode = CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
   const float *a_scales = nullptr, *b_scales = nullptr;
@@ -78,9 +79,66 @@ double Load(const void* values, cudaDataType_t type, int64_t index) {
                                                 : outrider::Bf16ToFloat(bits));
 }
 
+constexpr uint64_t kScaleBlock = 128;
+
+uint64_t BlocksOf(uint64_t side) { return (side + kScaleBlock - 1) / kScaleBlock; }
+// Scales from one block of 128 x 128 to the block beside it, in a or b with so many values in a
+// sum: those of the sum's blocks follow each other, padded to a multiple of 4.
+uint64_t BlockStride(uint64_t inner) { return (BlocksOf(inner) + 3) / 4 * 4; }
+
+// The number of scales of a matrix with `outer` rows (a) or columns (b).
+uint64_t ScalesOf(cublasLtMatmulMatrixScale_t mode, uint64_t outer, uint64_t inner) {
+  switch (mode) {
+    case CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F: break;  // refused
+    case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F: return outer;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F: return outer * BlocksOf(inner);
+    case CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F: return BlockStride(inner) * BlocksOf(outer);
+  }
+  return 0;
+}
+// The index of the scale of row (a) or column (b) `i` of `outer`, in block `block` of its values.
+uint64_t ScaleAt(cublasLtMatmulMatrixScale_t mode, uint64_t outer, uint64_t inner, uint64_t i,
+                 uint64_t block) {
+  switch (mode) {
+    case CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F: break;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F: return i;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F: return block * outer + i;
+    case CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F:
+      return i / kScaleBlock * BlockStride(inner) + block;
+  }
+  return 0;
+}
+
+bool IsOfBlocks(cublasLtMatmulMatrixScale_t mode) {
+  return mode == CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F ||
+         mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+}
+
+// What is wrong with scales of blocks; empty: nothing. The rules are those of "128-element 1D and
+// 128x128 2D Block Scaling For FP8 Data Types" in the documentation.
+std::string WhatIsWrongInBlocks(const Product& p) {
+  const cublasLtMatmulDescOpaque_t& description = p.description;
+  if (!IsOfBlocks(description.a_scale_mode) || !IsOfBlocks(description.b_scale_mode)) {
+    return "scales of blocks on one side only";
+  }
+  if (description.a_scale_mode == CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F &&
+      description.b_scale_mode == description.a_scale_mode) {
+    return "blocks of 128 x 128 on both sides";
+  }
+  if (p.d.rows % 4 != 0 || p.d.columns % 4 != 0) {
+    return "scales of blocks, and rows or columns of d that are no multiples of 4";
+  }
+  for (const float* const scales : {description.a_scales, description.b_scales}) {
+    if (reinterpret_cast<uintptr_t>(scales) % 16 != 0) return "scales that 16 bytes do not align";
+  }
+  return "";
+}
+
 // What it forbids for FP8 besides.
 std::string WhatIsWrongInFp8(const Product& p) {
   const cublasLtMatmulDescOpaque_t& description = p.description;
+  const cublasLtMatmulMatrixScale_t a_mode = description.a_scale_mode,
+                                    b_mode = description.b_scale_mode;
   // Sides must be multiples of 16 bytes.
   if (p.a.rows % 16 != 0 || p.d.rows * sizeof(float) % 16 != 0) {
     return "FP8 with sides that are no multiples of 16 bytes";
@@ -88,15 +146,16 @@ std::string WhatIsWrongInFp8(const Product& p) {
   if (p.a.leading % 16 != 0 || p.b.leading % 16 != 0) {
     return "FP8 with leading dimensions that are no multiples of 16 bytes";
   }
-  if (description.a_scale_mode != CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F ||
-      description.b_scale_mode != description.a_scale_mode) {
-    return "the double has a factor for each row of a and column of b";
+  if (IsOfBlocks(a_mode) || IsOfBlocks(b_mode)) {
+    if (std::string wrong = WhatIsWrongInBlocks(p); !wrong.empty()) return wrong;
+  } else if (a_mode != CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F || b_mode != a_mode) {
+    return "the double has scales of rows of a and columns of b, or of blocks";
   }
   const auto are_there = [](const float* scales, uint64_t count) {
     return IsTaken(scales, count * sizeof(float));
   };
-  if (!are_there(description.a_scales, p.a.columns) ||
-      !are_there(description.b_scales, p.b.columns)) {
+  if (!are_there(description.a_scales, ScalesOf(a_mode, p.a.columns, p.a.rows)) ||
+      !are_there(description.b_scales, ScalesOf(b_mode, p.b.columns, p.b.rows))) {
     return "scales are not in device memory, or not all of them";
   }
   return "";
@@ -166,22 +225,37 @@ std::string WhatIsWrong(const Product& p, const Operands& o,
   return "";
 }
 
+// The scale of a block of the sum for an element of d.
+double ScaleOf(const Product& p, uint64_t row, uint64_t column, uint64_t block) {
+  if (p.a.type != CUDA_R_8F_E4M3) return 1;
+  const cublasLtMatmulDescOpaque_t& d = p.description;
+  const uint64_t of_a = ScaleAt(d.a_scale_mode, p.a.columns, p.a.rows, row, block);
+  const uint64_t of_b = ScaleAt(d.b_scale_mode, p.b.columns, p.b.rows, column, block);
+  return static_cast<double>(d.a_scales[of_a]) * static_cast<double>(d.b_scales[of_b]);
+}
+
+double Dot(const Product& p, const Operands& o, uint64_t row, uint64_t column) {
+  const auto of_a = static_cast<int64_t>(row) * p.a.leading;
+  const auto of_b = static_cast<int64_t>(column) * p.b.leading;
+  double sum = 0;
+  for (uint64_t block = 0; block < BlocksOf(p.a.rows); ++block) {
+    const auto first = static_cast<int64_t>(block * kScaleBlock);
+    const auto end = static_cast<int64_t>(std::min(p.a.rows, (block + 1) * kScaleBlock));
+    double part = 0;
+    for (int64_t k = first; k < end; ++k) {
+      part += Load(o.a, p.a.type, of_a + k) * Load(o.b, p.b.type, of_b + k);
+    }
+    sum += part * ScaleOf(p, row, column, block);
+  }
+  return sum;
+}
+
 cudaError_t Multiply(const Product& p, const Operands& o, float milliseconds) {
   SpendMilliseconds(milliseconds);
   for (uint64_t column = 0; column < p.d.columns; ++column) {
     for (uint64_t row = 0; row < p.d.rows; ++row) {
-      double sum = 0;
-      const auto of_a = static_cast<int64_t>(row) * p.a.leading;
-      const auto of_b = static_cast<int64_t>(column) * p.b.leading;
-      for (int64_t k = 0; std::cmp_less(k, p.a.rows); ++k) {
-        sum += Load(o.a, p.a.type, of_a + k) * Load(o.b, p.b.type, of_b + k);
-      }
       const auto at = static_cast<int64_t>(column) * p.d.leading + static_cast<int64_t>(row);
-      if (p.a.type == CUDA_R_8F_E4M3) {
-        sum *= static_cast<double>(p.description.a_scales[row]) *
-               static_cast<double>(p.description.b_scales[column]);
-      }
-      double result = static_cast<double>(o.alpha) * sum;
+      double result = static_cast<double>(o.alpha) * Dot(p, o, row, column);
       if (o.beta != 0) {
         const auto of_c = static_cast<int64_t>(column) * p.c.leading + static_cast<int64_t>(row);
         result += static_cast<double>(o.beta) * Load(o.c, p.c.type, of_c);

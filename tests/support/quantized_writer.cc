@@ -32,6 +32,7 @@ Scheme SchemeOf(StoredAs stored) {
     case StoredAs::kFp8Channel: return {.is_float = true};
     case StoredAs::kFp8Block:
       return {.is_float = true, .group_size = kQuantizedGroup, .block_rows = kQuantizedGroup};
+    case StoredAs::kFp8Block128: return {.is_float = true, .group_size = 128, .block_rows = 128};
     case StoredAs::kPacked4: return {.bits = 4, .group_size = kQuantizedGroup};
     case StoredAs::kPacked4Zeros:
     case StoredAs::kGptq:
@@ -312,10 +313,13 @@ Json QuantizationConfig(StoredAs stored) {
     case StoredAs::kFp8Channel:
       return CompressedTensors("float-quantized", Weights(8, "float", true, "channel"));
     case StoredAs::kFp8Block:
+    case StoredAs::kFp8Block128: {
+      const int block = SchemeOf(stored).block_rows;
       return {{"quant_method", "fp8"},
               {"activation_scheme", "dynamic"},
               {"fmt", "e4m3"},
-              {"weight_block_size", {kQuantizedGroup, kQuantizedGroup}}};
+              {"weight_block_size", {block, block}}};
+    }
     case StoredAs::kPacked8:
       return CompressedTensors("pack-quantized", Weights(8, "int", true, "channel"));
     case StoredAs::kPacked4:
@@ -350,7 +354,8 @@ std::map<std::string, StoredTensor> QuantizedTensorsOf(StoredAs stored, const st
     case StoredAs::kInt8Rows:
     case StoredAs::kFp8Tensor:
     case StoredAs::kFp8Channel: return Bytes(scheme, rounded, base, "weight_scale");
-    case StoredAs::kFp8Block: return Bytes(scheme, rounded, base, "weight_scale_inv");
+    case StoredAs::kFp8Block:
+    case StoredAs::kFp8Block128: return Bytes(scheme, rounded, base, "weight_scale_inv");
     case StoredAs::kPacked4:
     case StoredAs::kPacked4Zeros:
     case StoredAs::kPacked4Order:

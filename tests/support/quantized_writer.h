@@ -18,6 +18,7 @@ enum class StoredAs {
   kFp8Tensor,     // compressed-tensors "float-quantized", one scale
   kFp8Channel,    // the same with one scale per output
   kFp8Block,      // "fp8" with blocks of kQuantizedGroup by kQuantizedGroup
+  kFp8Block128,   // the same with blocks of 128 by 128, as published
   kPacked4,       // compressed-tensors "pack-quantized", 4 bits in groups
   kPacked4Zeros,  // with zero points
   kPacked4Order,  // with zero points and an order of the inputs

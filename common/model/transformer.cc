@@ -450,8 +450,9 @@ Result<std::unique_ptr<Model>> BuildModel(ModelConfig config, Weights weights,
   OUTRIDER_TRY(CheckOptions(options));
   if (options.fp8_activations && backend->device()->fp8_counts().matrices == 0) {
     return InvalidArgument(
-        "--fp8-activations: no weights of this model are in FP8 with one scale for an output or a "
-        "matrix (blocks, and the experts of a mixture, do not count); leave the flag out");
+        "--fp8-activations: no weights of this model are in FP8 with one scale for an output, a "
+        "matrix or a block of 128 x 128 (other blocks, and the experts of a mixture, do not "
+        "count); leave the flag out");
   }
   OUTRIDER_ASSIGN(const int pages, PlanPages(config, *backend, options, ranks.shard));
   auto model = std::make_unique<Transformer>(std::move(config), options, std::move(backend),

@@ -62,8 +62,8 @@ void AddModelFlags(CLI::App& app, ServiceOptions* o) {
       "--fp8-activations", o->fp8_activations,
       "On a CUDA device, round the activations of products with FP8 weights to FP8 too, with a "
       "power of two for each row: products of many rows then multiply FP8 with FP8 where the "
-      "device can. For weights with one scale an output or a matrix; a draft model's are not "
-      "affected");
+      "device can. For weights with one scale an output, a matrix or a block of 128 x 128; a draft "
+      "model's are not affected");
   const std::map<std::string, std::optional<KvType>> kv_types{{"auto", std::nullopt},
                                                               {"f32", KvType::kF32},
                                                               {"bf16", KvType::kBf16},

@@ -69,8 +69,12 @@ class Description {
     Must(cublasLtMatmulDescCreate(&operation_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing");
     Set(CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
     if (IsFp8(call)) {
-      Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
-      Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      Set(CUBLASLT_MATMUL_DESC_A_SCALE_MODE, call.in_blocks
+                                                 ? CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F
+                                                 : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      Set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, call.in_blocks
+                                                 ? CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F
+                                                 : CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
       SetScales(call);
     }
     Must(cublasLtMatrixLayoutCreate(&w_, type, inner, out, call.stride), "describing w");
@@ -215,7 +219,7 @@ class CublasProduct final : public LargeProduct {
   }
 
  private:
-  using Shape = std::tuple<int, int, int, cudaDataType_t>;
+  using Shape = std::tuple<int, int, int, cudaDataType_t, bool>;
   struct Plan {
     explicit Plan(const ProductCall& call) : description(call) {}
     Description description;
@@ -223,15 +227,15 @@ class CublasProduct final : public LargeProduct {
     std::vector<cublasLtMatmulAlgo_t> candidates;
   };
 
-  static Shape Bucket(const ProductCall& call) {
-    return {call.out_features, call.stride, RowBucket(call.rows), LibraryType(call)};
+  static Shape ShapeOf(const ProductCall& call, int rows) {
+    return {call.out_features, call.stride, rows, LibraryType(call), call.in_blocks};
   }
+  static Shape Bucket(const ProductCall& call) { return ShapeOf(call, RowBucket(call.rows)); }
 
   // The plan of the call's shape, made at its first call: with the algorithm of the bucket, or with
   // those to choose from.
   Plan& PlanOf(const ProductCall& call) {
-    const Shape shape(call.out_features, call.stride, call.rows, LibraryType(call));
-    const auto [it, is_new] = plans_.try_emplace(shape, call);
+    const auto [it, is_new] = plans_.try_emplace(ShapeOf(call, call.rows), call);
     Plan& plan = it->second;
     if (!is_new) return plan;
     const auto known = chosen_.find(Bucket(call));

@@ -61,6 +61,20 @@ void FillSteps(const QuantizedMatrix& matrix, size_t first, size_t count, std::b
   }
 }
 
+// As DeviceCodes::in_blocks, but for offsets.
+bool IsInBlocks(const QuantizedMatrix& matrix) {
+  if (matrix.type != CodeType::kFp8E4M3 || matrix.group_size != kScaleBlock ||
+      matrix.rows % kScaleBlock != 0 || matrix.columns % kScaleBlock != 0) {
+    return false;
+  }
+  const auto groups = static_cast<size_t>(matrix.groups());
+  for (size_t i = 0; i < matrix.scales.size(); ++i) {
+    const size_t row = i / groups / kScaleBlock * kScaleBlock;
+    if (matrix.scales[i] != matrix.scales[row * groups + i % groups]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 template <class F>
@@ -134,6 +148,7 @@ Result<std::unique_ptr<CudaCodes>> CudaCodes::Upload(const QuantizedMatrix& matr
   if (i < scales.size()) {
     OUTRIDER_ASSIGN(view.offsets, out->CopyScales<float>(matrix, staging, offset));
   }
+  view.in_blocks = view.offsets == nullptr && IsInBlocks(matrix);
   if (!matrix.column_order.empty()) {
     std::vector<int32_t> column_of_input(columns);
     for (size_t input = 0; input < columns; ++input) {

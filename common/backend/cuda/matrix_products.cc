@@ -21,15 +21,17 @@ bool ReadsCodes(const CudaMatrix& matrix) {
          HasCodeProduct(matrix.codes()->view());
 }
 
-// Bytes of FP8 codes and a scale for each row.
+// Bytes of FP8 codes and a scale for each row, or each block of a row.
 size_t Fp8Bytes(int rows, int stride) {
-  return static_cast<size_t>(rows) * (static_cast<size_t>(stride) + sizeof(float));
+  const auto width = static_cast<size_t>(stride);
+  const size_t blocks = (width + kScaleBlock - 1) / kScaleBlock;
+  return static_cast<size_t>(rows) * (width + blocks * sizeof(float));
 }
 // Such a matrix in memory of that size.
-Fp8Matrix Fp8In(void* memory, int rows, int stride) {
+Fp8Matrix Fp8In(void* memory, int rows, int stride, bool in_blocks) {
   auto* const codes = static_cast<uint8_t*>(memory);
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(stride);
-  return {codes, reinterpret_cast<float*>(codes + bytes)};
+  return {codes, reinterpret_cast<float*>(codes + bytes), in_blocks};
 }
 
 // The number of rows up to which our own product is faster than a library's.
@@ -118,14 +120,17 @@ bool MatrixProducts::RoundsToFp8(const CudaMatrix& matrix) const {
     return false;
   }
   const DeviceCodes& codes = matrix.codes()->view();
-  return codes.type == CodeType::kFp8E4M3 && codes.groups == 1 &&
+  return codes.type == CodeType::kFp8E4M3 && (codes.groups == 1 || codes.in_blocks) &&
          codes.column_of_input == nullptr && codes.offsets == nullptr;
 }
 
 const uint16_t* MatrixProducts::Rounded(const float* x, int rows, const CudaMatrix& matrix) {
   const int stride = matrix.stride();
   const uint16_t* const rounded = rounded_.Of(x, rows, matrix.in_features(), stride);
-  if (!RoundsToFp8(matrix)) return rounded;
+  return RoundsToFp8(matrix) ? RoundedToFp8(rounded, rows, stride) : rounded;
+}
+
+const uint16_t* MatrixProducts::RoundedToFp8(const uint16_t* rounded, int rows, int stride) {
   auto* const fp8 = static_cast<uint16_t*>(fp8_rows_.AtLeast(
       static_cast<size_t>(rows) * static_cast<size_t>(stride) * sizeof(uint16_t)));
   MustSucceed(LaunchRoundToFp8(rounded, rows, stride, fp8, stream_.get()), "rounding to FP8");
@@ -139,33 +144,45 @@ bool MatrixProducts::MultiplyFp8(const CudaMatrix& w, const float* x, int rows, 
   if (!RoundsToFp8(w) || !IsLarge(w, rows) || width % kMultiple != 0 || stride % kMultiple != 0) {
     return false;
   }
-  const Fp8Matrix inputs = Fp8In(fp8_rows_.AtLeast(Fp8Bytes(rows, stride)), rows, stride);
+  const bool in_blocks = w.codes()->view().groups > 1;
+  // With blocks the library takes multiples of 4 rows, and our own product the others.
+  const int many = in_blocks ? rows / 4 * 4 : rows;
+  const Fp8Matrix inputs =
+      Fp8In(fp8_rows_.AtLeast(Fp8Bytes(many, stride)), many, stride, in_blocks);
   // They take no more than the matrix in bf16.
-  const Fp8Matrix weights = Fp8In(widened_->data(), width, stride);
+  const Fp8Matrix weights = Fp8In(widened_->data(), width, stride, in_blocks);
   const ProductCall call = {.w = weights.codes,
                             .x = inputs.codes,
                             .w_scales = weights.scales,
                             .x_scales = inputs.scales,
+                            .in_blocks = in_blocks,
                             .out_features = width,
                             .stride = stride,
-                            .rows = rows,
+                            .rows = many,
                             .accumulate = accumulate,
                             .y = out};
   if (!large_->Supports(call)) return WarnOfFp8();
   const uint16_t* const rounded = rounded_.Of(x, rows, w.in_features(), stride);
-  MustSucceed(LaunchRoundToFp8(rounded, rows, stride, inputs, stream_.get()), "rounding to FP8");
+  MustSucceed(LaunchRoundToFp8(rounded, many, stride, inputs, stream_.get()), "rounding to FP8");
   MustSucceed(LaunchPlainCodes(w.codes()->view(), width, stride, weights, stream_.get()),
               "ordering weights");
   if (!RunLarge(call, bias)) return WarnOfFp8();
   ++fp8_counts_.products;
+  if (many < rows) {
+    const uint16_t* const others =
+        RoundedToFp8(rounded + static_cast<int64_t>(many) * stride, rows - many, stride);
+    MultiplyFew<Bf16>(w, nullptr, others, rows - many, bias, accumulate,
+                      out + static_cast<int64_t>(many) * width);
+  }
   return true;
 }
 
 bool MatrixProducts::WarnOfFp8() {
   if (fp8_.warn) {
     fp8_.warn(
-        "cublasLt has no product of FP8 with FP8, with a scale for each row, on this device (or "
-        "not for each size): activations are rounded to FP8, but weights are widened to bf16");
+        "cublasLt has no product of FP8 with FP8, with a scale for each row or block, on this "
+        "device (or not for each size): activations are rounded to FP8, but weights are widened to "
+        "bf16");
   }
   fp8_.warn = nullptr;
   return false;

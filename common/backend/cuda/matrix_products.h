@@ -20,8 +20,9 @@
 
 namespace outrider {
 
-// Whether the activations of products with FP8 weights that have a scale a row are rounded to FP8
-// (kernels/fp8_rows.h), where --weights is bf16.
+// Whether the activations of products with FP8 weights that have a scale a row, or in blocks of
+// 128 x 128 (DeviceCodes::in_blocks), are rounded to FP8 (kernels/fp8_rows.h), where --weights is
+// bf16.
 struct Fp8Activations {
   bool enabled = false;
   // Called once if the device's library has no products of codes on both sides.
@@ -68,6 +69,8 @@ class MatrixProducts {
   const float* Padded(const float* x, int rows, const CudaMatrix& matrix);
   // The 16-bit copy of the rows; with FP8 values where the matrix asks for it, until the next call.
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix);
+  // The same of a copy.
+  const uint16_t* RoundedToFp8(const uint16_t* rounded, int rows, int stride);
   bool RoundsToFp8(const CudaMatrix& matrix) const;
   // Whether the product is a library's, if it has one.
   bool IsLarge(const CudaMatrix& w, int rows) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "common/backend/create_backend.h"
@@ -137,29 +138,34 @@ TEST_P(CudaParity, ChainsAreTheHostsDraws) {
   }
 }
 
+// A format, and whether passes run as graphs, which add rows up to a multiple of 4.
+class CudaFp8Parity : public ::testing::TestWithParam<std::tuple<StoredAs, bool>> {};
+
 // Products of FP8 with FP8, by the library, read what products of few rows read.
-TEST(CudaFp8Parity, LongPromptsEqualShortPieces) {
-  const CudaBackendOptions rounded = {.fp8_activations = true};
+TEST_P(CudaFp8Parity, LongPromptsEqualShortPieces) {
+  const auto [stored_as, graphs] = GetParam();
+  const CudaBackendOptions rounded = {.graphs = graphs, .fp8_activations = true};
   if (const auto backend = CreateBackend("cuda:0", {}); !backend.ok()) {
     GTEST_SKIP() << "no CUDA device: skipped (" << backend.status().message() << ")";
   }
   const TempDirectory directory;
   constexpr int kVocab = 128;
   ASSERT_TRUE(MakeCheckpoint(directory.path(), {.vocab_size = kVocab,
-                                                .hidden_size = 64,
-                                                .intermediate_size = 96,
-                                                .stored_as = StoredAs::kFp8Channel})
+                                                .hidden_size = 256,
+                                                .intermediate_size = 384,
+                                                .stored_as = stored_as})
                   .ok());
   const auto model = LoadModel(directory.path(), CreateBackend("cuda:0", {}, rounded).value(),
                                {.weights = WeightType::kBf16, .kv = KvType::kBf16, .kv_pages = 50})
                          .value();
-  const std::vector<TokenId> tokens = RandomTokens(120, kVocab, 1);
+  const std::vector<TokenId> tokens = RandomTokens(122, kVocab, 1);
   const Rows whole = Extend(*model, model->NewSequence(), tokens);
   Rows pieces;
   const SequenceId sequence = model->NewSequence();
   for (size_t begin = 0; begin < tokens.size(); begin += 20) {
+    const size_t end = std::min(begin + 20, tokens.size());
     const std::vector<TokenId> piece(tokens.begin() + static_cast<ptrdiff_t>(begin),
-                                     tokens.begin() + static_cast<ptrdiff_t>(begin) + 20);
+                                     tokens.begin() + static_cast<ptrdiff_t>(end));
     const Rows rows = Extend(*model, sequence, piece);
     pieces.insert(pieces.end(), rows.begin(), rows.end());
   }
@@ -173,6 +179,16 @@ TEST(CudaFp8Parity, LongPromptsEqualShortPieces) {
               3e-2);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Formats, CudaFp8Parity,
+                         ::testing::Combine(::testing::Values(StoredAs::kFp8Channel,
+                                                              StoredAs::kFp8Block128),
+                                            ::testing::Bool()),
+                         [](const auto& test) {
+                           const bool channels = std::get<0>(test.param) == StoredAs::kFp8Channel;
+                           return std::string(channels ? "Channels" : "Blocks") +
+                                  (std::get<1>(test.param) ? "Graphs" : "");
+                         });
 
 INSTANTIATE_TEST_SUITE_P(
     Families, CudaParity,

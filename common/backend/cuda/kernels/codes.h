@@ -10,6 +10,9 @@
 
 namespace outrider {
 
+// Sides of the blocks of FP8 weights that share a scale.
+constexpr int kScaleBlock = 128;
+
 // A QuantizedMatrix on the device, laid out as code_layout.h says, aligned to 16 bytes.
 struct DeviceCodes {
   CodeType type = CodeType::kInt8;
@@ -21,6 +24,9 @@ struct DeviceCodes {
   int columns = 0;
   int group_size = 0;
   int groups = 0;  // of a row
+  // kFp8E4M3 without offsets: each kScaleBlock rows have the scales of the first of them, in groups
+  // of kScaleBlock columns, and both sides are multiples of it.
+  bool in_blocks = false;
 };
 
 // out[r, i] is the value of input i in row rows[r], or in row r if `rows` is null; zeros from

@@ -21,12 +21,20 @@ __device__ inline int ScaleExponent(float most) {
   return max(exponent - above, kLeastExponent);
 }
 
-__device__ inline void StoreFp8(const Fp8Matrix& out, int64_t row, int stride, int i, float scale,
-                                const uint8_t (&codes)[8]) {
+__device__ inline void StoreCodes(const Fp8Matrix& out, int64_t row, int stride, int i,
+                                  const uint8_t (&codes)[8]) {
   uint2 words;
   memcpy(&words, codes, sizeof words);
   *reinterpret_cast<uint2*>(out.codes + row * stride + i) = words;
-  if (i == 0) out.scales[row] = scale;
+}
+
+// The grid has a block for each row.
+__device__ inline void StoreFp8(const Fp8Matrix& out, int64_t row, int stride, int i, float scale,
+                                const uint8_t (&codes)[8]) {
+  StoreCodes(out, row, stride, i, codes);
+  if (i == 0 || (out.in_blocks && i % kScaleBlock == 0)) {
+    out.scales[static_cast<int64_t>(i / kScaleBlock) * gridDim.x + row] = scale;
+  }
 }
 __device__ inline void StoreFp8(Bf16* out, int64_t row, int stride, int i, float scale,
                                 const uint8_t (&codes)[8]) {
@@ -69,7 +77,6 @@ __global__ void __launch_bounds__(kThreads) RoundToFp8Kernel(const Bf16* x, int 
 __global__ void PlainCodesKernel(DeviceCodes matrix, int stride, Fp8Matrix out) {
   AwaitEarlierKernels();
   const int64_t row = blockIdx.x;
-  const float scale = matrix.scales[ScaleAt(1, row, 0)];
   for (int first = static_cast<int>(threadIdx.x) * 8; first < stride;
        first += static_cast<int>(blockDim.x) * 8) {
     const EightCodes eight = LoadEightCodes(matrix, row, first);
@@ -78,7 +85,18 @@ __global__ void PlainCodesKernel(DeviceCodes matrix, int stride, Fp8Matrix out) 
     for (int k = 0; k < 8; ++k) {
       codes[k] = static_cast<uint8_t>(CodeOfEight(matrix.type, eight.words, k));
     }
-    StoreFp8(out, row, stride, first, scale, codes);
+    StoreCodes(out, row, stride, first, codes);
+  }
+  if (!out.in_blocks) {
+    if (threadIdx.x == 0) out.scales[row] = matrix.scales[ScaleAt(1, row, 0)];
+  } else if (row % kScaleBlock == 0) {
+    const int padded = (matrix.groups + 3) / 4 * 4;
+    float* const scales = out.scales + row / kScaleBlock * padded;
+    for (int group = static_cast<int>(threadIdx.x); group < padded;
+         group += static_cast<int>(blockDim.x)) {
+      scales[group] =
+          group < matrix.groups ? matrix.scales[ScaleAt(matrix.groups, row, group)] : 0.f;
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/backend/cuda/device_memory.h"
+#include "common/backend/cuda/kernels/codes.h"
 #include "common/backend/cuda/large_product.h"
 #include "common/backend/cuda/stream_capture.h"
 #include "tests/support/cuda_emulation/emulator.h"
@@ -150,6 +151,82 @@ TEST_F(CublasProduct, MultipliesFp8WithItsScales) {
       ASSERT_EQ(static_cast<float*>(y->data())[i], kInner * of_w[i % kOut] * of_x[i / kOut]);
     }
   }
+}
+
+// Codes of ones, a block of 128 x 128 of w and of 128 of x with scales of its own. Its scales do
+// not concern a product of rows of the same shape.
+class Blocks {
+ public:
+  static constexpr int kRows = 8, kOut = 256, kInner = 640, kBlocks = 5, kPadded = 8;
+
+  Blocks() {
+    std::fill_n(static_cast<uint8_t*>(codes_->data()), kOut * kInner, kOne);
+    for (int i = 0; i < kOut; ++i) w()[i] = static_cast<float>(1 << i % 11);
+    for (int i = 0; i < kBlocks * kRows; ++i) x()[i] = static_cast<float>(1 + i % 7) / 4;
+  }
+  ProductCall Call(int rows = kRows) const {
+    return {.w = codes_->data(),
+            .x = codes_->data(),
+            .w_scales = w(),
+            .x_scales = x(),
+            .in_blocks = true,
+            .out_features = kOut,
+            .stride = kInner,
+            .rows = rows,
+            .y = static_cast<float*>(y_->data())};
+  }
+  float Want(int row, int output) const {
+    float sum = 0;
+    for (int block = 0; block < kBlocks; ++block) {
+      sum += kScaleBlock * w()[output / kScaleBlock * kPadded + block] * x()[block * kRows + row];
+    }
+    return sum;
+  }
+  float* w() const { return static_cast<float*>(w_scales_->data()); }
+  float* x() const { return static_cast<float*>(x_scales_->data()); }
+  float* y() const { return static_cast<float*>(y_->data()); }
+
+ private:
+  static constexpr uint8_t kOne = 0x38;
+  static std::unique_ptr<CudaBuffer> Memory(size_t bytes) {
+    return CudaBuffer::Allocate(MemoryKind::kDeviceOutsideGraphs, bytes, nullptr).value();
+  }
+  // Scales of w also serve as those of its rows.
+  const std::unique_ptr<CudaBuffer> codes_ = Memory(kOut * kInner),
+                                    y_ = Memory(kRows * kOut * sizeof(float)),
+                                    w_scales_ = Memory(kOut * sizeof(float)),
+                                    x_scales_ = Memory(kBlocks * kRows * sizeof(float));
+};
+
+TEST_F(CublasProduct, MultipliesFp8InBlocks) {
+  const Blocks blocks;
+  ProductCall of_rows = blocks.Call();
+  of_rows.in_blocks = false;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(product_->Run(blocks.Call(), stream_.get()));
+    stream_.Wait();
+    for (int at = 0; at < Blocks::kRows * Blocks::kOut; ++at) {
+      ASSERT_EQ(blocks.y()[at], blocks.Want(at / Blocks::kOut, at % Blocks::kOut)) << at;
+    }
+    EXPECT_TRUE(product_->Run(of_rows, stream_.get()));
+    stream_.Wait();
+    EXPECT_EQ(blocks.y()[3], Blocks::kInner * blocks.w()[3] * blocks.x()[0]);
+  }
+}
+
+// The double refuses what the documentation forbids.
+TEST_F(CublasProduct, BlocksNeedScalesAsDocumented) {
+  const Blocks blocks;
+  const auto refusal = [&](const ProductCall& call) {
+    EXPECT_FALSE(product_->Run(call, stream_.get()));
+    const std::vector<std::string> misuses = TakeMisuses();
+    return misuses.empty() ? "" : misuses.back();
+  };
+  EXPECT_THAT(refusal(blocks.Call(Blocks::kRows - 1)), HasSubstr("no multiples of 4"));
+  ProductCall call = blocks.Call(4);
+  ++call.x_scales;
+  EXPECT_THAT(refusal(call), HasSubstr("16 bytes do not align"));
+  EXPECT_THAT(refusal(blocks.Call(Blocks::kRows + 4)), HasSubstr("not all of them"));
 }
 
 TEST_F(CublasProduct, TakesRowsWithinABuffer) {

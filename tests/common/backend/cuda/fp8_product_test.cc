@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/backend/cuda/cuda_matrix.h"
 #include "common/backend/cuda/kernels/code_product.h"
 #include "common/backend/cuda/kernels/fp8_rows.h"
 #include "common/backend/cuda/large_product.h"
@@ -99,31 +100,83 @@ TEST(Fp8Rows, NonFiniteValuesStayBroken) {
   }
 }
 
-// Random codes with a scale for each row.
-QuantizedMatrix Weights(int out, int in, std::mt19937& random) {
-  QuantizedMatrix matrix = {
-      .type = CodeType::kFp8E4M3, .rows = out, .columns = in, .group_size = in};
+// Blocks have the scale of their row, in the order of a library's.
+TEST(Fp8Rows, BlocksHaveTheRowsScale) {
+  constexpr int kRows = 3, kStride = 384, kBlocks = kStride / kScaleBlock;
+  std::mt19937 random(2);
+  std::vector<uint16_t> x;
+  for (const float size : {1.f, 1e3f, 1e-3f}) {
+    for (const float value : Bf16Row(kStride, size, random)) x.push_back(FloatToBf16(value));
+  }
+  std::vector<uint8_t> codes(x.size()), of_blocks(x.size());
+  std::vector<float> scales(kRows), block_scales(size_t{kRows} * kBlocks);
+  EXPECT_EQ(LaunchRoundToFp8(x.data(), kRows, kStride, {codes.data(), scales.data()}, nullptr),
+            cudaSuccess);
+  EXPECT_EQ(LaunchRoundToFp8(x.data(), kRows, kStride,
+                             {of_blocks.data(), block_scales.data(), /*in_blocks=*/true}, nullptr),
+            cudaSuccess);
+  EXPECT_EQ(of_blocks, codes);
+  for (size_t i = 0; i < block_scales.size(); ++i) EXPECT_EQ(block_scales[i], scales[i % kRows]);
+}
+
+constexpr int kNoBlocks = 0;
+
+// Random codes with a scale for each row, or for each of the blocks of so many rows and columns.
+QuantizedMatrix Weights(int out, int in, int block, std::mt19937& random) {
+  QuantizedMatrix matrix = {.type = CodeType::kFp8E4M3,
+                            .rows = out,
+                            .columns = in,
+                            .group_size = block == kNoBlocks ? in : block};
   for (int i = 0; i < out * in; ++i) {
     const auto code = static_cast<uint8_t>(random());
     matrix.codes.push_back((code & 0x7f) == 0x7f ? 0 : code);
   }
-  for (int i = 0; i < out; ++i) {
-    matrix.scales.push_back(1e-3f * static_cast<float>(1 + random() % 100));
+  const auto groups = static_cast<size_t>(matrix.groups());
+  for (size_t i = 0; i < static_cast<size_t>(out) * groups; ++i) {
+    const size_t row = i / groups;
+    const bool is_first = block == kNoBlocks || row % static_cast<size_t>(block) == 0;
+    matrix.scales.push_back(is_first ? 1e-3f * static_cast<float>(1 + random() % 100)
+                                     : matrix.scales[i - groups]);
   }
   return matrix;
+}
+
+// As a library takes it: padded with zeros to a multiple of 4 in a row.
+TEST(Fp8Weights, ScalesOfBlocksArePadded) {
+  constexpr int kOut = 256, kIn = 640, kPadded = 8;
+  std::mt19937 random(4);
+  const QuantizedMatrix matrix = Weights(kOut, kIn, kScaleBlock, random);
+  const auto backend = CreateEmulatedCudaBackend({}, nullptr).value();
+  const auto packed = backend->Pack(matrix, WeightType::kFp8, WeightType::kBf16).value();
+  const DeviceCodes& codes = static_cast<const CudaMatrix&>(*packed).codes()->view();
+  ASSERT_TRUE(codes.in_blocks);
+  std::vector<uint8_t> plain(matrix.codes.size());
+  std::vector<float> scales(size_t{kOut} / kScaleBlock * kPadded, -1.f);
+  EXPECT_EQ(LaunchPlainCodes(codes, kOut, kIn, {plain.data(), scales.data(), /*in_blocks=*/true},
+                             nullptr),
+            cudaSuccess);
+  EXPECT_EQ(plain, matrix.codes);
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const size_t row = i / kPadded * kScaleBlock, group = i % kPadded;
+    const auto groups = static_cast<size_t>(matrix.groups());
+    EXPECT_EQ(scales[i], group < groups ? matrix.scales[row * groups + group] : 0.f) << i;
+  }
 }
 
 class Fp8Product : public ::testing::Test {
  protected:
   // Products of `in` inputs and `out` outputs, whose library has these algorithms.
-  void Make(int out, int in, std::vector<FakeAlgorithm> algorithms) {
+  void Make(int out, int in, std::vector<FakeAlgorithm> algorithms, int block = kNoBlocks) {
     SetAlgorithms(std::move(algorithms));
     warnings_ = 0;
     backend_ = CreateEmulatedCudaBackend(
                    {.fp8_activations = true, .warn = [this](const std::string&) { ++warnings_; }},
                    CreateCublasProduct().value())
                    .value();
-    weights_ = Weights(out, in, random_);
+    Pack(Weights(out, in, block, random_));
+  }
+  void Pack(QuantizedMatrix weights) {
+    weights_ = std::move(weights);
     packed_ = backend_->Pack(weights_, WeightType::kFp8, WeightType::kBf16).value();
   }
   ~Fp8Product() override {
@@ -138,34 +191,43 @@ class Fp8Product : public ::testing::Test {
     return buffer;
   }
 
-  // The largest error of a product of so many rows with a bias, added to ones, by the sum of its
-  // terms' magnitudes.
-  double Error(int rows) {
+  // The product of x [rows, in], added to ones, with a bias.
+  std::vector<float> Multiply(const std::vector<float>& x) {
+    const auto out = static_cast<size_t>(weights_.rows);
+    const size_t rows = x.size() / static_cast<size_t>(weights_.columns);
+    std::vector<float> bias, got(rows * out, 1.f);
+    for (size_t o = 0; o < out; ++o) bias.push_back(BiasOf(static_cast<int>(o)));
+    const auto device_x = Upload(x), device_bias = Upload(bias), y = Upload(got);
+    backend_->MatMul(*packed_, device_x->floats(), static_cast<int>(rows), device_bias->floats(),
+                     /*accumulate=*/true, y->floats());
+    backend_->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
+    backend_->Wait();
+    return got;
+  }
+  static float BiasOf(int output) { return static_cast<float>(output % 7); }
+
+  // The largest error of such a product of so many random rows, by the sum of its terms'
+  // magnitudes. `rounds`: with activations rounded to FP8.
+  double Error(int rows, bool rounds = true) {
     const auto out = static_cast<int>(weights_.rows), in = static_cast<int>(weights_.columns);
-    std::vector<float> x, bias;
-    std::vector<std::vector<float>> rounded;
+    std::vector<float> x;
+    std::vector<std::vector<float>> read;
     for (int r = 0; r < rows; ++r) {
       const std::vector<float> row = Bf16Row(in, std::ldexp(1.f, r % 9 - 4), random_);
       x.insert(x.end(), row.begin(), row.end());
-      rounded.push_back(RoundedRow(row));
+      read.push_back(rounds ? RoundedRow(row) : row);
     }
-    for (int o = 0; o < out; ++o) bias.push_back(static_cast<float>(o % 7));
-    const auto device_x = Upload(x), device_bias = Upload(bias);
-    const auto y = Upload(std::vector<float>(static_cast<size_t>(rows) * out, 1.f));
-    backend_->MatMul(*packed_, device_x->floats(), rows, device_bias->floats(),
-                     /*accumulate=*/true, y->floats());
-    std::vector<float> got(static_cast<size_t>(rows) * out);
-    backend_->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
-    backend_->Wait();
+    const std::vector<float> got = Multiply(x);
+    const auto groups = static_cast<size_t>(weights_.groups());
     double worst = 0;
     for (int r = 0; r < rows; ++r) {
       for (int o = 0; o < out; ++o) {
-        double sum = 1 + static_cast<double>(bias[o]), size = sum;
+        double sum = 1 + static_cast<double>(BiasOf(o)), size = sum;
         for (int i = 0; i < in; ++i) {
           const double term =
               static_cast<double>(Fp8ToFloat(weights_.codes[static_cast<size_t>(o) * in + i])) *
-              static_cast<double>(weights_.scales[o]) *
-              static_cast<double>(rounded[static_cast<size_t>(r)][i]);
+              static_cast<double>(weights_.scales[o * groups + i / weights_.group_size]) *
+              static_cast<double>(read[static_cast<size_t>(r)][i]);
           sum += term;
           size += std::fabs(term);
         }
@@ -199,6 +261,49 @@ TEST_F(Fp8Product, FewAndManyRowsAgree) {
     EXPECT_EQ(Products(), 2);
     EXPECT_EQ(backend_->device()->fp8_counts().matrices, 1);
     EXPECT_EQ(warnings_, 0);
+  }
+}
+
+// Our own kernel takes the rows beyond a multiple of 4.
+TEST_F(Fp8Product, BlocksFewAndManyRowsAgree) {
+  for (const auto& [out, in] : {std::pair(128, 256), std::pair(256, 384)}) {
+    Make(out, in, {{}}, kScaleBlock);
+    for (const int rows : {1, kCodeProductRows}) {
+      EXPECT_LT(Error(rows), 1e-6) << rows << " rows, " << out << " x " << in;
+    }
+    EXPECT_THAT(ProductsTried(), IsEmpty());
+    for (const int rows : {kCodeProductRows + 1, kCodeProductRows + 2, kCodeProductRows + 3,
+                           kCodeProductRows + 4, 70}) {
+      EXPECT_LT(Error(rows), 1e-6) << rows << " rows, " << out << " x " << in;
+    }
+    EXPECT_EQ(Products(), 5);
+    EXPECT_EQ(backend_->device()->fp8_counts().matrices, 1);
+    EXPECT_EQ(warnings_, 0);
+  }
+}
+
+TEST_F(Fp8Product, BlocksLeaveBrokenRowsApart) {
+  constexpr int kIn = 256, kRows = 54, kZero = 5;
+  Make(128, kIn, {{}}, kScaleBlock);
+  const std::vector<int> broken = {7, kRows - 1};  // of the library's rows, and of ours
+  std::vector<float> x;
+  for (int r = 0; r < kRows; ++r) {
+    std::vector<float> row(kIn);
+    if (r != kZero) row = Bf16Row(kIn, 1.f, random_);
+    if (r == broken[0]) row[200] = std::nanf("");
+    if (r == broken[1]) row[3] = kInfinity;
+    x.insert(x.end(), row.begin(), row.end());
+  }
+  const std::vector<float> got = Multiply(x);
+  EXPECT_EQ(Products(), 1);
+  for (int r = 0; r < kRows; ++r) {
+    for (int o = 0; o < 128; ++o) {
+      const float value = got[static_cast<size_t>(r) * 128 + static_cast<size_t>(o)];
+      ASSERT_EQ(std::isnan(value), r == broken[0] || r == broken[1]) << "row " << r;
+      if (r == kZero) {
+        ASSERT_EQ(value, 1.f + BiasOf(o));
+      }
+    }
   }
 }
 
@@ -242,31 +347,34 @@ TEST_F(Fp8Product, OtherProductsTakeOver) {
     EXPECT_LT(Error(60), 4e-3) << out << " x " << in << ": sides that FP8 products do not take";
     EXPECT_LT(Error(20), 1e-6);
   }
+  Make(128, 256, {{.takes_fp8 = false}}, kScaleBlock);
+  for (int i = 0; i < 2; ++i) EXPECT_LT(Error(54), 4e-3);
+  EXPECT_LT(Error(20), 1e-6);
+  EXPECT_EQ(warnings_, 1);
+  EXPECT_EQ(Products(), 0);
 }
 
-// Codes in groups, as in blocks of 128 x 128.
+// Codes in other groups, and blocks that are not whole or have several scales.
 TEST_F(Fp8Product, OthersKeepTheirActivations) {
-  Make(32, 64, {{}});
-  const std::vector<float> x = Bf16Row(64, 1.f, random_);
-  QuantizedMatrix grouped = weights_;
-  grouped.group_size = 32;
-  grouped.scales.assign(64, 1.f);
-  const auto packed = backend_->Pack(grouped, WeightType::kFp8, WeightType::kBf16).value();
-  const auto device_x = Upload(x), y = Upload(std::vector<float>(32, 0.f));
-  backend_->MatMul(*packed, device_x->floats(), 1, nullptr, false, y->floats());
-  std::vector<float> got(32);
-  backend_->CopyOut(got.data(), y->data(), got.size() * sizeof(float));
-  backend_->Wait();
-  for (size_t o = 0; o < 32; ++o) {
-    double sum = 0, size = 0;
-    for (size_t i = 0; i < 64; ++i) {
-      const double term =
-          static_cast<double>(Fp8ToFloat(grouped.codes[o * 64 + i])) * static_cast<double>(x[i]);
-      sum += term;
-      size += std::fabs(term);
-    }
-    EXPECT_NEAR(static_cast<double>(got[o]), sum, 1e-6 * size);
+  Make(32, 64, {{}}, 32);
+  QuantizedMatrix narrow = Weights(128, 256, 64, random_);
+  for (size_t i = 4; i < narrow.scales.size(); ++i) narrow.scales[i] = narrow.scales[i % 4];
+  std::vector<QuantizedMatrix> others = {weights_, Weights(192, 256, kScaleBlock, random_),
+                                         Weights(128, 320, kScaleBlock, random_), narrow};
+  for (const size_t differing : {size_t{200}, size_t{2 * 256 - 1}}) {
+    others.push_back(Weights(256, 256, kScaleBlock, random_));
+    others.back().scales[differing] *= 2;
   }
+  // Two matrices, of which the first ends within a block.
+  others.push_back(Weights(256, 256, kScaleBlock, random_));
+  for (size_t i = 192 * 2; i < 256 * 2; ++i) others.back().scales[i] *= 2;
+  for (size_t i = 0; i < others.size(); ++i) {
+    Pack(others[i]);
+    EXPECT_LT(Error(3, /*rounds=*/false), 1e-6) << "matrix " << i;
+    EXPECT_LT(Error(52, /*rounds=*/false), 4e-3) << "matrix " << i;
+  }
+  EXPECT_EQ(Products(), 0);
+  EXPECT_EQ(backend_->device()->fp8_counts().matrices, 0);
 }
 
 }  // namespace

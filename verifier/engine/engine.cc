@@ -338,7 +338,12 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   step.seconds = Seconds(clock_->Now() - start);
   pace_.Record(step.rows, step.seconds);
   exchange_.OnForward(step);
-  const float* logits = output.logits;
+  TakeResults(batch, decisions, output.logits);
+  return Status();
+}
+
+void Engine::TakeResults(std::span<const BatchEntry> batch, const Decisions& decisions,
+                         const float* logits) {
   size_t next = 0;
   for (const BatchEntry& entry : batch) {
     RoundResult result;
@@ -364,7 +369,6 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     }
     TakeResult(entry, result);
   }
-  return Status();
 }
 
 void Engine::AddRound(BatchEntry& entry) {

@@ -149,6 +149,10 @@ class Engine {
   void CancelBatch(std::span<const BatchEntry> batch, const Status& why);
   // Adds the entry's round to those that this step decides.
   void AddRound(BatchEntry& entry);
+  // Processes what a forward pass computed and Decide decided. `logits`: the rows that were copied
+  // to the host.
+  void TakeResults(std::span<const BatchEntry> batch, const Decisions& decisions,
+                   const float* logits);
   // Processes what a forward pass computed for a sequence, and its round if that was decided. The
   // session may be gone afterwards.
   void TakeResult(const BatchEntry& entry, const RoundResult& round);

@@ -237,7 +237,9 @@ bool Engine::Step() {
   deliveries_.Hold();
   std::vector<BatchEntry> batch = ChooseBatch();
   std::optional<double> forward_seconds;
-  if (!batch.empty()) {
+  if (batch.empty()) {
+    pass_end_.reset();
+  } else {
     const Time start = clock_->Now();
     if (const Status status = RunBatch(batch); !status.ok()) CancelBatch(batch, status);
     forward_seconds = Seconds(clock_->Now() - start);
@@ -325,17 +327,20 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     step.context += entry.session->computed;
     step.planned += IsPlanned(*entry.session) ? 1 : 0;
   }
-  observers_.Notify(&EngineObserver::OnForward, ForwardPass{.batch = batch, .rows = step.rows});
   const Time start = clock_->Now();
+  ForwardPass pass{.batch = batch, .rows = step.rows};
+  if (pass_end_.has_value()) pass.host_seconds = Seconds(start - *pass_end_);
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
+  observers_.Notify(&EngineObserver::OnForward, pass);
   // Computes masks while a device still computes the logits.
   for (BatchEntry& entry : batch) {
     if (entry.ends_round) AddRound(entry);
   }
   Decisions decisions;
   if (!rounds_.empty()) decisions = model_->Decide(rounds_, limits_.vocab_size);
-  step.seconds = Seconds(clock_->Now() - start);
+  pass_end_ = clock_->Now();
+  step.seconds = Seconds(*pass_end_ - start);
   pace_.Record(step.rows, step.seconds);
   exchange_.OnForward(step);
   TakeResults(batch, decisions, output.logits);

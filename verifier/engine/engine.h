@@ -188,7 +188,8 @@ class Engine {
   const Clock* clock_;
   RequestLimits limits_;
   uint64_t step_ = 0;
-  SessionTable sessions_;  // emptied by ~Engine before the members below are destroyed
+  std::optional<Time> pass_end_;  // of the step before; nullopt: it had nothing to compute
+  SessionTable sessions_;         // emptied by ~Engine before the members below are destroyed
   EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of the observers
   RoundBatch rounds_;                // of this step

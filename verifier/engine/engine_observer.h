@@ -26,6 +26,9 @@ enum class Refusal { kQueueFull, kClientShare, kDraining };
 struct ForwardPass {
   std::span<const BatchEntry> batch;
   int rows = 0;  // in total
+  // From the end of the pass before, its verdicts included, to the start of this one. nullopt: the
+  // engine waited for requests or drafts in between.
+  std::optional<double> host_seconds;
 };
 
 // The engine's state at the end of a step.
@@ -49,6 +52,7 @@ class EngineObserver {
   // `cached` are already computed. `is_first`: it was not preempted before.
   virtual void OnAdmitted(const Session&, int /*looked_up*/, int /*cached*/, bool /*is_first*/) {}
   virtual void OnPreempted(const Session&) {}
+  // A forward pass was started, which a device may still compute.
   virtual void OnForward(const ForwardPass&) {}
   virtual void OnFirstTokenAcceptance(const FirstTokenAcceptance&) {}
   // A round is decided. The session is still in the state before it: its draft is there, its round

@@ -232,6 +232,12 @@ struct VerifierMetrics {
   Histogram engine_step_seconds = registry_.MakeHistogram(
       "outrider_engine_step_seconds", "One step of the engine: batch, forward pass, verification",
       StepSecondsBuckets());
+  // A device is idle meanwhile.
+  Histogram engine_host_seconds = registry_.MakeHistogram(
+      "outrider_engine_host_seconds",
+      "From a forward pass and its verdicts to the start of the next pass, without waits for "
+      "requests and drafts",
+      {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1});
   Histogram batch_rows = registry_.MakeHistogram(
       "outrider_batch_rows", "Token rows of one forward pass", RowCountBuckets());
   TraceCounters trace_spans = {

@@ -31,6 +31,7 @@ void MetricsObserver::OnPreempted(const Session& /*session*/) {
 
 void MetricsObserver::OnForward(const ForwardPass& pass) {
   metrics_.batch_rows.Observe(pass.rows);
+  if (pass.host_seconds.has_value()) metrics_.engine_host_seconds.Observe(*pass.host_seconds);
   if (model_.device() == nullptr) return;
   metrics_.device_rounds_total.Increment(static_cast<double>(
       std::count_if(pass.batch.begin(), pass.batch.end(), [](const BatchEntry& entry) {

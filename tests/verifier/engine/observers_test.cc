@@ -144,8 +144,10 @@ TEST_F(MetricsObserverTest, ShowsWhatTheEngineHolds) {
   batch[0].ends_round = false;
   observer_.OnForward({.batch = batch, .rows = 17});
   EXPECT_EQ(metrics_.device_rounds_total.value(), 0) << "the host decides";
+  EXPECT_EQ(metrics_.engine_host_seconds.count(), 0u) << "the engine waited before it";
   model_.set_decide([](const RoundBatch&, const LogitRows&) { return Decisions(); });
-  observer_.OnForward({.batch = batch, .rows = 0});
+  observer_.OnForward({.batch = batch, .rows = 0, .host_seconds = 0.25});
+  EXPECT_THAT(metrics_.engine_host_seconds.sum(), DoubleEq(0.25));
   EXPECT_THAT(metrics_.batch_rows.sum(), DoubleEq(17));
   EXPECT_EQ(metrics_.device_rounds_total.value(), 2);
   const EngineLevels levels{.running = 3,

@@ -112,7 +112,8 @@ class Model {
   // pages that were not reserved. At most max_batch_tokens() tokens, and each sequence at most
   // once. kInvalidArgument for ids outside the vocabulary, a bad tree or more tokens than
   // max_position_embeddings; kResourceExhausted when out of pages, or of memory for the host's
-  // rows. Nothing changes on an error.
+  // rows. Nothing changes on an error. On a device it only starts the pass if some logits rows stay
+  // there; otherwise it waits for its end.
   virtual Status Forward(std::span<const ForwardSequence> batch, bool want_hidden,
                          ForwardOutput* output) = 0;
   virtual int max_batch_tokens() const = 0;

@@ -1,6 +1,8 @@
 // Calls of sinks that a step of the engine makes. They wait until its verdicts have been sent to
 // the drafters, because a sink wakes threads that write to clients: on a core that they share with
-// the engine these would run first, and drafters would wait.
+// the engine these would run first, and drafters would wait. Where a device computes, they also
+// wait until the next step's forward pass has started, so that it does not start later because of
+// them.
 //
 // Owner: the engine. Thread: the engine thread.
 #pragma once
@@ -17,18 +19,15 @@ class Deliveries {
 
   // From now on calls wait for Release.
   void Hold() { held_ = true; }
+  // From now on calls are made at once, after those that still wait.
+  void EndHold() { held_ = false; }
   // Makes the calls that wait, in order.
   void Release() {
-    held_ = false;
     for (const Call& call : std::exchange(waiting_, {})) call();
   }
-  // Makes the call, now or at Release.
   void Make(Call call) {
-    if (held_) {
-      waiting_.push_back(std::move(call));
-    } else {
-      call();
-    }
+    waiting_.push_back(std::move(call));
+    if (!held_) Release();
   }
 
  private:

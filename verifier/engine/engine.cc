@@ -17,6 +17,20 @@
 namespace outrider {
 namespace {
 
+// Tokens of the session's text that can be computed now. While it waits for its draft, that is up
+// to the token before the draft.
+int ComputableTokens(const Session& session) {
+  return session.pending() - (session.drafting.holds_round() ? 1 : 0);
+}
+
+// Whether a device keeps some of the batch's logits rows. If not, Model::Forward waits for the
+// pass.
+bool LeavesLogits(std::span<const BatchEntry> batch) {
+  return std::any_of(batch.begin(), batch.end(), [](const BatchEntry& entry) {
+    return !entry.logit_rows.empty() && !CopiesLogits(entry);
+  });
+}
+
 // Whether the session's planner chose the round under way.
 bool IsPlanned(const Session& session) {
   return session.planner != nullptr && session.planner->pending();
@@ -237,17 +251,29 @@ bool Engine::Step() {
   deliveries_.Hold();
   std::vector<BatchEntry> batch = ChooseBatch();
   std::optional<double> forward_seconds;
+  bool has_results = false;
   if (batch.empty()) {
     pass_end_.reset();
   } else {
     const Time start = clock_->Now();
-    if (const Status status = RunBatch(batch); !status.ok()) CancelBatch(batch, status);
+    const Status status = RunBatch(batch);
+    has_results = status.ok();
+    if (!has_results) CancelBatch(batch, status);
     forward_seconds = Seconds(clock_->Now() - start);
   }
   exchange_.Flush();
-  deliveries_.Release();
+  deliveries_.EndHold();
+  // The next step makes them while a device computes, if it has something to compute.
+  const bool next_makes_them = model_->device() != nullptr && has_results && HasReady();
+  if (!next_makes_them) deliveries_.Release();
   observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
   return forward_seconds.has_value();
+}
+
+bool Engine::HasReady() const {
+  return std::any_of(sessions_.begin(), sessions_.end(), [](const auto& entry) {
+    return entry.second->is_running() && ComputableTokens(*entry.second) > 0;
+  });
 }
 
 void Engine::CancelBatch(std::span<const BatchEntry> batch, const Status& why) {
@@ -273,8 +299,7 @@ std::vector<BatchEntry> Engine::ChooseBatch() {
                        others_wait ? std::optional(pace_.step_seconds()) : std::nullopt);
   for (const auto& [id, session] : sessions_) {
     if (!session->is_running()) continue;
-    // A session that waits for its draft can still prefill, up to the token before the draft.
-    int pending = session->pending() - (session->drafting.holds_round() ? 1 : 0);
+    int pending = ComputableTokens(*session);
     if (PromptLogprobsLeft(*session) > 0) {
       pending = std::min(session->pending() - 1, prompt_rows);
       prompt_rows -= pending;
@@ -330,8 +355,10 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
   const Time start = clock_->Now();
   ForwardPass pass{.batch = batch, .rows = step.rows};
   if (pass_end_.has_value()) pass.host_seconds = Seconds(start - *pass_end_);
+  if (!LeavesLogits(batch)) deliveries_.Release();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
+  deliveries_.Release();
   observers_.Notify(&EngineObserver::OnForward, pass);
   // Computes masks while a device still computes the logits.
   for (BatchEntry& entry : batch) {

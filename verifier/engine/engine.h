@@ -114,11 +114,14 @@ class Engine {
   void CancelAll(const Status& reason);
   // Refuses new requests and makes no more plans; accepted requests run to their end.
   void Drain() { exchange_.Drain(); }
+  // There is no session, and every call of a sink has been made.
   bool idle() const { return sessions_.empty(); }
   int running() const { return admission_.running(); }
   int waiting() const { return admission_.waiting(); }
 
-  // Runs one forward pass over what is ready. Returns false if nothing was.
+  // Runs one forward pass over what is ready. Returns false if nothing was. On a device, what it
+  // has for clients may wait until the next call has started its pass; it does not if it returns
+  // false.
   bool Step();
   // When to call Step again if nothing arrives; nullopt: never.
   std::optional<Time> NextDeadline() const;
@@ -142,6 +145,8 @@ class Engine {
   // Admits waiting sessions and plans their rounds.
   void Admit();
   void Expire(Time now);
+  // Whether the next step has something to compute, whatever happens before it.
+  bool HasReady() const;
   // Chooses what the next forward pass computes, and reserves pages for it.
   std::vector<BatchEntry> ChooseBatch();
   Status RunBatch(std::span<BatchEntry> batch);

@@ -47,7 +47,8 @@ struct Summary {
   double decode_seconds = 0;
 };
 
-// Calls come from the engine thread and must not block. Either Finish or Fail ends it, exactly
+// Calls come from the engine thread, also while a device computes a step's forward pass. They must
+// neither block nor cancel a request at the engine. Either Finish or Fail ends it, exactly
 // once.
 class GenerationSink {
  public:

@@ -37,13 +37,13 @@ TEST_F(HostTimeTest, RunsFromPassToPass) {
 }
 
 TEST_F(HostTimeTest, WaitingForDraftsDoesNotCount) {
-  const auto sink = Submit(1, Greedy(10));
+  const auto sink = Submit(1, Greedy(40));
   while (sink->tokens.size() < 10) {
     if (engine_->Step()) continue;
     clock_.Advance(std::chrono::milliseconds(1));
     Draft(source_.plan(1).round, std::vector<TokenId>{1, 2, 3, 4});
   }
-  EXPECT_GT(sink->summary.rounds, 2);
+  EXPECT_GT(sink->chunks.size(), 2u);
   EXPECT_EQ(host_seconds().count(), 0u);
 }
 

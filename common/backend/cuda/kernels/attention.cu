@@ -293,7 +293,7 @@ cudaError_t LaunchUnits(const AttentionCall& call, const KvLayer& kv, int units,
     return LaunchAttentionMma(call, kv, units, tile_queries, stream);
   }
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
-  // FP8, and head sizes that are odd multiples of 8, are rare, so one kernel serves all tiles.
+  // Head sizes that are odd multiples of 8 are rare, so one kernel serves all tiles.
   switch (kv.type) {
     case KvType::kBf16: return LaunchTiles<kTileQueries, Bf16>(call, kv, grid, stream);
     case KvType::kF16: return LaunchTiles<kTileQueries, F16>(call, kv, grid, stream);

@@ -3,9 +3,12 @@
 // with some of the keys, all warps read all scores and compute the same weights from them, and each
 // warp sums some columns of the values. So every sum runs as in the kernel for many queries
 // (attention_mma.cu), where one warp does all of this, and the bits are the same.
+#include <bit>
+
 #include "common/backend/cuda/kernels/attention_few.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
 #include "common/backend/cuda/kernels/attention_steps.h"
+#include "common/backend/cuda/kernels/cache_codes.h"
 
 namespace outrider {
 namespace {
@@ -15,47 +18,41 @@ constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kStages = 4;  // steps in shared memory: one in use, the others in flight
 
 // Shared memory: keys and values of the steps, then the scores of one step.
-template <int kDim>
+template <int kDim, class Stored>
 struct FewLayout {
   static constexpr int kStep = StepPositions(kDim);
-  // An odd multiple of 16 bytes, so that eight rows of a matrix fall into different banks.
-  static constexpr int kStride = kDim + 8;
-  static constexpr int kMatrix = kStep * kStride;
-  static constexpr int kBytesOfSteps = kStages * 2 * kMatrix * static_cast<int>(sizeof(uint16_t));
+  using Steps = StepMemory<kDim, Stored, kStep, kStages>;
   static constexpr int kScoreStride = kStep + 8;  // four rows of pairs fall into different banks
   static constexpr int kBytes =
-      kBytesOfSteps + kMmaQueries * kScoreStride * static_cast<int>(sizeof(float));
+      Steps::kBytes + kMmaQueries * kScoreStride * static_cast<int>(sizeof(float));
   static_assert(kBytes <= 99 << 10);  // the limit of a block on any device
   static_assert(kAttentionChunk % kStep == 0);
 };
 
 // The work of one block. Run must be called by all of its threads.
-template <int kDim, class T>
+template <int kDim, class Stored>
 class FewQueries {
  public:
   __device__ FewQueries(const AttentionCall& call, const AttentionPlanUnit& unit, int kv_head,
-                        const T* keys, const T* values, unsigned char* shared)
+                        const KvLayer& kv, unsigned char* shared)
       : call_(call),
         shape_(call.shape),
         unit_(unit),
         kv_head_(kv_head),
         warp_(static_cast<int>(threadIdx.x) / kWarpSize),
         lane_(static_cast<int>(threadIdx.x) % kWarpSize),
-        own_key_(static_cast<int>(threadIdx.x) / kPieces),
-        own_column_(static_cast<int>(threadIdx.x) % kPieces * 8),
-        row_bytes_(static_cast<unsigned>(shape_.head_dim) * sizeof(T)),
-        key_column_(keys + own_column_),
-        value_column_(values + own_column_),
-        steps_(reinterpret_cast<T*>(shared)),
-        scores_(reinterpret_cast<float*>(shared + Parts::kBytesOfSteps)),
+        own_key_(static_cast<int>(threadIdx.x) / kPiecePlaces),
+        own_column_(static_cast<int>(threadIdx.x) % kPiecePlaces * Steps::kPiece),
+        row_bytes_(static_cast<unsigned>(shape_.head_dim) * sizeof(Stored)),
+        key_column_(static_cast<const Stored*>(kv.keys) + own_column_),
+        value_column_(static_cast<const Stored*>(kv.values) + own_column_),
+        steps_{shared},
         order_(call, unit),
         tile_(call, unit, kv_head, 0),
-        scales_(call.shape) {
+        scales_(call.shape, kv.key_scale),
+        kv_(kv) {
     tile_.template LoadQueries<T>(call, q_);
-    // Columns beyond the head stay zero.
-    for (int row = static_cast<int>(threadIdx.x); row < kStages * 2 * kStep; row += kThreads) {
-      for (int e = shape_.head_dim; e < kDim; ++e) steps_[row * kStride + e] = T{};
-    }
+    steps_.ClearPadding(shape_.head_dim);
   }
 
   __device__ void Run() {
@@ -77,6 +74,10 @@ class FewQueries {
       WaitForCopies<kStages - 2>();
       __syncthreads();
       copy_next((stage + kStages - 1) % kStages);
+      if constexpr (Steps::kIsWidened) {
+        WidenStep(stage);
+        __syncthreads();
+      }
       ProcessStep(current, stage);
       StepIndex next = current;
       const bool more = order_.Advance(&next);
@@ -88,18 +89,20 @@ class FewQueries {
   }
 
  private:
+  using T = ProductType<Stored>;
   using Core = TensorCore<T>;
-  using Parts = FewLayout<kDim>;
-  static constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
+  using Parts = FewLayout<kDim, Stored>;
+  using Steps = typename Parts::Steps;
+  static constexpr int kStep = Parts::kStep, kStride = Steps::kStride;
   static constexpr int kColumns = kDim / 8;  // tiles of C
   static constexpr int kKeyTiles = kStep / 8;
   static constexpr int kOwnKeyTiles = (kKeyTiles + kWarps - 1) / kWarps;
   // Pairs of tiles of C: each warp has every fourth.
   static constexpr int kOwnPairs = (kColumns / 2 + kWarps - 1) / kWarps;
   static constexpr int kSlots = (kStep + kWarpSize - 1) / kWarpSize;  // per lane
-  // 16-byte pieces of a row, rounded up to a power of two so that a thread keeps its column.
-  static constexpr int kPieces = kDim <= 64 ? 8 : kDim <= 128 ? 16 : 32;
-  static constexpr int kKeysAtOnce = kThreads / kPieces;
+  // Pieces of a row, rounded up to a power of two so that a thread keeps its column.
+  static constexpr int kPiecePlaces = static_cast<int>(std::bit_ceil(unsigned{Steps::kPieces}));
+  static constexpr int kKeysAtOnce = kThreads / kPiecePlaces;
   static_assert(kStep % kKeysAtOnce == 0 && kWarpSize % kKeysAtOnce == 0);
 
   __device__ bool WritesSum() const { return unit_.partial < 0 || unit_.is_first != 0; }
@@ -128,19 +131,27 @@ class FewQueries {
 
   // Starts copying the step's keys and values.
   __device__ void CopyStep(const int (&slot)[kSlots], int stage) const {
-    T* const out_rows = steps_ + stage * (2 * Parts::kMatrix) + own_key_ * kStride + own_column_;
-    const auto cache_row = [&](const T* column, int row) {
-      return reinterpret_cast<const T*>(reinterpret_cast<const unsigned char*>(column) +
-                                        uint64_t{static_cast<unsigned>(row)} * row_bytes_);
+    const auto cache_row = [&](const Stored* column, int row) {
+      return reinterpret_cast<const unsigned char*>(column) +
+             uint64_t{static_cast<unsigned>(row)} * row_bytes_;
     };
 #pragma unroll
     for (int i = 0; i < kStep / kKeysAtOnce; ++i) {
       const int source = __shfl_sync(kFullWarp, slot[i * kKeysAtOnce / kWarpSize],
                                      (i * kKeysAtOnce + own_key_) % kWarpSize);
       if (own_column_ >= shape_.head_dim) continue;
-      T* const row = out_rows + i * kKeysAtOnce * kStride;
-      BeginCopy(row, cache_row(key_column_, max(source, 0)), source >= 0);
-      BeginCopy(row + Parts::kMatrix, cache_row(value_column_, max(source, 0)), source >= 0);
+      const auto to = steps_.CopyTo(stage, i * kKeysAtOnce + own_key_, own_column_);
+      BeginCopy(to.key, cache_row(key_column_, max(source, 0)), source >= 0);
+      BeginCopy(to.value, cache_row(value_column_, max(source, 0)), source >= 0);
+    }
+  }
+
+  // Widens what this thread has copied.
+  __device__ void WidenStep(int stage) const {
+    if (own_column_ >= shape_.head_dim) return;
+#pragma unroll
+    for (int i = 0; i < kStep / kKeysAtOnce; ++i) {
+      steps_.Widen(stage, i * kKeysAtOnce + own_key_, own_column_);
     }
   }
 
@@ -149,7 +160,7 @@ class FewQueries {
     const int base = index.step * kStep;
     const bool is_shared = order_.IsShared(index);
     if (!tile_.template SeesAny<kStep>(base, is_shared, index.pass)) return;
-    const T* const keys = steps_ + stage * (2 * Parts::kMatrix);
+    const T* const keys = steps_.Keys(stage);
     WriteScores(keys);
     __syncthreads();
     float score[kKeyTiles][4];
@@ -157,7 +168,12 @@ class FewQueries {
     tile_.MaskScores(base, is_shared, index.pass, score);
     float factor[2];
     softmax_.ToWeights(scales_.scale, score, factor);
-    AddValues(keys + Parts::kMatrix, score, factor);
+    AddValues(keys + Steps::kMatrix, score, factor);
+  }
+
+  // [16, kScoreStride]
+  __device__ float* scores() const {
+    return reinterpret_cast<float*>(steps_.memory + Steps::kBytes);
   }
 
   // Writes the scores of this warp's keys.
@@ -178,7 +194,7 @@ class FewQueries {
       }
     }
     scales_.CapScores(score);
-    float* const out = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2 + first * 8;
+    float* const out = scores() + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2 + first * 8;
 #pragma unroll
     for (int n = 0; n < kOwnKeyTiles; ++n) {
       *reinterpret_cast<float2*>(out + n * 8) = make_float2(score[n][0], score[n][1]);
@@ -188,7 +204,7 @@ class FewQueries {
   }
 
   __device__ void ReadScores(float (&score)[kKeyTiles][4]) const {
-    const float* const in = scores_ + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2;
+    const float* const in = scores() + lane_ / 4 * Parts::kScoreStride + lane_ % 4 * 2;
 #pragma unroll
     for (int n = 0; n < kKeyTiles; ++n) {
       const float2 low = *reinterpret_cast<const float2*>(in + n * 8);
@@ -297,8 +313,9 @@ class FewQueries {
         for (int half = 0; half < 2; ++half) {
           const int column = ColumnOf(p, half);
           if (!HasPair(p) || column >= shape_.head_dim) continue;
-          WriteOutputPair(call_, query.row, query.head, column, all_[p][half][2 * r] / divisor,
-                          all_[p][half][2 * r + 1] / divisor);
+          WriteOutputPair(call_, query.row, query.head, column,
+                          kv_.value_scale * all_[p][half][2 * r] / divisor,
+                          kv_.value_scale * all_[p][half][2 * r + 1] / divisor);
         }
       }
     }
@@ -311,13 +328,13 @@ class FewQueries {
   // What this thread copies in a step: one piece of every kKeysAtOnce-th key and value.
   const int own_key_, own_column_;
   const unsigned row_bytes_;
-  const T* const key_column_;
-  const T* const value_column_;
-  T* const steps_;
-  float* const scores_;  // [16, kScoreStride]
+  const Stored* const key_column_;
+  const Stored* const value_column_;
+  const Steps steps_;
   const StepOrder<kStep> order_;
   const TileQueries tile_;
   const ScoreScales scales_;
+  const KvLayer& kv_;
   unsigned q_[kDim / 16][4];
   // Sums of this chunk, then of all chunks before it.
   ChunkSoftmax softmax_;
@@ -327,39 +344,43 @@ class FewQueries {
 };
 
 // The registers of three blocks, so that nothing is spilled; heads of 256 take those of two.
-template <int kDim, class T>
+template <int kDim, class Stored>
 __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 3 : 2)
-    AttentionFewKernel(AttentionCall call, const T* keys, const T* values) {
+    AttentionFewKernel(AttentionCall call, KvLayer kv) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   ForOwnUnits(call, [&](const AttentionPlanUnit& unit) {
-    FewQueries<kDim, T>(call, unit, static_cast<int>(blockIdx.y), keys, values, shared).Run();
+    FewQueries<kDim, Stored>(call, unit, static_cast<int>(blockIdx.y), kv, shared).Run();
   });
 }
 
 }  // namespace
 
-template <class T>
+template <class Stored>
 cudaError_t PrepareAttentionFew() {
   return ForHeadSizes([](auto dim) {
-    return AllowShared(AttentionFewKernel<dim, T>, static_cast<size_t>(FewLayout<dim>::kBytes));
+    return AllowShared(AttentionFewKernel<dim, Stored>,
+                       static_cast<size_t>(FewLayout<dim, Stored>::kBytes));
   });
 }
 template cudaError_t PrepareAttentionFew<Bf16>();
 template cudaError_t PrepareAttentionFew<F16>();
+template cudaError_t PrepareAttentionFew<Fp8>();
 
-template <class T>
-cudaError_t LaunchAttentionFew(const AttentionCall& call, const T* keys, const T* values, int units,
+template <class Stored>
+cudaError_t LaunchAttentionFew(const AttentionCall& call, const KvLayer& kv, int units,
                                cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   return ForHeadSize(call.shape.head_dim, [&](auto dim) {
-    return LaunchNext(AttentionFewKernel<dim, T>, grid, kThreads,
-                      static_cast<size_t>(FewLayout<dim>::kBytes), stream, call, keys, values);
+    return LaunchNext(AttentionFewKernel<dim, Stored>, grid, kThreads,
+                      static_cast<size_t>(FewLayout<dim, Stored>::kBytes), stream, call, kv);
   });
 }
-template cudaError_t LaunchAttentionFew(const AttentionCall&, const Bf16*, const Bf16*, int,
-                                        cudaStream_t);
-template cudaError_t LaunchAttentionFew(const AttentionCall&, const F16*, const F16*, int,
-                                        cudaStream_t);
+template cudaError_t LaunchAttentionFew<Bf16>(const AttentionCall&, const KvLayer&, int,
+                                              cudaStream_t);
+template cudaError_t LaunchAttentionFew<F16>(const AttentionCall&, const KvLayer&, int,
+                                             cudaStream_t);
+template cudaError_t LaunchAttentionFew<Fp8>(const AttentionCall&, const KvLayer&, int,
+                                             cudaStream_t);
 
 }  // namespace outrider

@@ -7,13 +7,13 @@
 
 namespace outrider {
 
-// Raises the kernels' limits of shared memory. T: Bf16 or F16.
-template <class T>
+// Raises the kernels' limits of shared memory. Stored: the cache's type, Bf16, F16 or Fp8.
+template <class Stored>
 cudaError_t PrepareAttentionFew();
 
 // REQUIRES: as LaunchAttentionMma, tiles of up to kMmaQueries.
-template <class T>
-cudaError_t LaunchAttentionFew(const AttentionCall& call, const T* keys, const T* values, int units,
+template <class Stored>
+cudaError_t LaunchAttentionFew(const AttentionCall& call, const KvLayer& kv, int units,
                                cudaStream_t stream);
 
 }  // namespace outrider

@@ -11,37 +11,35 @@
 #include "common/backend/cuda/kernels/attention_few.h"
 #include "common/backend/cuda/kernels/attention_mma.h"
 #include "common/backend/cuda/kernels/attention_steps.h"
+#include "common/backend/cuda/kernels/cache_codes.h"
 #include "common/backend/cuda/kernels/kv.h"
 
 namespace outrider {
 namespace {
 
 // Shared memory: keys and values of two steps, then each warp's sums of the chunks so far.
-template <int kDim>
+template <int kDim, class Stored>
 struct Layout {
   static constexpr int kStep = StepPositions(kDim);
-  // An odd multiple of 16 bytes, so that eight rows of a matrix fall into different banks.
-  static constexpr int kStride = kDim + 8;
-  static constexpr int kMatrix = kStep * kStride;
-  static constexpr int kBytesOfSteps = 4 * kMatrix * static_cast<int>(sizeof(uint16_t));
+  using Steps = StepMemory<kDim, Stored, kStep, 2>;
   static constexpr int kBytesOfSums = kMmaQueries * kDim * static_cast<int>(sizeof(float));
-  static constexpr int Bytes(int warps) { return kBytesOfSteps + warps * kBytesOfSums; }
+  static constexpr int Bytes(int warps) { return Steps::kBytes + warps * kBytesOfSums; }
   // The limit of a block on any device.
   static_assert(Bytes(kMmaWarps) <= 99 << 10);
   static_assert(kAttentionChunk % kStep == 0);
 };
 
 // One unit, by the whole block.
-template <int kDim, class T>
+template <int kDim, class Stored>
 __device__ inline void AttendOnTensorCores(const AttentionCall& call, const AttentionPlanUnit& unit,
-                                           const T* keys, const T* values, unsigned char* shared) {
+                                           const KvLayer& kv, unsigned char* shared) {
+  using T = ProductType<Stored>;
   using Core = TensorCore<T>;
-  using Parts = Layout<kDim>;
-  constexpr int kStep = Parts::kStep, kStride = Parts::kStride;
-  constexpr int kColumns = kDim / 8;  // tiles of C, and 16-byte pieces of a row
-  // All lanes copy equally often, since their shuffles read each other's positions.
-  static_assert(kStep / kMmaWarps * kColumns % kWarpSize == 0);
-  T* const steps = reinterpret_cast<T*>(shared);
+  using Parts = Layout<kDim, Stored>;
+  using Steps = typename Parts::Steps;
+  constexpr int kStep = Parts::kStep, kStride = Steps::kStride;
+  constexpr int kColumns = kDim / 8;  // tiles of C
+  const Steps steps{shared};
 
   const AttentionShape& shape = call.shape;
   const int dim = shape.head_dim;
@@ -51,18 +49,14 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
   const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
   const int g = lane / 4, t = lane % 4;  // as in tensor_core.h
   float4* const sums =
-      reinterpret_cast<float4*>(shared + Parts::kBytesOfSteps + warp * Parts::kBytesOfSums) + lane;
+      reinterpret_cast<float4*>(shared + Steps::kBytes + warp * Parts::kBytesOfSums) + lane;
 
   const TileQueries tile(call, unit, kv_head, warp * kMmaQueries);
   const Query* const query = tile.query;
   unsigned q[kDim / 16][4];
   tile.LoadQueries<T>(call, q);
 
-  // Columns beyond the head stay zero.
-  for (int row = static_cast<int>(threadIdx.x); row < 4 * kStep;
-       row += static_cast<int>(blockDim.x)) {
-    for (int e = dim; e < kDim; ++e) steps[row * kStride + e] = T{};
-  }
+  steps.ClearPadding(dim);
 #pragma unroll
   for (int n = 0; n < kColumns; ++n) sums[n * kWarpSize] = make_float4(0.f, 0.f, 0.f, 0.f);
 
@@ -70,10 +64,12 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
   const int context = call.context[unit.sequence];
   const int32_t* const pages = call.pages + call.page_begin[unit.sequence];
 
-  // Starts copying a step's keys and values; each warp copies those of some positions.
+  // Each warp copies the keys and values of some positions.
+  const int part = kStep / warps, first = warp * part;
+  const int pieces = part * Steps::kPieces;
+  // Starts copying a step's keys and values.
   const auto copy_step = [&](const StepIndex& index, int stage) {
     constexpr int kPerLane = (kStep + kWarpSize - 1) / kWarpSize;
-    const int part = kStep / warps, first = warp * part;
     const int end = order.End(index);
     const int32_t* const path =
         order.IsShared(index) ? nullptr : call.paths + call.path_begin[order.PassRow(index)];
@@ -87,23 +83,32 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
         slot[i] = SlotOf(shape, pages, kv_head, context, path, position);
       }
     }
-    T* const out_rows = steps + stage * (2 * Parts::kMatrix) + first * kStride;
-    for (int piece = lane; piece < part * kColumns; piece += kWarpSize) {
-      const int key = piece / kColumns, column = piece % kColumns * 8;
+    // All lanes take as many turns, since their shuffles read each other's positions.
+    for (int turn = 0; turn < pieces; turn += kWarpSize) {
+      const int piece = turn + lane;
+      const int key = piece / Steps::kPieces, column = piece % Steps::kPieces * Steps::kPiece;
       int source = __shfl_sync(kFullWarp, slot[0], key % kWarpSize);
       if constexpr (kPerLane > 1) {
         const int second = __shfl_sync(kFullWarp, slot[1], key % kWarpSize);
         if (key >= kWarpSize) source = second;
       }
-      if (column >= dim) continue;
+      if (column >= dim || piece >= pieces) continue;
       const int64_t offset = static_cast<int64_t>(max(source, 0)) * dim + column;
-      BeginCopy(out_rows + key * kStride + column, keys + offset, source >= 0);
-      BeginCopy(out_rows + Parts::kMatrix + key * kStride + column, values + offset, source >= 0);
+      const auto to = steps.CopyTo(stage, first + key, column);
+      BeginCopy(to.key, static_cast<const Stored*>(kv.keys) + offset, source >= 0);
+      BeginCopy(to.value, static_cast<const Stored*>(kv.values) + offset, source >= 0);
     }
     CloseCopies();
   };
+  // Widens what this thread has copied.
+  const auto widen_step = [&](int stage) {
+    for (int piece = lane; piece < pieces; piece += kWarpSize) {
+      const int column = piece % Steps::kPieces * Steps::kPiece;
+      if (column < dim) steps.Widen(stage, first + piece / Steps::kPieces, column);
+    }
+  };
 
-  const ScoreScales scales(shape);
+  const ScoreScales scales(shape, kv.key_scale);
   const bool writes_sum = unit.partial < 0 || unit.is_first != 0;
   float out[kColumns][4] = {};  // of this chunk
   ChunkSoftmax softmax;
@@ -118,12 +123,16 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
     StepIndex next = current;
     const bool more = order.Advance(&next);
     if (more) copy_step(next, stage ^ 1);
+    if constexpr (Steps::kIsWidened) {
+      widen_step(stage);
+      __syncthreads();
+    }
 
     const int base = current.step * kStep;
     const bool is_shared = order.IsShared(current);
     if (tile.SeesAny<kStep>(base, is_shared, current.pass)) {
-      const T* const key_rows = steps + stage * (2 * Parts::kMatrix);
-      const T* const value_rows = key_rows + Parts::kMatrix;
+      const T* const key_rows = steps.Keys(stage);
+      const T* const value_rows = key_rows + Steps::kMatrix;
 
       float score[kStep / 8][4] = {};
       // Two tiles of eight keys by 16 elements at a time.
@@ -228,8 +237,9 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
       if (!query[r].is_valid) continue;
       const int column = n * 8 + 2 * t;
       if (unit.partial < 0) {
-        WriteOutputPair(call, query[r].row, query[r].head, column, query_sums[r].x / divisor[r],
-                        query_sums[r].y / divisor[r]);
+        WriteOutputPair(call, query[r].row, query[r].head, column,
+                        kv.value_scale * query_sums[r].x / divisor[r],
+                        kv.value_scale * query_sums[r].y / divisor[r]);
         continue;
       }
       const int64_t result = unit.partial + warp * kMmaQueries + g + 8 * r;
@@ -242,45 +252,45 @@ __device__ inline void AttendOnTensorCores(const AttentionCall& call, const Atte
   }
 }
 
-// Blocks along y are KV heads; keys and values: one layer of the cache (kv.h).
-template <int kDim, class T>
+// Blocks along y are KV heads.
+template <int kDim, class Stored>
 __global__ void __launch_bounds__(kMmaWarps* kWarpSize)
-    AttentionMmaKernel(AttentionCall call, const T* keys, const T* values) {
+    AttentionMmaKernel(AttentionCall call, KvLayer kv) {
   AwaitEarlierKernels();
   OUTRIDER_DYNAMIC_SHARED(unsigned char, shared);
   ForOwnUnits(call, [&](const AttentionPlanUnit& unit) {
-    AttendOnTensorCores<kDim, T>(call, unit, keys, values, shared);
+    AttendOnTensorCores<kDim, Stored>(call, unit, kv, shared);
   });
 }
 
-template <class T>
+template <class Stored>
 cudaError_t Prepare() {
   const cudaError_t error = ForHeadSizes([](auto dim) {
-    return AllowShared(AttentionMmaKernel<dim, T>,
-                       static_cast<size_t>(Layout<dim>::Bytes(kMmaWarps)));
+    return AllowShared(AttentionMmaKernel<dim, Stored>,
+                       static_cast<size_t>(Layout<dim, Stored>::Bytes(kMmaWarps)));
   });
-  return error == cudaSuccess ? PrepareAttentionFew<T>() : error;
+  return error == cudaSuccess ? PrepareAttentionFew<Stored>() : error;
 }
 
-template <class T>
+template <class Stored>
 cudaError_t LaunchOf(const AttentionCall& call, const KvLayer& kv, int units, int tile_queries,
                      cudaStream_t stream) {
-  const auto* keys = static_cast<const T*>(kv.keys);
-  const auto* values = static_cast<const T*>(kv.values);
-  if (tile_queries <= kMmaQueries) return LaunchAttentionFew(call, keys, values, units, stream);
+  if (tile_queries <= kMmaQueries) return LaunchAttentionFew<Stored>(call, kv, units, stream);
   const dim3 grid(static_cast<unsigned>(units), static_cast<unsigned>(call.shape.num_kv_heads));
   const int warps = tile_queries <= 2 * kMmaQueries ? 2 : 4;
   return ForHeadSize(call.shape.head_dim, [&](auto dim) {
-    return LaunchNext(AttentionMmaKernel<dim, T>, grid, static_cast<unsigned>(warps * kWarpSize),
-                      static_cast<size_t>(Layout<dim>::Bytes(warps)), stream, call, keys, values);
+    return LaunchNext(AttentionMmaKernel<dim, Stored>, grid,
+                      static_cast<unsigned>(warps * kWarpSize),
+                      static_cast<size_t>(Layout<dim, Stored>::Bytes(warps)), stream, call, kv);
   });
 }
 
 }  // namespace
 
 cudaError_t PrepareAttentionMma() {
-  const cudaError_t error = Prepare<Bf16>();
-  return error == cudaSuccess ? Prepare<F16>() : error;
+  cudaError_t error = Prepare<Bf16>();
+  if (error == cudaSuccess) error = Prepare<F16>();
+  return error == cudaSuccess ? Prepare<Fp8>() : error;
 }
 
 cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int units,
@@ -288,8 +298,8 @@ cudaError_t LaunchAttentionMma(const AttentionCall& call, const KvLayer& kv, int
   switch (kv.type) {
     case KvType::kF16: return LaunchOf<F16>(call, kv, units, tile_queries, stream);
     case KvType::kBf16: return LaunchOf<Bf16>(call, kv, units, tile_queries, stream);
-    case KvType::kF32:
-    case KvType::kFp8: break;  // RunsOnTensorCores refuses them
+    case KvType::kFp8: return LaunchOf<Fp8>(call, kv, units, tile_queries, stream);
+    case KvType::kF32: break;  // RunsOnTensorCores refuses it
   }
   return cudaErrorInvalidValue;
 }

@@ -1,4 +1,4 @@
-// Attention on tensor cores, for 16-bit caches and head sizes that are multiples of 16.
+// Attention on tensor cores, for caches in 16 bits and FP8 and head sizes that are multiples of 16.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,10 +9,10 @@ namespace outrider {
 
 inline bool RunsOnTensorCores(const AttentionShape& shape, KvType kv) {
   switch (kv) {
-    case KvType::kF32:
-    case KvType::kFp8: return false;
+    case KvType::kF32: return false;
     case KvType::kF16:
-    case KvType::kBf16: return shape.head_dim % 16 == 0;
+    case KvType::kBf16:
+    case KvType::kFp8: return shape.head_dim % 16 == 0;
   }
   return false;
 }

@@ -19,8 +19,10 @@ __device__ inline int CountOf(const AttentionCall& call, int what, int all) {
 // Calls attend(unit) for each unit of this block, by the whole block.
 template <class Attend>
 __device__ inline void ForOwnUnits(const AttentionCall& call, Attend attend) {
-  const int blocks = static_cast<int>(gridDim.x), units = CountOf(call, kUnits, blocks);
-  for (int index = static_cast<int>(blockIdx.x); index < units; index += blocks) {
+  // The number of units is read again each time, so that no register has to keep it.
+  const int blocks = static_cast<int>(gridDim.x);
+  for (int index = static_cast<int>(blockIdx.x); index < CountOf(call, kUnits, blocks);
+       index += blocks) {
     attend(call.units[index]);
     __syncthreads();  // the next unit overwrites the shared memory
   }

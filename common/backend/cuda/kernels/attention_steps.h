@@ -217,9 +217,10 @@ struct TileQueries {
 struct ScoreScales {
   float cap, product_scale, scale;
 
-  __device__ explicit ScoreScales(const AttentionShape& shape)
+  // `key_scale`: of the cache's codes.
+  __device__ ScoreScales(const AttentionShape& shape, float key_scale)
       : cap(shape.soft_cap * kLog2e),
-        product_scale(ScoreScale(shape)),
+        product_scale(ScoreScale(shape) * key_scale),
         scale(cap > 0 ? 1.f : product_scale) {}  // capped scores are scaled before the cap
 
   template <int kTiles>
@@ -276,10 +277,10 @@ template <class T>
 __device__ inline void PackWeights(const float (&low)[4], const float (&high)[4],
                                    unsigned (&a)[4]) {
   using Core = TensorCore<T>;
-  a[0] = Core::Pack(low[0], low[1]);
-  a[1] = Core::Pack(low[2], low[3]);
-  a[2] = Core::Pack(high[0], high[1]);
-  a[3] = Core::Pack(high[2], high[3]);
+  a[0] = Core::PackWeights(low[0], low[1]);
+  a[1] = Core::PackWeights(low[2], low[3]);
+  a[2] = Core::PackWeights(high[0], high[1]);
+  a[3] = Core::PackWeights(high[2], high[3]);
 }
 
 // The row of the cache, within a head, of the token that a block reads at `position` of a step; -1:

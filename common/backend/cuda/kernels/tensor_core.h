@@ -25,6 +25,7 @@ namespace outrider {
 
 // The operations that depend on the element type; one specialisation each.
 //   Pack: two values, rounded, the first in the low half.
+//   PackWeights: the same for values of at most 1, or NaN.
 //   Fma: a * b + c of both halves, each rounded once; subnormal numbers are not flushed.
 //   MultiplyAdd: c += a b. The order of its sum depends on the index within k alone, and a product
 //     with a zero does not affect any bit.
@@ -40,6 +41,7 @@ struct TensorCore<Bf16> {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
     return out;
   }
+  __device__ static unsigned PackWeights(float low, float high) { return Pack(low, high); }
   __device__ static unsigned Fma(unsigned a, unsigned b, unsigned c) {
     unsigned out;
     asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
@@ -59,6 +61,11 @@ template <>
 struct TensorCore<F16> {
   __device__ static unsigned Pack(float low, float high) {
     return Narrow<F16>(low).bits | static_cast<unsigned>(Narrow<F16>(high).bits) << 16;
+  }
+  __device__ static unsigned PackWeights(float low, float high) {
+    unsigned out;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+    return out;
   }
   __device__ static unsigned Fma(unsigned a, unsigned b, unsigned c) {
     unsigned out;
@@ -136,6 +143,7 @@ struct TensorCore<Bf16> {
   static unsigned Pack(float low, float high) {
     return Narrow<Bf16>(low) | static_cast<unsigned>(Narrow<Bf16>(high)) << 16;
   }
+  static unsigned PackWeights(float low, float high) { return Pack(low, high); }
   static unsigned Fma(unsigned a, unsigned b, unsigned c) {
     return FmaOfHalves(a, b, c, [](unsigned x, unsigned y, unsigned z) -> unsigned {
       const auto widen = [](unsigned bits) { return Widen(static_cast<Bf16>(bits)); };
@@ -153,6 +161,7 @@ struct TensorCore<F16> {
   static unsigned Pack(float low, float high) {
     return Narrow<F16>(low).bits | static_cast<unsigned>(Narrow<F16>(high).bits) << 16;
   }
+  static unsigned PackWeights(float low, float high) { return Pack(low, high); }
   static unsigned Fma(unsigned a, unsigned b, unsigned c) {
     return FmaOfHalves(a, b, c, [](unsigned x, unsigned y, unsigned z) -> unsigned {
       const auto widen = [](unsigned bits) { return Widen(F16{static_cast<uint16_t>(bits)}); };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "common/backend/cuda/attention_plan.h"
 #include "common/backend/cuda/kernels/attention.h"
+#include "common/math/fp8.h"
 #include "common/tensor/tensor.h"
 #include "tests/support/cuda_emulation/emulator.h"
 
@@ -50,9 +52,14 @@ struct Cut {
   bool takes_turns = false;  // the launch has fewer blocks than units and queries to merge
 };
 
+// A cache of kFp8 has two factors that are no powers of two.
 class Attention {
  public:
-  explicit Attention(const AttentionShape& shape) : shape_(shape) {
+  explicit Attention(const AttentionShape& shape, KvType type = KvType::kBf16)
+      : shape_(shape),
+        type_(type),
+        key_scale_(type == KvType::kFp8 ? 0.3f : 1.f),
+        value_scale_(type == KvType::kFp8 ? 0.7f : 1.f) {
     EXPECT_EQ(PrepareAttention(), cudaSuccess);
   }
 
@@ -81,7 +88,8 @@ class Attention {
     std::iota(table.begin(), table.end(), 1);  // page 0 is unused
     std::shuffle(table.begin(), table.end(), std::mt19937(cut.page_seed));
     const size_t cache = static_cast<size_t>(pages + 1) * shape_.page_tokens * kv_heads * dim;
-    std::vector<uint16_t> keys(cache, 0xffff), values(cache, 0xffff);  // NaN in unused slots
+    // NaN in unused slots.
+    std::vector<uint8_t> keys(cache * Bytes(), 0xff), values(cache * Bytes(), 0xff);
     std::vector<float> qkv(static_cast<size_t>(rows) * (heads + 2 * kv_heads) * dim, NAN);
     for (const Sequence& s : batch) {
       const int32_t* own = table.data() + page_begin.back();
@@ -95,8 +103,8 @@ class Attention {
           const std::vector<float> key = Head(token, heads + h);
           const std::vector<float> value = Head(token, heads + kv_heads + h);
           for (int e = 0; e < dim; ++e) {
-            keys[index + e] = FloatToBf16(key[e]);
-            values[index + e] = FloatToBf16(value[e]);
+            Store(key[e] / key_scale_, index + e, &keys);
+            Store(value[e] / value_scale_, index + e, &values);
           }
         }
       }
@@ -158,8 +166,8 @@ class Attention {
       units = (units + 1) / 2;
       merges = (merges + 2) / 3;
     }
-    EXPECT_EQ(LaunchPagedAttention(call, {keys.data(), values.data(), KvType::kBf16}, units, merges,
-                                   plan.tile_queries, nullptr),
+    const KvLayer layer = {keys.data(), values.data(), type_, key_scale_, value_scale_};
+    EXPECT_EQ(LaunchPagedAttention(call, layer, units, merges, plan.tile_queries, nullptr),
               cudaSuccess)
         << cuda_emulation::LastFailure();
     for (size_t i = 0; i < out.size(); ++i) {
@@ -182,10 +190,10 @@ class Attention {
         const std::vector<float> key = Head(path[i], heads + kv);
         const std::vector<float> value = Head(path[i], heads + kv_heads + kv);
         double dot = 0;
-        for (int e = 0; e < dim; ++e) dot += Stored(query[e]) * Stored(key[e]);
+        for (int e = 0; e < dim; ++e) dot += Rounded(query[e]) * Stored(key[e], key_scale_);
         const double weight = std::exp(dot / std::sqrt(static_cast<double>(dim)));
         weights += weight;
-        for (int e = 0; e < dim; ++e) sums[e] += weight * Stored(value[e]);
+        for (int e = 0; e < dim; ++e) sums[e] += weight * Stored(value[e], value_scale_);
       }
       for (const double sum : sums) out.push_back(sum / weights);
     }
@@ -222,9 +230,28 @@ class Attention {
   }
 
  private:
-  static double Stored(float x) { return Bf16ToFloat(FloatToBf16(x)); }
+  size_t Bytes() const { return type_ == KvType::kFp8 ? 1 : 2; }
+  void Store(float x, int64_t index, std::vector<uint8_t>* cache) const {
+    if (type_ == KvType::kFp8) {
+      (*cache)[static_cast<size_t>(index)] = FloatToFp8(x);
+      return;
+    }
+    const uint16_t bits = FloatToBf16(x);
+    std::memcpy(cache->data() + 2 * index, &bits, sizeof bits);
+  }
+  // What the cache holds, and what queries are rounded to.
+  double Stored(float x, float scale) const {
+    if (type_ != KvType::kFp8) return static_cast<double>(Bf16ToFloat(FloatToBf16(x)));
+    return static_cast<double>(scale) * static_cast<double>(Fp8ToFloat(FloatToFp8(x / scale)));
+  }
+  double Rounded(float x) const {
+    return static_cast<double>(type_ == KvType::kFp8 ? F16ToFloat(FloatToF16(x))
+                                                     : Bf16ToFloat(FloatToBf16(x)));
+  }
 
   AttentionShape shape_;
+  KvType type_;
+  float key_scale_, value_scale_;
 };
 
 // parents[i] < i; with `wide`, most nodes are near the root, so that many share a depth.
@@ -242,7 +269,16 @@ const std::vector<Cut> kCuts = {{16, 1, 2},          {32, 1, 3},     {64, 1, 4},
                                 {16, 10000, 5},      {64, 10000, 6}, {16, 10000, 7, true},
                                 {64, 10000, 8, true}};
 
-TEST(AttentionMma, EqualsDouble) {
+// The tests of steps' edges and windows are for bf16 alone: they take long, and concern code that
+// no type of the cache changes.
+class AttentionMma : public ::testing::TestWithParam<KvType> {};
+
+INSTANTIATE_TEST_SUITE_P(Caches, AttentionMma, ::testing::Values(KvType::kBf16, KvType::kFp8),
+                         [](const auto& test) {
+                           return test.param == KvType::kFp8 ? "Fp8" : "Bf16";
+                         });
+
+TEST_P(AttentionMma, EqualsDouble) {
   struct Case {
     AttentionShape shape;
     int held, rows;
@@ -254,7 +290,7 @@ TEST(AttentionMma, EqualsDouble) {
       {{4, 2, 256, 32, 0}, 40, 10},
   };
   for (const Case& c : cases) {
-    const Attention attention(c.shape);
+    const Attention attention(c.shape, GetParam());
     std::mt19937 random(1);
     for (const bool tree : {false, true}) {
       Sequence s = {Tokens(0, c.held), Tokens(5000, c.rows), {}};
@@ -263,9 +299,10 @@ TEST(AttentionMma, EqualsDouble) {
       const size_t width = static_cast<size_t>(c.shape.num_heads) * c.shape.head_dim;
       for (int row = 0; row < c.rows; ++row) {
         const std::vector<double> want = attention.InDouble(Path(s, row));
-        // Values are at most 2; weights are rounded to 8 bits.
+        // Values are at most 2; weights are rounded to 8 bits, or 11.
+        const double tolerance = GetParam() == KvType::kFp8 ? 5e-4 : 4e-3;
         for (size_t i = 0; i < width; ++i) {
-          ASSERT_NEAR(got[row * width + i], want[i], 4e-3)
+          ASSERT_NEAR(got[row * width + i], want[i], tolerance)
               << "heads of " << c.shape.head_dim << ", row " << row << " at " << i;
         }
       }
@@ -273,10 +310,10 @@ TEST(AttentionMma, EqualsDouble) {
   }
 }
 
-TEST(AttentionMma, RowBitsIgnoreGroup) {
+TEST_P(AttentionMma, RowBitsIgnoreGroup) {
   std::mt19937 random(2);
   for (const int group : {1, 3, 4, 7, 8}) {
-    const Attention attention({2 * group, 2, 64, 16, 0});
+    const Attention attention({2 * group, 2, 64, 16, 0}, GetParam());
     const std::vector<Sequence> batch = {
         {Tokens(0, 60), Tokens(10000, 9), {}},
         {Tokens(1000, 250), Tokens(11000, 1), {}},
@@ -287,7 +324,7 @@ TEST(AttentionMma, RowBitsIgnoreGroup) {
 }
 
 // Steps of 64, 32 and 16 positions: contexts at and next to their boundaries, and those of a chunk.
-TEST(AttentionMma, RowBitsHoldAtEveryEdge) {
+TEST(AttentionMmaOfBf16, RowBitsHoldAtEveryEdge) {
   std::mt19937 random(3);
   for (const int dim : {64, 128, 256}) {
     const Attention attention({4, 1, dim, 16, 0});
@@ -302,7 +339,7 @@ TEST(AttentionMma, RowBitsHoldAtEveryEdge) {
   }
 }
 
-TEST(AttentionMma, RowBitsHoldInWindow) {
+TEST(AttentionMmaOfBf16, RowBitsHoldInWindow) {
   std::mt19937 random(4);
   for (const int window : {1, 5, 33, 64, 200, 300}) {
     const Attention attention({3, 1, 64, 16, window});
@@ -316,13 +353,13 @@ TEST(AttentionMma, RowBitsHoldInWindow) {
 }
 
 // 33 rows, as in a draft of four sequences of eight tokens, and random trees.
-TEST(AttentionMma, RowBitsHoldInLargeTree) {
+TEST_P(AttentionMma, RowBitsHoldInLargeTree) {
   std::mt19937 random(5);
   std::vector<int> branches = {-1};
   for (int i = 0; i < 32; ++i) branches.push_back(i % 8 == 0 ? 0 : i);
   std::vector<int> roots;  // no common root, depth by depth
   for (int i = 0; i < 33; ++i) roots.push_back(i < 8 ? -1 : i - 8);
-  const Attention attention({4, 1, 64, 16, 0});
+  const Attention attention({4, 1, 64, 16, 0}, GetParam());
   for (const int held : {100, 246}) {
     const std::vector<Sequence> batch = {
         {Tokens(0, held), Tokens(10000, 33), branches},
@@ -334,10 +371,10 @@ TEST(AttentionMma, RowBitsHoldInLargeTree) {
 }
 
 // Head sizes that the kernels pad.
-TEST(AttentionMma, RowBitsHoldForHeadSizes) {
+TEST_P(AttentionMma, RowBitsHoldForHeadSizes) {
   std::mt19937 random(6);
   for (const int dim : {16, 80, 96, 112, 192}) {
-    const Attention attention({6, 2, dim, 7, 0});
+    const Attention attention({6, 2, dim, 7, 0}, GetParam());
     attention.ExpectBitsOfTheRowAlone(
         {{Tokens(0, 70), Tokens(10000, 7), {}},
          {Tokens(1000, 290), Tokens(11000, 7), RandomTree(7, true, random)}},
@@ -346,9 +383,9 @@ TEST(AttentionMma, RowBitsHoldForHeadSizes) {
 }
 
 // A missing barrier shows when threads run from the last to the first.
-TEST(AttentionMma, BitsIgnoreThreadOrder) {
+TEST_P(AttentionMma, BitsIgnoreThreadOrder) {
   std::mt19937 random(7);
-  const Attention attention({8, 1, 128, 16, 0});
+  const Attention attention({8, 1, 128, 16, 0}, GetParam());
   const std::vector<Sequence> batch = {
       {Tokens(0, 300), Tokens(10000, 12), {}},
       {Tokens(1000, 90), Tokens(11000, 12), RandomTree(12, true, random)}};
@@ -358,6 +395,51 @@ TEST(AttentionMma, BitsIgnoreThreadOrder) {
     const std::vector<float> got = attention.Run(batch, cut);
     cuda_emulation::SetReverseOrder(false);
     EXPECT_EQ(got, want);
+  }
+}
+
+// One position, which gets all the weight: the output is its value.
+TEST(AttentionOfCodes, EveryCodeIsItsValue) {
+  ASSERT_EQ(PrepareAttention(), cudaSuccess);
+  const AttentionShape shape = {1, 1, 256, 16, 0};
+  const std::vector<int32_t> zero = {0}, ends = {0, 1}, parents = {-1};
+  BatchLayout layout;
+  layout.rows = layout.sequences = 1;
+  layout.positions = layout.context = layout.pages = zero.data();
+  layout.row_begin = layout.page_begin = ends.data();
+  layout.parents = parents.data();
+  std::vector<uint8_t> keys(16 * 256, 0), values(16 * 256, 0xff);
+  std::iota(values.begin(), values.begin() + 256, uint8_t{0});
+  const std::vector<float> qkv(3 * 256, 1.f);
+  for (const int tile_queries : {16, 64}) {
+    AttentionPlan plan;
+    PlanAttention(layout, shape,
+                  {.blocks = 1, .max_partials = 1 << 10, .tile_queries = tile_queries}, &plan);
+    std::vector<float> out(256, 0.f);
+    const AttentionCall call = {.positions = zero.data(),
+                                .row_begin = ends.data(),
+                                .context = zero.data(),
+                                .page_begin = ends.data(),
+                                .pages = zero.data(),
+                                .is_tree = plan.is_tree.data(),
+                                .path_begin = plan.path_begin.data(),
+                                .paths = plan.paths.data(),
+                                .passes = plan.passes.data(),
+                                .units = plan.units.data(),
+                                .merges = plan.merges.data(),
+                                .qkv = qkv.data(),
+                                .out = out.data(),
+                                .shape = shape};
+    const KvLayer layer = {keys.data(), values.data(), KvType::kFp8, 1.f, 0.25f};
+    ASSERT_EQ(LaunchPagedAttention(call, layer, static_cast<int>(plan.units.size()), 0,
+                                   tile_queries, nullptr),
+              cudaSuccess)
+        << cuda_emulation::LastFailure();
+    for (int code = 0; code < 256; ++code) {
+      const float want = 0.25f * Fp8ToFloat(static_cast<uint8_t>(code));
+      const float got = out[static_cast<size_t>(code)];
+      EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << code << ": " << got;
+    }
   }
 }
 

@@ -352,10 +352,10 @@ Status Engine::RunBatch(std::span<BatchEntry> batch) {
     step.context += entry.session->computed;
     step.planned += IsPlanned(*entry.session) ? 1 : 0;
   }
+  if (!LeavesLogits(batch)) deliveries_.Release();
   const Time start = clock_->Now();
   ForwardPass pass{.batch = batch, .rows = step.rows};
   if (pass_end_.has_value()) pass.host_seconds = Seconds(start - *pass_end_);
-  if (!LeavesLogits(batch)) deliveries_.Release();
   ForwardOutput output;
   OUTRIDER_TRY(model_->Forward(forward, /*want_hidden=*/false, &output));
   deliveries_.Release();

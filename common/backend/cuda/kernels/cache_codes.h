@@ -46,7 +46,7 @@ __device__ inline void WidenPiece(const unsigned char* codes, F16* out) {
 }
 
 // Keys and values of steps in shared memory, [positions, kStride] each as products read them. Codes
-// are copied behind them, [positions, kDim] each, and widened before their step is processed.
+// are copied after them, [positions, kDim] each, and widened before their step is processed.
 template <int kDim, class Stored, int kPositions, int kStages>
 struct StepMemory {
   static constexpr bool kIsWidened = !std::is_same_v<Stored, ProductType<Stored>>;

@@ -54,7 +54,7 @@ __device__ float PutCandidates(const SoftmaxRow& probability, IndexRange range, 
     const float p = probability(i);
     return p > 0.f && cut.Keeps(p, i);
   };
-  // Each warp puts a piece of the part, behind those before it.
+  // Each warp puts a piece of the part, after those before it.
   const IndexRange mine = PartOf({0, n}, Warp());
   int kept = 0;
   for (int i = mine.begin + Lane(); i < mine.end; i += kWarpSize) kept += keeps(i, mine.end);

@@ -698,7 +698,7 @@ TEST(DeviceChains, PenaltiesCountTheDrawnTokens) {
 }
 
 // The memory of parts still holds what was found at the depth before.
-TEST(DeviceChains, PartsWithFewEntriesFollowFullOnes) {
+TEST(DeviceChains, PartsForgetTheDepthBefore) {
   constexpr int kVocab = 2 * kPartEntries;
   Random random(52);
   const Stream stream;

@@ -61,7 +61,7 @@ void FillSteps(const QuantizedMatrix& matrix, size_t first, size_t count, std::b
   }
 }
 
-// As DeviceCodes::in_blocks, but for offsets.
+// DeviceCodes::in_blocks of a matrix without offsets.
 bool IsInBlocks(const QuantizedMatrix& matrix) {
   if (matrix.type != CodeType::kFp8E4M3 || matrix.group_size != kScaleBlock ||
       matrix.rows % kScaleBlock != 0 || matrix.columns % kScaleBlock != 0) {

@@ -20,9 +20,9 @@ struct ProductCall {
   // Scales of the rows of w and x, which are then codes E4M3; null: they are floats.
   const float* w_scales = nullptr;
   const float* x_scales = nullptr;
-  // They are scales of blocks of 128 x 128 of w, [out_features / 128, stride / 128 rounded up to a
-  // multiple of 4], and of 128 inputs of a row of x, [stride / 128, rows], aligned to 16 bytes.
-  // Then w's sides are multiples of 128, and `rows` is one of 4.
+  // If set, the scales are those of blocks of 128 x 128 of w, [out_features / 128, stride / 128
+  // rounded up to a multiple of 4], and of 128 inputs of a row of x, [stride / 128, rows], aligned
+  // to 16 bytes; w's sides are multiples of 128, and `rows` is one of 4.
   bool in_blocks = false;
   int out_features = 0;
   int stride = 0;  // a multiple of 8, for FP8 of 16; zeros after the inputs

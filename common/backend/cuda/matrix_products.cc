@@ -144,9 +144,13 @@ bool MatrixProducts::MultiplyFp8(const CudaMatrix& w, const float* x, int rows, 
   if (!RoundsToFp8(w) || !IsLarge(w, rows) || width % kMultiple != 0 || stride % kMultiple != 0) {
     return false;
   }
-  const bool in_blocks = w.codes()->view().groups > 1;
+  const bool in_blocks = w.codes()->view().groups > 1;  // a single group has a scale for each row
   // With blocks the library takes multiples of 4 rows, and our own product the others.
   const int many = in_blocks ? rows / 4 * 4 : rows;
+  if (!IsLarge(w, many)) {  // a library's algorithms are not chosen for so few rows
+    MultiplyFew<Bf16>(w, nullptr, Rounded(x, rows, w), rows, bias, accumulate, out);
+    return true;
+  }
   const Fp8Matrix inputs =
       Fp8In(fp8_rows_.AtLeast(Fp8Bytes(many, stride)), many, stride, in_blocks);
   // They take no more than the matrix in bf16.

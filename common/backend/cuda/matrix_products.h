@@ -69,7 +69,7 @@ class MatrixProducts {
   const float* Padded(const float* x, int rows, const CudaMatrix& matrix);
   // The 16-bit copy of the rows; with FP8 values where the matrix asks for it, until the next call.
   const uint16_t* Rounded(const float* x, int rows, const CudaMatrix& matrix);
-  // The same of a copy.
+  // The FP8 values of a 16-bit copy of the rows, until the next call.
   const uint16_t* RoundedToFp8(const uint16_t* rounded, int rows, int stride);
   bool RoundsToFp8(const CudaMatrix& matrix) const;
   // Whether the product is a library's, if it has one.

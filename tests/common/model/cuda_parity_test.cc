@@ -138,7 +138,7 @@ TEST_P(CudaParity, ChainsAreTheHostsDraws) {
   }
 }
 
-// A format, and whether passes run as graphs, which add rows up to a multiple of 4.
+// A format, and whether passes run as graphs, which add rows up to a multiple of 8.
 class CudaFp8Parity : public ::testing::TestWithParam<std::tuple<StoredAs, bool>> {};
 
 // Products of FP8 with FP8, by the library, read what products of few rows read.

@@ -69,7 +69,7 @@ TEST_P(LibraryProducts, GiveWhatOurKernelsGive) {
                      GetParam().tolerance);
     const SequenceId sequence = twins.Both([](Model& m) { return m.NewSequence(); });
     std::vector<int> lengths = {53, 71, 64, 53};
-    // No graph has so many rows, which would add some up to a multiple of 4.
+    // More rows than a graph has, so that none are added to make them a multiple of 4.
     if (checkpoint.stored_as == StoredAs::kFp8Block128) lengths.push_back(259);
     for (const int length : lengths) {
       twins.Forward({{sequence, RandomTokens(length, kOddVocab, 1), {}, {length - 1}}}, false);

@@ -217,7 +217,8 @@ int Main(int argc, char** argv) {
   AddServiceFlags(app, &o.service);
   app.add_option("--sequences", o.sequences, "Sequences at a time")->delimiter(',');
   app.add_option("--context", o.context, "Tokens of each prompt");
-  app.add_option("--tokens", o.tokens, "Tokens that each sequence produces");
+  app.add_option("--tokens", o.tokens, "Tokens that each sequence produces")
+      ->check(CLI::PositiveNumber);
   app.add_option("--repetitions", o.repetitions, "Turns");
   app.add_option("--temperature", o.temperature, "Of the engine's requests");
   if (const auto code = ParseCommandLine(app, argc, argv, std::cout, std::cerr)) return *code;

@@ -23,15 +23,22 @@ class Deliveries {
   void EndHold() { held_ = false; }
   // Makes the calls that wait, in order.
   void Release() {
+    is_making_ = true;
     for (const Call& call : std::exchange(waiting_, {})) call();
+    is_making_ = false;
+  }
+  void ReleaseUnlessHeld() {
+    if (!held_) Release();
   }
   void Make(Call call) {
     waiting_.push_back(std::move(call));
-    if (!held_) Release();
+    ReleaseUnlessHeld();
   }
+  // During a call.
+  bool is_making() const { return is_making_; }
 
  private:
-  bool held_ = false;
+  bool held_ = false, is_making_ = false;
   std::vector<Call> waiting_;
 };
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/kv/page_table.h"
 #include "verifier/engine/metrics_observer.h"
@@ -206,8 +207,10 @@ void Engine::Add(RequestChoice choice) {
 }
 
 void Engine::Cancel(uint64_t id, const Status& reason) {
+  OUTRIDER_CHECK(!deliveries_.is_making());  // the step's batch refers to its sessions
   const auto it = sessions_.find(id);
-  if (it == sessions_.end()) return;
+  // If it has just ended, its last calls come before what the caller does next.
+  if (it == sessions_.end()) return deliveries_.ReleaseUnlessHeld();
   const std::shared_ptr<GenerationSink> sink = it->second->sink;
   const int tokens = it->second->output->tokens();
   observers_.Notify(&EngineObserver::OnEnded, *it->second, reason, clock_->Now());
@@ -250,24 +253,21 @@ bool Engine::Step() {
   PublishQueue();  // before the forward pass, which takes long
   deliveries_.Hold();
   std::vector<BatchEntry> batch = ChooseBatch();
+  const Time start = clock_->Now();
+  const bool worked = !batch.empty();
+  const Status status = worked ? RunBatch(batch) : Status();
+  const bool has_results = worked && status.ok();
   std::optional<double> forward_seconds;
-  bool has_results = false;
-  if (batch.empty()) {
-    pass_end_.reset();
-  } else {
-    const Time start = clock_->Now();
-    const Status status = RunBatch(batch);
-    has_results = status.ok();
-    if (!has_results) CancelBatch(batch, status);
-    forward_seconds = Seconds(clock_->Now() - start);
-  }
+  if (has_results) forward_seconds = Seconds(clock_->Now() - start);
+  if (!has_results) pass_end_.reset();
+  if (!status.ok()) CancelBatch(batch, status);
   exchange_.Flush();
   deliveries_.EndHold();
   // The next step makes them while a device computes, if it has something to compute.
   const bool next_makes_them = model_->device() != nullptr && has_results && HasReady();
   if (!next_makes_them) deliveries_.Release();
   observers_.Notify(&EngineObserver::OnStepEnd, Levels(), forward_seconds, clock_->Now());
-  return forward_seconds.has_value();
+  return worked;
 }
 
 bool Engine::HasReady() const {

@@ -109,7 +109,7 @@ class Engine {
   Status Submit(std::vector<RequestChoice> choices);
   Status Submit(uint64_t id, GenerationRequest request, std::shared_ptr<GenerationSink> sink);
   // Ends a session and frees its pages at once. Its sink fails with `reason` and the number of
-  // tokens so far. Unknown ids are ignored.
+  // tokens so far. Unknown ids are ignored; all calls of the sink of one that has ended were made.
   void Cancel(uint64_t id, const Status& reason);
   void CancelAll(const Status& reason);
   // Refuses new requests and makes no more plans; accepted requests run to their end.
@@ -119,9 +119,8 @@ class Engine {
   int running() const { return admission_.running(); }
   int waiting() const { return admission_.waiting(); }
 
-  // Runs one forward pass over what is ready. Returns false if nothing was. On a device, what it
-  // has for clients may wait until the next call has started its pass; it does not if it returns
-  // false.
+  // Runs one forward pass over what is ready. Returns false if nothing was. On a device, calls of
+  // sinks may wait until the next Step has started its pass. None waits once Step returns false.
   bool Step();
   // When to call Step again if nothing arrives; nullopt: never.
   std::optional<Time> NextDeadline() const;
@@ -145,7 +144,8 @@ class Engine {
   // Admits waiting sessions and plans their rounds.
   void Admit();
   void Expire(Time now);
-  // Whether the next step has something to compute, whatever happens before it.
+  // Whether a session has tokens to compute now. If the next step finds none after all, it makes
+  // the calls that wait itself.
   bool HasReady() const;
   // Chooses what the next forward pass computes, and reserves pages for it.
   std::vector<BatchEntry> ChooseBatch();
@@ -193,7 +193,7 @@ class Engine {
   const Clock* clock_;
   RequestLimits limits_;
   uint64_t step_ = 0;
-  std::optional<Time> pass_end_;  // of the step before; nullopt: it had nothing to compute
+  std::optional<Time> pass_end_;  // of the step before; nullopt: it computed nothing
   SessionTable sessions_;         // emptied by ~Engine before the members below are destroyed
   EngineObservers observers_;
   ProposerShares* proposer_shares_;  // one of the observers

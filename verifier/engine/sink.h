@@ -48,8 +48,7 @@ struct Summary {
 };
 
 // Calls come from the engine thread, also while a device computes a step's forward pass. They must
-// neither block nor cancel a request at the engine. Either Finish or Fail ends it, exactly
-// once.
+// neither block nor cancel a request at the engine. Either Finish or Fail ends it, exactly once.
 class GenerationSink {
  public:
   virtual ~GenerationSink() = default;

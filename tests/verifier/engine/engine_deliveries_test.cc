@@ -124,6 +124,17 @@ TEST_F(DeliveriesTest, CancelComesAfterWhatWaits) {
   EXPECT_TRUE(engine_->idle());
 }
 
+// Whoever cancels a request that has just ended goes on after its last calls.
+TEST_F(DeliveriesTest, CancelAfterTheEndComesLast) {
+  UseDevice();
+  SubmitPlain(1, Plain(1));
+  SubmitPlain(2, Plain(5));
+  EXPECT_TRUE(engine_->Step());
+  EXPECT_THAT(Take(), ElementsAre("forward", "decide"));
+  engine_->Cancel(1, Status(Code::kCancelled, "gone"));
+  EXPECT_THAT(Take(), ElementsAre("send", "finish", "send"));
+}
+
 TEST_F(DeliveriesTest, FailedPassLosesNone) {
   UseDevice();
   SubmitPlain(1, Plain(5));

@@ -36,6 +36,21 @@ TEST_F(HostTimeTest, RunsFromPassToPass) {
   EXPECT_EQ(host_seconds().count(), 3u) << "there was no request in between";
 }
 
+TEST_F(HostTimeTest, FailedPassesDoNotCount) {
+  GenerationRequest request = Greedy(4), asking = request;
+  request.speculation.enabled = asking.speculation.enabled = false;
+  asking.logprobs = 1;
+  Submit(1, request);
+  Submit(2, asking);
+  engine_->Step();
+  model_.FailNextForward(ResourceExhausted("no memory"));
+  engine_->Step();
+  engine_->Step();
+  EXPECT_EQ(host_seconds().count(), 0u);
+  engine_->Step();
+  EXPECT_EQ(host_seconds().count(), 1u);
+}
+
 TEST_F(HostTimeTest, WaitingForDraftsDoesNotCount) {
   const auto sink = Submit(1, Greedy(40));
   while (sink->tokens.size() < 10) {

@@ -177,6 +177,7 @@ void* StaticShared(const void* variable, size_t bytes);
 // Sets which kernel this thread launches next; SharedLimit is how many bytes of shared memory its
 // blocks may have.
 void SetKernel(const void* kernel);
+inline constexpr size_t kMaxShared = size_t{48} << 10;  // unless set; of variables alone, always
 struct SharedMemoryLimit {
   size_t dynamic = 0;  // of dynamic memory alone
   size_t all = 0;      // with variables

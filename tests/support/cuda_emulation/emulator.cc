@@ -23,7 +23,6 @@ namespace {
 constexpr unsigned kWarp = 32;
 constexpr unsigned kMaxThreads = kMaxBlockThreads;
 
-constexpr size_t kMaxStaticShared = size_t{48} << 10;
 constexpr unsigned kMaxVariables = 16;  // of a kernel, in shared memory
 constexpr size_t kVariableGap = 32;     // between them, which the address sanitizer guards
 
@@ -97,7 +96,7 @@ struct Block {
   char warp_order[kMaxThreads / kWarp] = {};
 };
 
-constexpr size_t kStaticsRoom = kMaxStaticShared + (kMaxVariables + 1) * kVariableGap;
+constexpr size_t kStaticsRoom = kMaxShared + (kMaxVariables + 1) * kVariableGap;
 
 thread_local Block block;
 thread_local bool reverse_order = false;
@@ -341,7 +340,7 @@ void* StaticShared(const void* variable, size_t bytes) {
   const size_t rounded = (bytes + 15) / 16 * 16;
   block.statics_bytes += rounded;
   const size_t all = block.statics_bytes + block.shared_bytes;
-  if (block.statics_bytes > kMaxStaticShared || all > block.most_shared ||
+  if (block.statics_bytes > kMaxShared || all > block.most_shared ||
       block.variable_count == kMaxVariables) {
     Fail({.shared_bytes = all});
   }

@@ -6,7 +6,6 @@
 
 namespace {
 
-constexpr int kMaxShared = 48 << 10;  // unless set
 constexpr int kMaxToldOf = 99 << 10;  // the smallest maximum among devices of 8.0 or later
 
 std::mutex mutex;

@@ -36,8 +36,7 @@ void DevicePicks::Upload(const PickBatch& batch, float* rows, int vocab) {
     (is_race ? arrays_.races : arrays_.others) = true;
     if (!IsReadInParts(row.spec)) continue;
     (is_race ? arrays_.parts_of_races : arrays_.parts_of_others) = true;
-    const bool is_summed = row.spec.pick != RowPick::kTop || row.spec.measure != RowMeasure::kNone;
-    arrays_.parts_have_summaries |= is_summed;
+    arrays_.parts_have_summaries |= NeedsSummaries(row.spec);
   }
   PlaceParts();
   std::vector<int32_t> parents(static_cast<size_t>(longest) + 1);

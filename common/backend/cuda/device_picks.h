@@ -34,9 +34,9 @@ class DevicePicks {
 
   // Enqueues everything, and waits only while its buffers still grow: one upload of the batch's
   // arrays, one launch per kind of pick (more for long rows: kernels/pick_parts.h), one copy of the
-  // result. rows [.., vocab] is device memory;
-  // the batch's rows are overwritten, the others are not. REQUIRES: the previous batch's picks have
-  // been waited for; 0 < allowed <= vocab <= kMaxVocabulary and count > 0 in every pick.
+  // result. rows [.., vocab] is device memory; the batch's rows are overwritten, the others are
+  // not. REQUIRES: the previous batch's picks have been waited for; 0 < allowed <= vocab <=
+  // kMaxVocabulary and count > 0 in every pick.
   void Pick(const PickBatch& batch, float* rows, int vocab);
 
   // The same for chains: SampleDepth, after the pass that computes a depth's rows [chains, vocab],

@@ -24,13 +24,13 @@ __global__ void __launch_bounds__(512, 2) SummarizePartsKernel(PickArrays a) {
   AwaitEarlierKernels();
   const BatchedPick& row = a.rows[Row()];
   const PickSpec& spec = row.spec;
-  const bool is_top = spec.pick == RowPick::kTop;
-  if (!IsReadInParts(spec) || (is_top && spec.measure == RowMeasure::kNone)) return;
+  if (!IsReadInParts(spec) || !NeedsSummaries(spec)) return;
   float* logits = a.logits + int64_t{row.row} * a.vocab;
   const RowSummary found =
-      is_top ? Summarize(logits, PartOfRow(a.vocab), 1.f, /*sums=*/true, shared.best, shared.sum)
-             : AdjustAndSummarize(AdjustmentOf(a, row), PartOfRow(spec.allowed), NeedsSum(spec),
-                                  logits, shared);
+      spec.pick == RowPick::kTop
+          ? Summarize(logits, PartOfRow(a.vocab), 1.f, /*sums=*/true, shared.best, shared.sum)
+          : AdjustAndSummarize(AdjustmentOf(a, row), PartOfRow(spec.allowed), NeedsSum(spec),
+                               logits, shared);
   if (threadIdx.x != 0) return;
   PickPart& part = PartsOfRow(a, Row())[Part()];
   part.best = found.best;

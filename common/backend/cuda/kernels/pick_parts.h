@@ -26,6 +26,10 @@ OUTRIDER_HD inline bool IsReadInParts(const PickSpec& spec) {
   return spec.allowed > kPartEntries && spec.count <= kMostPickedByParts &&
          (!is_cut || spec.sampling.top_k < kPartCandidates);
 }
+// Whether the pick of such a row needs the summaries of its parts.
+OUTRIDER_HD inline bool NeedsSummaries(const PickSpec& spec) {
+  return spec.pick != RowPick::kTop || spec.measure != RowMeasure::kNone;
+}
 inline int PartsOf(int vocab) { return (vocab + kPartEntries - 1) / kPartEntries; }
 
 // What a block finds in a part.

@@ -105,7 +105,6 @@ __device__ inline RowAdjustment AdjustmentOf(const PickArrays& a, const BatchedP
           .depth = row.depth};
 }
 
-__device__ inline bool IsFinite(float x) { return x > -INFINITY && x < INFINITY; }
 // Whether a race is run by logits: in a row of probabilities, those too small for a float are
 // missing (as in RaceOrder).
 __device__ inline bool RacesLogits(const PickSpec& spec, float max) {

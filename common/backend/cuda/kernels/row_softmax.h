@@ -61,6 +61,7 @@ __device__ void ForProbabilities(const Distribution& distribution, int n, const 
   }
 }
 
+__device__ inline bool IsFinite(float x) { return x > -INFINITY && x < INFINITY; }
 // The factor that softmax applies to logits.
 __device__ inline float InverseTemperature(float temperature) {
   return fminf(1.f / temperature, 3.402823466e+38f);
@@ -118,7 +119,7 @@ class SoftmaxRow {
         inverse_(InverseTemperature(temperature)),
         scale_(static_cast<float>(1.0 / summary.sum)) {}
 
-  __device__ bool finite() const { return max_ > -INFINITY && max_ < INFINITY; }
+  __device__ bool finite() const { return IsFinite(max_); }
   __device__ float max() const { return max_; }
   // The largest probability.
   __device__ float top() const { return max_ > -INFINITY ? scale_ : 1.f; }

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(512, 2) SampleRowsKernel(DeviceRoundArrays a) 
   const uint32_t position = round.spec.position + static_cast<uint32_t>(depth);
   const float max = summary.max;
   if constexpr (kIsRace) {
-    if (!sampling.truncates(n) && max > -INFINITY && max < INFINITY) {
+    if (!sampling.truncates(n) && IsFinite(max)) {
       const double top = static_cast<double>(max);
       const double steepness = 1 / static_cast<double>(sampling.temperature);
       const TokenId winner =

@@ -124,7 +124,7 @@ TEST_F(DeliveriesTest, CancelComesAfterWhatWaits) {
   EXPECT_TRUE(engine_->idle());
 }
 
-// Whoever cancels a request that has just ended goes on after its last calls.
+// A caller that cancels a request that has just ended goes on after its last calls.
 TEST_F(DeliveriesTest, CancelAfterTheEndComesLast) {
   UseDevice();
   SubmitPlain(1, Plain(1));

@@ -52,6 +52,23 @@ struct Cut {
   bool takes_turns = false;  // the launch has fewer blocks than units and queries to merge
 };
 
+// The arrays that a call of the batch reads; `layout` and `plan` must outlive it.
+AttentionCall CallOf(const BatchLayout& layout, const AttentionPlan& plan,
+                     const AttentionShape& shape) {
+  return {.positions = layout.positions,
+          .row_begin = layout.row_begin,
+          .context = layout.context,
+          .page_begin = layout.page_begin,
+          .pages = layout.pages,
+          .is_tree = plan.is_tree.data(),
+          .path_begin = plan.path_begin.data(),
+          .paths = plan.paths.data(),
+          .passes = plan.passes.data(),
+          .units = plan.units.data(),
+          .merges = plan.merges.data(),
+          .shape = shape};
+}
+
 // A cache of kFp8 has two factors that are no powers of two.
 class Attention {
  public:
@@ -142,22 +159,11 @@ class Attention {
     std::vector<float> partials(plan.partials * PartialBytes(shape_) / sizeof(float), NAN);
     std::vector<float> out(rows * width, NAN);
     std::vector<uint16_t> rounded(rows * (width + 8));
-    AttentionCall call = {.positions = positions.data(),
-                          .row_begin = row_begin.data(),
-                          .context = context.data(),
-                          .page_begin = page_begin.data(),
-                          .pages = table.data(),
-                          .is_tree = plan.is_tree.data(),
-                          .path_begin = plan.path_begin.data(),
-                          .paths = plan.paths.data(),
-                          .passes = plan.passes.data(),
-                          .units = plan.units.data(),
-                          .merges = plan.merges.data(),
-                          .qkv = qkv.data(),
-                          .partials = partials.data(),
-                          .out = out.data(),
-                          .rounded = {rounded.data(), static_cast<int>(width) + 8},
-                          .shape = shape_};
+    AttentionCall call = CallOf(layout, plan, shape_);
+    call.qkv = qkv.data();
+    call.partials = partials.data();
+    call.out = out.data();
+    call.rounded = {rounded.data(), static_cast<int>(width) + 8};
     auto units = static_cast<int32_t>(plan.units.size());
     auto merges = static_cast<int32_t>(plan.merges.size());
     const int32_t counts[] = {units, merges};
@@ -416,20 +422,9 @@ TEST(AttentionOfCodes, EveryCodeIsItsValue) {
     PlanAttention(layout, shape,
                   {.blocks = 1, .max_partials = 1 << 10, .tile_queries = tile_queries}, &plan);
     std::vector<float> out(256, 0.f);
-    const AttentionCall call = {.positions = zero.data(),
-                                .row_begin = ends.data(),
-                                .context = zero.data(),
-                                .page_begin = ends.data(),
-                                .pages = zero.data(),
-                                .is_tree = plan.is_tree.data(),
-                                .path_begin = plan.path_begin.data(),
-                                .paths = plan.paths.data(),
-                                .passes = plan.passes.data(),
-                                .units = plan.units.data(),
-                                .merges = plan.merges.data(),
-                                .qkv = qkv.data(),
-                                .out = out.data(),
-                                .shape = shape};
+    AttentionCall call = CallOf(layout, plan, shape);
+    call.qkv = qkv.data();
+    call.out = out.data();
     const KvLayer layer = {keys.data(), values.data(), KvType::kFp8, 1.f, 0.25f};
     ASSERT_EQ(LaunchPagedAttention(call, layer, static_cast<int>(plan.units.size()), 0,
                                    tile_queries, nullptr),
